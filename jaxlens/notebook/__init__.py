@@ -1,1 +1,1 @@
-"""The only folder that knows IPython."""
+"""The IPython extension, magics, cell runner and widgets; only this package imports IPython."""

@@ -1,4 +1,4 @@
-"""`%load_ext jaxlens` and back: what is added to the shell, and its removal to the last piece."""
+"""Loads and unloads the IPython extension; unloading removes all that loading registered."""
 
 import sys
 from importlib import import_module
@@ -17,14 +17,14 @@ _PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
-# Per shell: the magics that had our names, to be put back, our matcher, the transformer of cells
-# that await, and the open lines.
+# Per shell: the magics whose names ours took over (restored by `unload`), the completion matcher,
+# the input transformer of cells that await, and the output comms.
 _loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, OutputComms]]
 _loaded = WeakKeyDictionary()
 
 
 def load(shell: Any) -> None:
-    """Adds the magics and their completion; loading twice is loading once."""
+    """Registers the magics, their completion and the output hooks; a second call does nothing."""
     if shell in _loaded:
         return
     magics = shell.magics_manager.magics
@@ -44,7 +44,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Takes away what `load` added, and puts back what stood in its place."""
+    """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
     before, ours, awaits, lines = _loaded.pop(shell)
@@ -67,10 +67,10 @@ def unload(shell: Any) -> None:
 
 
 def _settle(_: Any = None) -> None:
-    """Imports `jax.extend`, which looks need, before the user's functions are compiled.
+    """Imports `jax.extend`, which captures need, before the user's functions are compiled.
 
-    From jax 0.12 on it brings settings of its own, which are part of the key of every trace: an
-    import later would compile everything once more. It takes some 60 ms once JAX is there.
+    From jax 0.12 on this import adds config settings, which are part of every trace's cache key:
+    a later import would compile everything again. It takes about 60 ms once JAX is imported.
     """
     jax = sys.modules.get("jax")
     if getattr(jax, "__version_info__", ()) >= (0, 12) and "jax.extend" not in sys.modules:

@@ -1,1 +1,1 @@
-"""Runs the statements of a cell, and finds what there is to look at in it."""
+"""Runs the statements of a cell, and selects the call or expression to capture."""

@@ -1,8 +1,8 @@
-"""Cells that await, under a magic in a kernel whose event loop runs.
+"""Input transformer for cells that await under a magic, while the kernel's event loop runs.
 
-IPython writes such a cell as a call of its own, `get_ipython().run_cell_magic(...)`, and waits for
-no result of that. So what stands there is awaited, where the cell would be awaited without the
-magic, and the magic gives a coroutine.
+IPython rewrites a cell magic to the call `get_ipython().run_cell_magic(...)` and does not await
+its result. Where the cell without the magic would be awaited, the transformer puts `await` before
+that call, and the magic returns a coroutine.
 """
 
 import ast
@@ -15,7 +15,7 @@ _AWAITS = re.compile(r"\b(?:await|async)\b")
 
 
 def transformer(shell: Any, names: Sequence[str]) -> Callable[[list[str]], list[str]]:
-    """An input transformer that awaits the cell magics of these names where their cell awaits."""
+    """Returns an input transformer that awaits these cell magics where their cell awaits."""
     call = re.compile(rf"get_ipython\(\)\.run_cell_magic\('(?:{'|'.join(names)})', ")
 
     def transform(lines: list[str]) -> list[str]:
@@ -29,7 +29,7 @@ def transformer(shell: Any, names: Sequence[str]) -> Callable[[list[str]], list[
                 shell.transform_cell(cell), "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             )
         except (SyntaxError, ValueError, AttributeError, IndexError):
-            return lines  # the magic says what is wrong with it
+            return lines  # the magic reports the error
         if not code.co_flags & inspect.CO_COROUTINE:
             return lines
         return [f"await {lines[0]}", *lines[1:]]

@@ -1,7 +1,7 @@
-"""Whose function a call calls, found out without running the call.
+"""Resolves the callee of a call in the user's text without running the call.
 
-A call of the user's own function is looked at from the inside; `jnp.sum(x)` or `x.sum()`,
-whose callee belongs to JAX, NumPy or Python, is part of a larger expression.
+A call of the user's own function is captured by itself; `jnp.sum(x)` or `x.sum()`, whose callee
+belongs to JAX, NumPy or Python, is captured as part of a larger expression.
 """
 
 import ast
@@ -29,13 +29,13 @@ MISSING = object()
 def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> bool:
     """Whether a call of this callee is a call of the user's own function.
 
-    Names, attributes of what is known, and items of dicts, lists and tuples are looked up;
-    anything that would run code (a property, an index that calls) is not, and counts as own.
+    Names, attributes of resolved values, and items of dicts, lists and tuples are resolved. A
+    callee that only running code could resolve (a property, an index that calls) counts as own.
 
     Args:
-        callee: What stands before the parentheses.
+        callee: The expression before the parentheses.
         names: The user's namespace.
-        is_array: Tells arrays, whose methods are JAX's or NumPy's.
+        is_array: Whether a value is an array, whose methods are JAX's or NumPy's.
     """
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
@@ -45,9 +45,9 @@ def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any],
 
 
 def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> Any:
-    """What a name, attribute or item stands for; `MISSING` where only running code could tell.
+    """Returns the value of a name, attribute or item; `MISSING` if resolving it would run code.
 
-    The method of an array gives the array.
+    An undefined name is `MISSING` too. A method of an array resolves to the array.
     """
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
@@ -61,7 +61,7 @@ def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any]
 
 
 def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
-    """`model.layers[0]` as the steps from its root, and the root."""
+    """Returns the attribute and index nodes of `model.layers[0]`, root first, and its root."""
     steps: list[ast.expr] = []
     while isinstance(callee, ast.Attribute | ast.Subscript):
         steps.append(callee)
@@ -70,7 +70,7 @@ def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
 
 
 def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What one attribute or index leads to; `MISSING` where only running code could tell."""
+    """Returns the value of one attribute or item; `MISSING` if resolving it would run code."""
     if isinstance(step, ast.Attribute):
         if isinstance(found, types.ModuleType):
             return getattr(found, step.attr, MISSING)
@@ -90,33 +90,33 @@ def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def is_foreign(found: Any) -> bool:
-    """Whether a function is of no interest itself: JAX's, NumPy's, Python's, a plotting library's.
+    """Whether a function is not captured: JAX's, NumPy's, Python's, a plotting library's.
 
-    A library's function that is written with JAX is looked at like the user's own.
+    A function of a library that imports JAX is captured like the user's own.
     """
     name = module_of(found)
     root = name.partition(".")[0]
     if not root or root == "__main__":
-        return False  # made by exec in a bare dict, or typed
+        return False  # defined by exec in a bare dict, or in the notebook
     if type(found).__name__ in _STAGES and root in _FOREIGN:
-        return False  # a program that was compiled, lowered or exported before
+        return False  # one of JAX's stage objects, or an exported program
     return root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
 
 
 def module_of(found: Any) -> str:
-    """The module that a function, or the class of an object, was written in."""
+    """Returns the name of the module that defines a function, or the class of an object."""
     while isinstance(found, functools.partial):
         found = found.func
     if isinstance(found, types.FunctionType) and not getattr(found, "__module__", None):
         return ""
     name = getattr(found, "__module__", None)
-    if not isinstance(name, str):  # an object may make anything of the question
+    if not isinstance(name, str):  # `__getattr__` may return anything
         name = "builtins" if isinstance(found, _COMPILED) else type(found).__module__
     return name
 
 
 def _knows_jax(name: str) -> bool:
-    """Whether a module of a library imports JAX; every module of the user's may call it."""
+    """Whether a library's module imports JAX; True for every module of the user's."""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if module is None or (file is not None and not describe(file).library):
@@ -137,7 +137,7 @@ _PURE = set(
 
 
 def is_pure(found: Any) -> bool:
-    """Whether Python's or NumPy's own function may be called once more."""
+    """Whether a function of Python's or NumPy's can run twice, having no side effects."""
     name = str(getattr(found, "__name__", ""))
     if module_of(found) == "builtins":
         return name in _PURE

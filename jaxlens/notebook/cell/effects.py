@@ -1,9 +1,9 @@
-"""What tracing a function would do besides tracing, where the cell calls it as well.
+"""Side effects of a trace on the user's objects, where the cell runs the function as well.
 
-A look at a call runs the function's Python once more than the cell does. So a function that
-cannot run twice is not looked at (`Reached.once`), and what a trace has changed is put back
-(`Reached.put_back`): lists and dicts that it fills, attributes that it sets, random states that
-it advances.
+A capture runs the function's Python code once more than the cell does. So a function that must
+not run twice is not captured (`Reached.once`), and state that the trace has changed is restored
+(`Reached.put_back`): contents of lists and dicts, attributes, globals, closure cells, states of
+random generators.
 """
 
 import builtins
@@ -19,9 +19,9 @@ from typing import Any
 from jaxlens.ir.spans import describe
 
 _MOST = 4_000  # objects that are visited
-_LONGEST = 100_000  # elements of a container that is kept
+_LONGEST = 100_000  # elements of a container that is saved
 _ONCE = {"input": input, "open": open, "breakpoint": breakpoint}
-# They draw, write or show: a second time is a second figure, row or file.
+# Libraries that draw, write or display: a second run makes a second figure, row or file.
 _SHOWS = set(
     "matplotlib seaborn plotly bokeh altair cv2 IPython ipywidgets subprocess shutil socket "
     "requests urllib sqlite3 tempfile wandb mlflow tensorboard tensorboardX clu orbax".split()
@@ -30,10 +30,14 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), range, CodeType, ty
 
 
 class Reached:
-    """What a function and its arguments lead to, within the user's own code.
+    """The objects reachable from a function and its arguments, with their state saved.
+
+    A depth-first walk follows closures, defaults, the globals that a function's code names,
+    elements of containers and instance attributes; code of libraries is not entered. Each mutable
+    object on the way adds a closure to `_undo` that restores it.
 
     Attributes:
-        once: Why the function may not run once more; "" for no reason.
+        once: Why the function must not run twice; "" if it may.
     """
 
     def __init__(self, things: Iterable[Any]) -> None:
@@ -52,9 +56,9 @@ class Reached:
             self._keep_names(space, names)
 
     def put_back(self) -> None:
-        """Makes everything that was reached what it was."""
+        """Restores the saved state of every reached object."""
         for undo in self._undo:
-            with suppress(Exception):  # an object that refuses keeps what the trace left
+            with suppress(Exception):  # an object that cannot be restored keeps its new state
                 undo()
 
     def _visit(self, thing: Any) -> None:
@@ -73,7 +77,7 @@ class Reached:
         elif _is_library(thing, _SHOWS):
             self.once = self.once or f"it uses {type(thing).__module__.partition('.')[0]}"
         elif str(type(thing).__module__).startswith("jaxlib"):
-            self._pending.append(getattr(thing, "__wrapped__", None))  # what jax.jit made
+            self._pending.append(getattr(thing, "__wrapped__", None))  # a jitted function
         elif hasattr(type(thing), "__next__"):
             self.once = self.once or f"it reads from a {type(thing).__name__}"
         else:

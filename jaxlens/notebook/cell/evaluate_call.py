@@ -1,4 +1,4 @@
-"""What there is to look at: a call, evaluated and not made; an expression; a def on shapes."""
+"""The target of a capture: an evaluated call that is not made, an expression, a def on shapes."""
 
 import ast
 import inspect
@@ -35,15 +35,15 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A call, not made.
+    """A call whose function and arguments are evaluated, and which is not made.
 
     Attributes:
-        function: What would be called.
+        function: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        name: What the user calls it; "" where its own name says it.
+        name: The function's name in the user's text; "" for its own name.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
-        call: The call in the user's text; None where nothing is called.
+        call: The call in the user's text; None if there is none.
     """
 
     function: Callable[..., Any]
@@ -57,16 +57,16 @@ class Taken:
 def call_of(
     shell: Any, cell: ParsedCell, call: ast.Call, names: dict[str, Any] | None = None
 ) -> Taken:
-    """Evaluates callee and arguments as Python does for a call, and does not call.
+    """Evaluates callee and arguments as Python does for a call, without the call.
 
-    `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`: Python's
-    own order and errors, and no name of ours in the user's namespace.
+    `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`. This keeps
+    Python's order and errors, and adds no name to the user's namespace.
 
     Args:
         shell: IPython's shell.
-        cell: The cell that the call is of.
+        cell: The cell of the call.
         call: The call.
-        names: Where its names are looked up; by default in the user's namespace.
+        names: The namespace that it is evaluated in; by default the user's.
     """
     catch = ast.parse("lambda *args, **kwargs: (args, kwargs)", mode="eval").body
     for node in ast.walk(catch):
@@ -78,7 +78,7 @@ def call_of(
 
 
 def name_of(callee: ast.expr) -> str:
-    """The name that stands in the call, where it is one: "model.predict"."""
+    """Returns the callee's text if it is a name, attribute or item ("model.predict"), else ""."""
     plain = isinstance(callee, ast.Name | ast.Attribute | ast.Subscript)
     return short(callee) if plain else ""
 
@@ -86,7 +86,7 @@ def name_of(callee: ast.expr) -> str:
 def define(
     shell: Any, cell: ParsedCell, expression: ast.expr, inputs: list[str]
 ) -> Callable[..., Any]:
-    """`def expression(x, w): return x @ w`; what it returns keeps its place in the text."""
+    """Defines `def expression(x, w): return x @ w`, whose body keeps its position in the text."""
     function = ast.parse("def expression(): return 0").body[0]
     assert isinstance(function, ast.FunctionDef)
     function.args.args = [ast.copy_location(ast.arg(name), expression) for name in inputs]
@@ -95,10 +95,10 @@ def define(
 
 
 def on_shapes(last: ast.stmt) -> ast.expr | None:
-    """The function that the last line of a cell names for `--in`; None for a def.
+    """Returns the function expression in a cell's last line, for `--in`; None for a def.
 
     Raises:
-        OptionError: It brings arguments of its own, or is no function.
+        OptionError: The line has arguments itself, or is no function.
     """
     if isinstance(last, ast.FunctionDef):
         return None
@@ -114,7 +114,7 @@ def on_shapes(last: ast.stmt) -> ast.expr | None:
 
 
 def no_call(last: ast.stmt | None, names: Mapping[str, Any]) -> str:
-    """Says what a cell ends in instead of something to look at, and how to end it."""
+    """Returns a hint: what the cell ends in instead of a call, and how to end it."""
     shapes = 'or give shapes for its arguments: --in "f32[8,128], f32[128]"'
     if last is None:
         return "the cell is empty: end it with a call to look at, such as f(x)"
@@ -133,13 +133,13 @@ def _word(last: ast.stmt) -> str:
 
 
 def short(node: ast.AST) -> str:
-    """The text of code, on one line and of bounded length."""
+    """Returns the text of code, shortened if it is long or has several lines."""
     text = ast.unparse(node)
     return text if len(text) <= _LONGEST and "\n" not in text else text[: _LONGEST - 3] + "..."
 
 
 class LineError(Exception):
-    """The magic's line asks for what there is not; `error` says what."""
+    """An option of the magic's line cannot be met; `error` says why."""
 
     def __init__(self, error: LensError) -> None:
         super().__init__(str(error))
@@ -147,11 +147,11 @@ class LineError(Exception):
 
 
 class EmptyError(Exception):
-    """A function without results was traced: it is called for what it does."""
+    """The traced function has no outputs: it is called for its side effects."""
 
 
 def names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
-    """Whether a cell ends in text or a path, which may be a program that no JAX has to make."""
+    """Whether a cell ends in text or a path, which may be a program that needs no JAX."""
     node = last.value if isinstance(last, ast.Expr) else None
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.Name):
@@ -160,11 +160,11 @@ def names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
 
 
 def may_look(function: Any, made: bool) -> bool:
-    """Whether a function that a call turns out to call can be looked at.
+    """Whether the evaluated function of a call can be captured.
 
     Args:
-        function: What is called.
-        made: Whether an expression made it: `jax.grad(f)` is looked at, `jnp.tanh` is not.
+        function: The function.
+        made: Whether it is the value of a call: `jax.grad(f)` is captured, `jnp.tanh` is not.
     """
     if not callable(function) or inspect.iscoroutinefunction(function):
         return False
@@ -176,7 +176,7 @@ def may_look(function: Any, made: bool) -> bool:
 
 
 def taken_of(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> Taken:
-    """A call that was evaluated and not made; of `make_jaxpr(f)` it is the call of `f`."""
+    """Returns an evaluated call as `Taken`; for `jax.make_jaxpr(f)(x)` the call of `f`."""
     made = candidate.function
     plain = isinstance(made, ast.Name | ast.Attribute | ast.Subscript)
     name = short(made) if plain else ""
@@ -186,5 +186,6 @@ def taken_of(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> Tak
 
 
 def call_text(taken: Taken) -> str:
-    """A call as it is written, for a message."""
+    """Returns the source text of a call, for a message."""
+
     return short(taken.call) if taken.call is not None else "the last line"

@@ -1,9 +1,9 @@
-"""Which calls and expressions of a statement can be looked at, the best first.
+"""Finds the calls and expressions of a statement that can be captured, the best first.
 
-The call of a function of the user's is the best thing to look at, wherever it stands: alone,
-behind a `=`, inside `print`, `float`, `assert`, an f-string, a comparison, a subscript, a plot's
-arguments, a loop or a `with` block. A statement without one may compute with JAX itself:
-`print(jnp.sin(x).sum())` has the expression `jnp.sin(x).sum()`.
+The best is a call of the user's own function, wherever it occurs: alone, behind a `=`, inside
+`print`, `float`, `assert`, an f-string, a comparison, a subscript, a plot's arguments, a loop or a
+`with` block. A statement without one may compute with JAX itself: `print(jnp.sin(x).sum())` has
+the expression `jnp.sin(x).sum()`.
 """
 
 import ast
@@ -22,10 +22,10 @@ _EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The user's namespace, and how values in it are told apart.
+    """The user's namespace, and predicates on its values.
 
     Attributes:
-        values: By name.
+        values: Values by name.
         is_array: Whether a value is one array.
         holds: Whether it is an array or a pytree with arrays in it.
         computes: Whether it is a function of JAX's that computes, and does nothing else.
@@ -39,11 +39,11 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A call in the user's text whose function may be looked at.
+    """A call in the user's text whose function may be captured.
 
     Attributes:
         call: The call.
-        method: What is called of a jitted function ("lower"); "" where the function itself is.
+        method: The method of a jitted function that is called ("lower"); "" for the function.
     """
 
     call: ast.Call
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def function(self) -> ast.expr:
-        """What stands for the function."""
+        """The expression of the function, without `method`."""
         if self.method:
             assert isinstance(self.call.func, ast.Attribute)
             return self.call.func.value
@@ -59,9 +59,9 @@ class Candidate:
 
 
 def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
-    """The calls of the user's own functions, outermost first, a later statement before an earlier.
+    """Returns the calls of the user's own functions, outermost first, the last statement first.
 
-    What runs later is left out: a lambda, a def, a class.
+    Lambdas, defs and classes, whose bodies run later, and awaited calls are left out.
     """
     found: list[Candidate] = []
     pending: list[ast.AST] = [statement]
@@ -74,7 +74,7 @@ def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
 
 
 def _inner(node: ast.AST) -> list[ast.AST]:
-    """What runs within a node: the last statements of a body first, the rest as it is written."""
+    """Returns the children that run with a node: statements of bodies, last first, then others."""
     if isinstance(node, ast.Await):
         return []
     statements: list[ast.AST] = []
@@ -100,14 +100,14 @@ def _candidate(call: ast.Call, names: Namespace) -> list[Candidate]:
         if made or type(value).__name__ == "PjitFunction" or hasattr(value, "__wrapped__"):
             return [Candidate(call, callee.attr)]
     if resolve(callee, names.values, names.is_array) is MISSING and _is_method(callee, names):
-        return []  # of what a loop or a comprehension goes through, most likely an array
+        return []  # a method of a loop variable or the like, most likely an array
     return [Candidate(call)] if is_own(callee, names.values, names.is_array) else []
 
 
 def waited_for(expression: ast.expr) -> ast.expr:
-    """`f(x)` of `f(x).block_until_ready()` and of `jax.block_until_ready(f(x))`.
+    """Returns `f(x)` for `f(x).block_until_ready()` and for `jax.block_until_ready(f(x))`.
 
-    Waiting is no part of a program, and the method is none of a tracer's.
+    Blocking is not part of a program, and tracers have no such method.
     """
     match expression:
         case ast.Call(func=ast.Attribute(value, "block_until_ready"), args=[], keywords=[]):
@@ -120,7 +120,7 @@ def waited_for(expression: ast.expr) -> ast.expr:
 
 
 def expression_in(statement: ast.stmt, names: Namespace) -> ast.expr | None:
-    """The first expression of a statement that computes with JAX and does nothing else."""
+    """Returns the first expression of a statement that only computes with JAX, or None."""
     if not isinstance(
         statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
     ):
@@ -134,13 +134,13 @@ def expression_in(statement: ast.stmt, names: Namespace) -> ast.expr | None:
         if _is_computing(node, names):
             return waited_for(node)
         if isinstance(node, _EACH):
-            continue  # within it, its names are not the notebook's
+            continue  # names that the comprehension binds are not in the namespace
         pending[:0] = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     return None
 
 
 def _is_computing(node: ast.expr, names: Namespace) -> bool:
-    """Whether all that an expression does is to compute, with JAX or on arrays."""
+    """Whether an expression computes with JAX or on JAX's arrays, without other effects."""
     if not isinstance(
         node,
         ast.Call
@@ -172,20 +172,20 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
 
 
 def _has_operation(expression: ast.expr) -> bool:
-    """Whether a list, a comprehension or a call does something with what it names."""
+    """Whether an expression contains an operator or a call below its root."""
     kinds = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call
     return any(isinstance(part, kinds) for part in _parts(expression) if part is not expression)
 
 
 def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
-    """True where a call computes with JAX; None where it may do anything else."""
+    """Returns True if a call computes with JAX, False if it is pure, None if it may do anything."""
     if isinstance(call.func, ast.Call):
         return _call_computes(call.func, names)  # jax.vmap(f)(x)
     if isinstance(call.func, ast.Lambda):
         return True
     value = resolve(call.func, names.values, names.is_array)
     if value is MISSING:
-        # The method of what an expression gives: (x @ w).sum(), x.at[0].set(1.0)
+        # A method of an expression's value: (x @ w).sum(), x.at[0].set(1.0)
         return False if _is_method(call.func, names) else None
     if names.is_array(value):
         return _is_of_jax(value, names) if _is_method(call.func, names) else None
@@ -195,7 +195,7 @@ def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
 
 
 def _is_method(callee: ast.expr, names: Namespace) -> bool:
-    """Whether it can be a method of an array that computes."""
+    """Whether a callee can be an array's method that computes: `x.sum`, `x.at[0].set`."""
     if not isinstance(callee, ast.Attribute):
         return False
     root = callee.value
@@ -215,7 +215,7 @@ def _is_of_jax(value: Any, names: Namespace) -> bool:
 
 
 def _parts(expression: ast.expr) -> Iterator[ast.AST]:
-    """An expression's nodes, those of lambdas left out."""
+    """Yields the nodes of an expression, except those inside lambdas."""
     pending: list[ast.AST] = [expression]
     while pending:
         node = pending.pop()
@@ -225,9 +225,9 @@ def _parts(expression: ast.expr) -> Iterator[ast.AST]:
 
 
 def loads(tree: ast.AST) -> list[str]:
-    """Names that code reads from outside, in the order of its text.
+    """Returns the free names of an expression or statement, in source order.
 
-    Names that a lambda or a comprehension binds are its own.
+    Names that a lambda or a comprehension binds are not free.
     """
     found: list[ast.Name] = []
     pending: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
@@ -242,14 +242,14 @@ def loads(tree: ast.AST) -> list[str]:
         elif isinstance(node, _EACH):
             targets = [n for g in node.generators for n in ast.walk(g.target)]
             inner |= {n.id for n in targets if isinstance(n, ast.Name)}
-            pending.append((node.generators[0].iter, bound))  # it sees the outer names
+            pending.append((node.generators[0].iter, bound))  # evaluated in the outer scope
         pending.extend((child, inner) for child in ast.iter_child_nodes(node))
     found.sort(key=lambda name: (name.lineno, name.col_offset))
     return list(dict.fromkeys(name.id for name in found))
 
 
 def binds(statement: ast.stmt) -> set[str]:
-    """Names that an assignment binds."""
+    """Returns the names that an assignment binds."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets

@@ -1,9 +1,9 @@
-"""A statement that offers its calls to us before it makes them, and is the same otherwise.
+"""Rewrites a statement so that a callback receives each candidate call before it is made.
 
 `f(a, *b, k=c)` becomes `OFFER(f, a, *b, k=c)(*ARGS(), **KWARGS())`: callee and arguments are
-evaluated once and in Python's order, and the call itself stands in the user's own frame, at its
-place in the user's text. The three are constants of the compiled code, so that no name of ours is
-in any namespace.
+evaluated once and in Python's order, and the call itself is made in the user's frame, at its
+position in the user's text. OFFER, ARGS and KWARGS are constants of the code object, so that no
+namespace has a name of jaxlens.
 """
 
 import ast
@@ -18,11 +18,11 @@ Taker = Callable[[Candidate, Any, tuple[Any, ...], dict[str, Any]], None]
 
 
 class Offer:
-    """One call: hands what it was evaluated to on, and gives it back for the call itself.
+    """One call: passes its evaluated function and arguments to a callback, then to the call.
 
     Args:
         candidate: The call in the text.
-        take: Is called with it, the function and its arguments each time before the call is made.
+        take: Called with the candidate, the function and its arguments before each call.
     """
 
     def __init__(self, candidate: Candidate, take: Taker) -> None:
@@ -32,18 +32,18 @@ class Offer:
         self._kwargs: dict[str, Any] = {}
 
     def offer(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Takes what a call was evaluated to; gives what is to be called."""
+        """Passes the evaluated call to the callback, and returns the function to call."""
         self._take(self._candidate, function, args, kwargs)
         self._args, self._kwargs = args, kwargs
         return function
 
     def args(self) -> tuple[Any, ...]:
-        """The positional arguments, which are not kept."""
+        """Returns the positional arguments, and drops the references to them."""
         args, self._args = self._args, ()
         return args
 
     def kwargs(self) -> dict[str, Any]:
-        """The keyword arguments, which are not kept."""
+        """Returns the keyword arguments, and drops the references to them."""
         kwargs, self._kwargs = self._kwargs, {}
         return kwargs
 
@@ -51,7 +51,7 @@ class Offer:
 def offering(
     statement: ast.stmt, candidates: Sequence[Candidate], take: Taker
 ) -> tuple[ast.stmt, dict[str, Any]]:
-    """A statement whose calls are offered, and the objects that its constants stand for."""
+    """Returns the statement with its candidates rewritten, and the objects for its constants."""
     objects: dict[str, Any] = {}
     calls: dict[int, ast.Call] = {}
     for number, candidate in enumerate(candidates):
@@ -65,8 +65,9 @@ def offering(
 def calling(
     statement: ast.stmt, call: ast.Call, function: Any, args: tuple[Any, ...], kwargs: Any
 ) -> tuple[ast.stmt, dict[str, Any]]:
-    """A statement in which one call is made with what it was evaluated to before."""
-    # Functions and no values: whoever prints a traceback hashes the code with its constants.
+    """Returns the statement with one call made on its already evaluated function and arguments."""
+    # Functions that return the values: printing a traceback hashes the code with its constants,
+    # and the values need not be hashable.
     parts: dict[str, Callable[[], Any]] = {
         "\0jaxlens function": lambda: function,
         "\0jaxlens args": lambda: args,
@@ -77,7 +78,7 @@ def calling(
 
 
 def compiled(compile_: Callable[[], CodeType], objects: Mapping[str, Any]) -> CodeType:
-    """Code with objects in the place of the constants that stand for them."""
+    """Compiles code, and replaces its placeholder constants by objects."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # "'str' object is not callable"
         return _with_objects(compile_(), objects)
@@ -106,7 +107,7 @@ def _offered(candidate: Candidate, offer: str, args: str, kwargs: str) -> ast.Ca
 
 
 def _call(call: ast.Call, function: ast.expr, args: ast.expr, kwargs: ast.expr) -> ast.Call:
-    """`function(*args, **kwargs)` at the place of a call; what stands in it keeps its own."""
+    """Builds `function(*args, **kwargs)` at the position of `call`; inner nodes keep their own."""
     made = ast.Call(
         function, [ast.Starred(args, ast.Load())], [ast.keyword(arg=None, value=kwargs)]
     )
@@ -117,7 +118,7 @@ def _call(call: ast.Call, function: ast.expr, args: ast.expr, kwargs: ast.expr) 
 
 
 class _Replacing(ast.NodeTransformer):
-    """Puts calls in the place of others; those in their arguments too."""
+    """Replaces calls by others, also within their arguments."""
 
     def __init__(self, calls: Mapping[int, ast.Call]) -> None:
         self._calls = calls

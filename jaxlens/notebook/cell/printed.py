@@ -1,4 +1,4 @@
-"""What a look prints: kept until it is known whether the cell prints it too."""
+"""Buffers what a trace prints, which is shown only if the cell does not run the call itself."""
 
 import sys
 import threading
@@ -8,9 +8,9 @@ from IPython.utils.capture import capture_output
 
 
 class Printed:
-    """Holds back what this thread prints and displays while it is entered.
+    """Context manager that buffers what this thread prints and displays.
 
-    Other threads print as they do.
+    What other threads print passes through.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Printed:
         self._displays.__exit__(*raised)
 
     def show(self) -> None:
-        """Prints and displays it after all."""
+        """Prints and displays the buffered output."""
         for stream, text in self._parts:
             stream.write(text)
         for output in self._displayed.outputs:
@@ -38,7 +38,7 @@ class Printed:
 
 
 class _Stream:
-    """A stream that keeps what one thread writes."""
+    """A stream that buffers what one thread writes, and passes on what others write."""
 
     def __init__(self, stream: Any, parts: list[tuple[Any, str]]) -> None:
         self._stream = stream

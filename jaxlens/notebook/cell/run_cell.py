@@ -1,8 +1,8 @@
 """Runs the statements of the cell under a magic as IPython would have run them.
 
 The code is compiled with the line numbers that the editor shows (the magic's own line is
-line 1) under the name of the cell, and its text is left where Python looks for source, so
-that tracebacks, `inspect` and every equation's source span point at the user's lines.
+line 1) under the cell's file name, and its text is in `linecache`, so that tracebacks, `inspect`
+and every eqn's source span point at the user's lines.
 """
 
 import ast
@@ -23,10 +23,10 @@ from jaxlens.notebook.cell.offers import compiled
 
 @dataclass(frozen=True, slots=True)
 class ParsedCell:
-    """Code of the user's, parsed.
+    """The parsed code of a cell, or of a magic's line.
 
     Attributes:
-        file: Name under which Python compiles it.
+        file: The file name that it is compiled with.
         body: Statements in order.
     """
 
@@ -35,12 +35,13 @@ class ParsedCell:
 
 
 def read_cell(shell: Any, code: str) -> ParsedCell:
-    """The cell under a cell magic.
+    """Parses the cell under a cell magic.
 
     Raises:
-        SyntaxError: As Python gives it, with the editor's line number.
+        SyntaxError: As Python raises it, with the editor's line number.
     """
     number, raw, _ = _place(shell)
+    # The lines above the cell's code, among them the magic's, become comments: line numbers hold.
     start = raw.rfind(code.strip("\n")) if code.strip() else -1
     above = raw[:start].splitlines() if start > 0 else ["%%"] + [""] * _blank_lines(code)
     text = "\n".join([*(f"# {line}".rstrip() for line in above), shell.transform_cell(code)])
@@ -50,7 +51,7 @@ def read_cell(shell: Any, code: str) -> ParsedCell:
 
 
 def read_statement(shell: Any, magic: str, code: str) -> ParsedCell:
-    """The expression or statement behind a line magic."""
+    """Parses the expression or statement behind a line magic."""
     if not code.strip():
         raise CellError(f"{magic} has nothing to look at: put a call behind it, {magic} f(x)")
     number, _, line = _place(shell)
@@ -59,13 +60,13 @@ def read_statement(shell: Any, magic: str, code: str) -> ParsedCell:
 
 
 def name_cells(shell: Any) -> None:
-    """Gives every file of a cell its number, so that spans say "cell 3"."""
+    """Registers the execution number of every cell's file, so that spans say "cell 3"."""
     for file, number in dict(getattr(shell.compile, "_filename_map", {})).items():
         register_cell(file, number)
 
 
 def _parsed(shell: Any, text: str, file: str) -> ParsedCell:
-    """Parses, and compiles once for the errors that only compiling finds."""
+    """Parses code, and compiles it once to raise the errors that only the compiler detects."""
     name_cells(shell)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=file))
     _compile(shell, ast.Module(tree.body, []), file)
@@ -73,7 +74,7 @@ def _parsed(shell: Any, text: str, file: str) -> ParsedCell:
 
 
 def _place(shell: Any) -> tuple[int, str, int]:
-    """Number, text and current line of the cell that IPython is running."""
+    """Returns number, raw text and current line of the cell that IPython is running."""
     known = getattr(shell.compile, "_filename_map", {})
     frame = sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename not in known:
@@ -87,7 +88,7 @@ def _place(shell: Any) -> tuple[int, str, int]:
 
 
 def _blank_lines(code: str) -> int:
-    """How many empty lines IPython takes from the front of a cell."""
+    """Returns the number of leading empty lines, which IPython strips from a cell."""
     lines = code.splitlines()
     return next((i for i, line in enumerate(lines) if line.strip()), 0)
 
@@ -96,7 +97,7 @@ def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
     """Executes statements in the user's namespace, once.
 
     Raises:
-        CellError: One of them awaits, where an event loop already runs.
+        CellError: One of them awaits while an event loop already runs.
     """
     check(shell, cell, statements)
     for statement in statements:
@@ -104,7 +105,7 @@ def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
 
 
 def check(shell: Any, cell: ParsedCell, statements: Iterable[ast.stmt]) -> None:
-    """Refuses statements that await before any of them runs, where an event loop runs already.
+    """Raises, before any statement runs, if one of them awaits while an event loop runs.
 
     Raises:
         CellError: One of them awaits.
@@ -124,10 +125,10 @@ def run_one(
 
     Args:
         shell: IPython's shell.
-        cell: The cell that it is of.
-        statement: The statement, which may offer its calls (`offers.py`).
-        objects: What stands for its constants, where it does.
-        shown: Whether the value of an expression is shown, as that of a cell's last one.
+        cell: The cell of the statement.
+        statement: The statement, possibly rewritten by `offers.offering`.
+        objects: Objects that replace its placeholder constants, by constant.
+        shown: Whether the value of an expression is displayed, as that of a cell's last one.
     """
     shown = shown or shell.ast_node_interactivity == "all"
     code = _statement_code(shell, cell, statement, shown)
@@ -138,7 +139,7 @@ def run_one(
 async def run_one_awaiting(
     shell: Any, cell: ParsedCell, statement: ast.stmt, shown: bool = False
 ) -> None:
-    """`run_one`, within a loop that runs already."""
+    """Executes one statement as `run_one` does, within an event loop that already runs."""
     shown = shown or shell.ast_node_interactivity == "all"
     code = _statement_code(shell, cell, statement, shown)()
     result = eval(code, shell.user_global_ns, shell.user_ns)
@@ -171,7 +172,7 @@ def _statement_code(
 
 
 def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:
-    """Shows what a last assignment bound, where the user's IPython does."""
+    """Displays the value of a final assignment if IPython is set to `last_expr_or_assign`."""
     single = isinstance(statement, ast.Expr)
     if shown and not single and shell.ast_node_interactivity == "last_expr_or_assign":
         for name in [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)][:1]:
@@ -179,7 +180,7 @@ def _show_assigned(shell: Any, statement: ast.stmt, shown: bool) -> None:
 
 
 def is_quiet(text: str) -> bool:
-    """Whether a cell ends in a semicolon, by which IPython's users ask for no output."""
+    """Whether a cell ends in a semicolon, which suppresses its output in IPython."""
     last = ""
     with suppress(tokenize.TokenError, IndentationError, SyntaxError):
         for token in tokenize.generate_tokens(StringIO(text).readline):
@@ -190,7 +191,7 @@ def is_quiet(text: str) -> bool:
 
 def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
     """Runs one code object; an `await` in it runs in IPython's loop."""
-    # Other names are globals too: a lambda in the expression looks its own up there.
+    # `names` serve as globals: a lambda in the expression looks its free names up there.
     spaces = (shell.user_global_ns, shell.user_ns) if names is None else (names,)
     result = eval(code, *spaces)
     return shell.loop_runner(result) if _awaits(code) else result
@@ -203,7 +204,7 @@ def evaluate(
     names: dict[str, Any] | None = None,
     objects: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Value of an expression of the cell, with the user's names or others."""
+    """Evaluates an expression of the cell in the user's namespace, or in `names`."""
     tree = ast.fix_missing_locations(ast.Expression(expression))
     code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
     _check_awaits(shell, code)
@@ -211,12 +212,12 @@ def evaluate(
 
 
 def define(shell: Any, cell: ParsedCell, function: ast.FunctionDef) -> Callable[..., Any]:
-    """A function of the user's namespace that the namespace does not get to see."""
+    """Defines a function over the user's globals, without binding its name there."""
     code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
     made: dict[str, Any] = {}
     exec(code, shell.user_global_ns, made)
     found = made[function.name]
-    # Its text is no def; a traceback that searched for one would show other lines.
+    # Its source text is an expression; a traceback that searched for a def would show other lines.
     found.__code__ = found.__code__.replace(co_name="<module>", co_qualname="<module>")
     return found  # type: ignore[no-any-return]
 
@@ -224,10 +225,10 @@ def define(shell: Any, cell: ParsedCell, function: ast.FunctionDef) -> Callable[
 def call_at(
     shell: Any, cell: ParsedCell, call: ast.Call | None, function: Callable[[], Any]
 ) -> Any:
-    """Calls a function of ours from the line where the user's call stands.
+    """Calls `function` from a frame at the line of the user's call.
 
-    So the user's line is on the stack, as it would be without the magic: in a traceback,
-    and as the place of equations that a library made.
+    The user's line is then on the stack as it would be without the magic: in a traceback, and as
+    the source of eqns that a library traces.
     """
     if call is None:
         return function()
