@@ -1,4 +1,4 @@
-"""The answer where the last line has nothing to look at: the programs that the cell called."""
+"""The output if the last line has no call to capture: the programs that the cell called."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,10 +12,10 @@ from jaxlens.report import Finding
 from jaxlens.views.questions.cell_calls import Row, document, nothing
 
 if TYPE_CHECKING:
-    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View
 
-_MOST = 6  # programs that are traced to tell which is the largest
+_MOST = 6  # programs that are traced to find the largest
 _INPUTS = 4
 
 
@@ -27,14 +27,14 @@ def answer(
     hint: str,
     names: Mapping[str, Any],
 ) -> "View":
-    """A view of the largest program that a cell called, or one line.
+    """Returns a view of the largest program that a cell called, or of one sentence.
 
     Args:
-        asked: The magic's line.
-        programs: What the cell called.
-        name: The call that could not be looked at; "" where there was none.
-        error: Why; None where there was none.
-        hint: What to say of the cell's last line where it computed nothing.
+        asked: The magic's parsed line.
+        programs: The programs that the cell called.
+        name: The call that could not be captured; "" if there is none.
+        error: The error of its capture; None if there is none.
+        hint: A sentence about the cell's last line, shown if nothing was computed.
         names: The user's namespace.
     """
     why = _why(name, error)
@@ -61,7 +61,7 @@ def _of(capture: "Capture | None", document: Document) -> "View":
 
 
 def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
-    """Why the call in the last line was not looked at."""
+    """Returns blocks that say why the call in the last line was not captured."""
     if error is None:
         return ()
     from jaxlens import api
@@ -80,7 +80,7 @@ def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
 
 
 def _own_place(error: Exception) -> str:
-    """Where a fault of ours happened; "" for an error of the user's, JAX's or Python's."""
+    """Returns "file:line" of a bug in jaxlens; "" for errors of the user's code, JAX or Python."""
     from jaxlens.ir.spans import describe
 
     trace, place = error.__traceback__, ""
@@ -94,7 +94,7 @@ def _own_place(error: Exception) -> str:
 def _largest(
     asked: MagicLine, programs: Sequence[CalledProgram]
 ) -> "list[tuple[Capture, list[tuple[CalledProgram, Capture]]]]":
-    """Captures of the programs, the one with the most equations first."""
+    """Returns each capture with all programs, itself first; the one with most eqns comes first."""
     nearest = sorted(programs, key=lambda program: program.size, reverse=True)
     captures = []
     for program in nearest[:_MOST]:
@@ -110,7 +110,7 @@ def _largest(
 
 
 def _traced(asked: MagicLine, program: CalledProgram) -> "Capture | None":
-    """A program's capture, traced by shapes, or as the cell's call was traced."""
+    """Captures a program on its abstract arguments, else from the cell's trace in JAX's caches."""
     from jaxlens import api
 
     target = asked.take.target
@@ -145,6 +145,6 @@ def _inputs(capture: "Capture") -> str:
 
 
 def _line(asked: MagicLine, program: CalledProgram, names: Mapping[str, Any]) -> str:
-    """The line that shows a program: its call, where the names in it are the notebook's."""
+    """Returns the magic line that shows a program; "" if the names in it are not the notebook's."""
     site = program.site
     return f"%{asked.verb} {site.text}" if site.top and site.text else ""

@@ -1,7 +1,7 @@
-"""Tab on a magic's line: its options, and what can stand behind them.
+"""Tab completion of a magic's line: option names and their values.
 
-Pass and kernel names are those of the last program that was looked at; nothing is compiled
-to complete a name.
+Pass and kernel names are those of the last captured program; nothing is compiled to complete a
+name.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from jaxlens.options import STAGE_NAMES
 from jaxlens.questions.verb_options import OPTIONS
 
 if TYPE_CHECKING:
-    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.captures import Capture  # not imported by %load_ext
 
 _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
@@ -28,12 +28,12 @@ _PLAIN = {
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*OPTIONS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 
-# What programs that were looked at had: names only, not the programs.
+# Names of captured programs, by kind of value; the programs themselves are not kept.
 _seen: dict[str, tuple[str, ...]] = {}
 
 
 def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
-    """Keeps the names that a view of this program has computed anyway."""
+    """Stores the pass or kernel names that the view of this program has already computed."""
     with contextlib.suppress(LensError):
         if verb == "hlo" and "stage" not in show:
             _seen["pass"] = tuple(dict.fromkeys(p.name for p in cap.passes))
@@ -42,12 +42,12 @@ def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
 
 
 def remember_name(name: str) -> None:
-    """Keeps the name of a variable that holds a view, for `--against`."""
+    """Stores the name of a variable bound to a view, to be completed after `--against`."""
     _seen["capture"] = tuple(dict.fromkeys((*_seen.get("capture", ()), name)))
 
 
 def matcher() -> Callable[[Any], Any]:
-    """A matcher for IPython's completer, a new one for each shell."""
+    """Returns a new matcher for IPython's completer; each shell has its own."""
 
     @context_matcher()
     def jaxlens_options(context: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def matcher() -> Callable[[Any], Any]:
 
 
 def complete(line: str) -> list[str]:
-    """What can stand where a magic's line ends; nothing where an expression stands."""
+    """Returns the completions at the end of a magic's line; none within its expression."""
     match = _LINE.match(line)
     if not match:
         return []
@@ -89,10 +89,10 @@ def _values(kind: str) -> tuple[str, ...]:
     if kind == "target":
         from jaxlens import api
 
-        # Asking starts JAX's backends; Tab does not.
+        # `targets` imports JAX and starts its backends; Tab does not import JAX.
         return api.targets() if "jax" in sys.modules else ("cpu", "gpu", "tpu")
     if kind == "device":
-        from jaxlens.lenses.cost.published_limits import PUBLISHED  # %load_ext does without
+        from jaxlens.lenses.cost.published_limits import PUBLISHED  # not imported by %load_ext
 
         return tuple(PUBLISHED)
     return _seen.get(kind, ())

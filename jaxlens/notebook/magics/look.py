@@ -1,11 +1,11 @@
-"""One cell under a magic: it runs as it would without, and what it computes is looked at.
+"""Runs one cell under a magic as it would run without, and captures what it computes.
 
-A bare call of the user's function is looked at and not made. Every other statement runs, once, and
-its call is looked at on the way, before it is made. Where there is no such call, or where it cannot
-be traced, the answer is about the jitted programs that the cell called.
+A bare call of the user's function is captured instead of made. Every other statement runs once,
+and its call is captured just before it is made. If there is no such call, or it cannot be traced,
+the output shows the jitted programs that the cell called.
 
-No mistake of a look's reaches the cell: only what the magic's own line asks in vain is raised, once
-the cell has run.
+An error of a capture never reaches the cell. Only an option of the magic's own line that cannot be
+met raises an error, after the cell has run.
 """
 
 import ast
@@ -51,27 +51,27 @@ from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.views.questions.cell_calls import after_run
 
 if TYPE_CHECKING:
-    from jaxlens.views.view import View  # %load_ext does without
+    from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
 
 
 @dataclass(slots=True)
 class _Failure:
-    """Why something could not be looked at."""
+    """A call that could not be captured, and the error."""
 
     name: str
     error: Exception
 
 
 class Looking:
-    """A cell, or the statement behind a line magic, while it runs.
+    """One run of a cell, or of the statement behind a line magic.
 
     Args:
         shell: IPython's shell.
-        asked: The magic's line.
-        code: The cell.
-        show: Shows a view.
+        asked: The magic's parsed line.
+        code: The parsed cell.
+        show: Displays a view.
         text: The cell's text; None for a line magic, whose value is returned.
     """
 
@@ -90,16 +90,16 @@ class Looking:
         self._failure: _Failure | None = None
         self._mistake: LensError | None = None  # of the magic's line
         self._value: Any = None  # of the last expression, where it ran
-        self._tried = False  # the best call of the last statement
+        self._tried = False  # whether the best call of the last statement was captured
         self._order: list[int] = []
-        self._pending: dict[int, Taken] = {}  # calls that were made and may be looked at later
+        self._pending: dict[int, Taken] = {}  # calls that ran and may be captured later
         self._earlier: list[Taken] = []  # likewise, of the statements above the last
 
     def run(self) -> Any:
-        """Runs the cell and looks; gives the value of a line magic's expression.
+        """Runs the cell and shows its capture; returns the value of a line magic's expression.
 
         Raises:
-            LensError: The magic's line asked for what is not there.
+            LensError: An option of the magic's line cannot be met.
         """
         cells.check(self._shell, self._code, self._code.body)
         self._refuse_shapes()
@@ -108,14 +108,14 @@ class Looking:
 
     @property
     def must_await(self) -> bool:
-        """Whether the cell awaits within a kernel's loop, so that `run_awaiting` has to run it."""
+        """Whether the cell awaits while the kernel's loop runs, and needs `run_awaiting`."""
         return not self._line and cells.must_await(self._shell, self._code, self._code.body)
 
     async def run_awaiting(self) -> None:
-        """Runs a cell that awaits; a call that is itself awaited is made, and not looked at.
+        """Runs a cell that awaits; a call that is itself awaited is made, and not captured.
 
         Raises:
-            LensError: The magic's line asked for what is not there.
+            LensError: An option of the magic's line cannot be met.
         """
         self._refuse_shapes()
         with self._answered():
@@ -132,14 +132,14 @@ class Looking:
 
     @contextmanager
     def _answered(self) -> Iterator[None]:
-        """Surrounds the run of a cell, and shows the answer where the run has shown none."""
+        """Wraps the run of a cell, and shows the fallback output if the run has shown no view."""
         try:
             yield
         except Exception as error:
             self._explain_own(error)
             raise
         finally:
-            self._done = True  # a generator of the cell's may still offer its calls
+            self._done = True  # a generator that outlives the cell may still offer its calls
             if self._calls is not None:
                 self._calls.__exit__()
         if self._mistake is not None:
@@ -166,7 +166,7 @@ class Looking:
         return value
 
     def _watch(self) -> None:
-        """Begins to hear JAX's calls, once the cell has imported JAX, or the core."""
+        """Starts to record calls of jitted functions, once JAX or jaxlens.core is imported."""
         if self._calls is None and ("jax" in sys.modules or "jaxlens.core" in sys.modules):
             self._hear()
 
@@ -177,7 +177,7 @@ class Looking:
         self._calls.__enter__()
 
     def _wanted_names(self) -> set[str]:
-        """Names that a last line without a call shows: `out` after `out = f(x)`."""
+        """Returns the names that the last line reads: `out`, which may come from `out = f(x)`."""
         return set(loads(self._code.body[-1])) if self._code.body else set()
 
     def _last(self, last: ast.stmt) -> Any:
@@ -213,7 +213,7 @@ class Looking:
         return Namespace(self._shell.user_ns, api.is_array, holds, api.computes)
 
     def _is_program(self, last: ast.stmt) -> bool:
-        """Looks at a program that is there already, named alone: `lowered`, "a folder"."""
+        """Shows an existing program that the last line names: `lowered`, "a folder"."""
         from jaxlens import api
 
         named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
@@ -231,7 +231,7 @@ class Looking:
         return True
 
     def _bare(self, last: ast.stmt, names: Namespace) -> ast.Call | None:
-        """The call that a cell ends in, where it is one of the user's own function."""
+        """Returns the call that a cell ends in, if it is a call of the user's own function."""
         if not isinstance(last, ast.Expr):
             return None
         expression = waited_for(last.value)
@@ -240,12 +240,15 @@ class Looking:
         found = [c for c in calls_in(last, names) if c.call is expression and not c.method]
         if not found or isinstance(
             resolve(expression.func, names.values, names.is_array), type
-        ):  # making an object is no program
+        ):  # a class: constructing an object is not a program
             return None
         return expression
 
     def _staged(self, last: ast.stmt, call: ast.Call) -> Any:
-        """A bare call: looked at, and made only where it cannot be."""
+        """Captures a bare call, and makes it only if it could not be captured.
+
+        `jax.make_jaxpr(f)(x)` is captured as `f(x)`, and made too.
+        """
         taken = call_of(self._shell, self._code, call, self._core_names())
         if self._asked.take.core:
             self._look_on_core(taken)
@@ -261,7 +264,7 @@ class Looking:
         return self._run_one(statement, objects)
 
     def _look_on_core(self, taken: Taken) -> None:
-        """`--core` shows what the core makes of a call, or says in one line what it lacks."""
+        """Shows a call as jaxlens.core traces it, or raises an error that names what it lacks."""
         with self._calls.paused():
             self._shown_now(self._plainly(taken))
 
@@ -271,7 +274,7 @@ class Looking:
         take: Callable[[Candidate, Taken], None],
         candidates: list[Candidate] | None = None,
     ) -> Any:
-        """Runs a statement whose calls are looked at when they are reached."""
+        """Runs a statement, and passes its candidate calls to `take` before they are made."""
         if self._calls is None:
             return self._run_one(statement, last=False)
         last = candidates is not None
@@ -287,7 +290,7 @@ class Looking:
                 return
             try:
                 take(c, taken_of(c, function, args, kwargs))
-            except Exception as error:  # no mistake of ours reaches the cell
+            except Exception as error:  # an error of a capture never reaches the cell
                 self._failure = self._failure or _Failure(short(c.call), error)
 
         self._order = [id(c) for c in candidates]
@@ -310,13 +313,13 @@ class Looking:
 
     @property
     def _shows_last(self) -> bool:
-        """Whether IPython shows the value of the cell's last line."""
+        """Whether IPython displays the value of the cell's last line."""
         return self._displays and self._shell.ast_node_interactivity.startswith("last")
 
-    # ---- looking ---------------------------------------------------------------------------
+    # ---- capturing -------------------------------------------------------------------------
 
     def _take(self, candidate: Candidate, taken: Taken) -> None:
-        """A call of the last statement is about to be made."""
+        """Captures the best call of the last statement before it is made; stores the others."""
         if self._order.index(id(candidate)):
             self._keep(candidate, taken)
         elif not self._tried:
@@ -325,10 +328,10 @@ class Looking:
                 self._look_at(self._in_order())
                 self._pending = {}
             if isinstance(taken.function, type):
-                self._failure = None  # making an object need not be a program
+                self._failure = None  # constructing an object need not be a program
 
     def _keep(self, candidate: Candidate, taken: Taken) -> None:
-        """Remembers a call by shapes, should there be nothing better to look at."""
+        """Stores a call with abstract arguments, to be captured if no better call can be."""
         from jaxlens import api
 
         number = self._order.index(id(candidate))
@@ -337,19 +340,25 @@ class Looking:
             self._pending[number] = Taken(taken.function, args, kwargs, taken.name, call=taken.call)
 
     def _in_order(self) -> list[Taken]:
-        """The calls that may be looked at later, the best first."""
+        """Returns the stored calls, the best first."""
         return [self._pending[number] for number in sorted(self._pending)]
 
     def _look_at(self, calls: list[Taken]) -> None:
-        """Looks at the first of several calls that can be looked at."""
+        """Captures and shows the first of several calls that can be captured."""
         for taken in calls:
             if not self._shown and self._mistake is None:
                 failure = self._failure
                 self._look(taken, after=True)
-                self._failure = failure  # the answer is about the best call
+                self._failure = failure  # the output reports the best call's failure
 
     def _look(self, taken: Taken, staged: bool = False, after: bool = False) -> bool:
-        """Looks at a call that the cell makes, or has made; False where it cannot be looked at."""
+        """Captures and shows a call; returns False if it cannot be captured.
+
+        Args:
+            taken: The call.
+            staged: Whether the capture replaces the call.
+            after: Whether the cell has already made the call.
+        """
         reached = Reached([taken.function, *taken.args, *taken.kwargs.values()])
         if reached.once:
             error = CellError(f"{reached.once}, so it is not traced beside its run")
@@ -373,11 +382,11 @@ class Looking:
         return True
 
     def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
-        """A look failed: for a reason of the magic's line, or of the function."""
+        """Records why a capture failed: an option of the magic's line, or the function."""
         if isinstance(error, LineError):
             from jaxlens import api
 
-            # Of a program that was made before, what it lacks is no mistake of the line's.
+            # A stage that an existing program lacks is not an error of the magic's line.
             wrong = staged and not api.is_program(taken.function)
             if isinstance(error.error, UnavailableError) and not wrong:
                 self._failure = self._failure or _Failure(call_text(taken), error.error)
@@ -387,7 +396,7 @@ class Looking:
             self._failure = self._failure or _Failure(call_text(taken), error)
 
     def _view(self, taken: Taken, results: bool = False) -> "View":
-        """What the verb shows of a call, computed."""
+        """Captures a call, and computes the view that the verb shows of it."""
         from jaxlens import api
 
         asked, code = self._asked, self._code
@@ -411,7 +420,7 @@ class Looking:
         return found
 
     def _capture(self, taken: Taken) -> Any:
-        """The program of a call, traced."""
+        """Captures a call, and traces it unless it is an existing program."""
         from jaxlens import api
 
         take = self._asked.take
@@ -432,7 +441,7 @@ class Looking:
                 raise LineError(error) from None
             raise
         if not api.is_program(taken.function):
-            # What cannot be traced fails here; the tape is of one trace, which is the first.
+            # Errors of tracing are raised here; the tape records one trace, which is the first.
             capture.tape if self._asked.show.get("tape") else capture.jaxpr
         return capture
 
@@ -453,7 +462,7 @@ class Looking:
     # ---- shapes ----------------------------------------------------------------------------
 
     def _refuse_shapes(self) -> None:
-        """`--in` with a last line that brings its own arguments, before anything runs."""
+        """Raises, before anything runs, if the last line under `--in` has arguments itself."""
         if self._asked.take.in_ and self._code.body:
             on_shapes(self._code.body[-1])
 
@@ -489,10 +498,10 @@ class Looking:
 
         return api.names_on_core(self._shell.user_ns) if self._asked.take.core else None
 
-    # ---- where nothing was looked at -------------------------------------------------------
+    # ---- fallback output -------------------------------------------------------------------
 
     def _answer(self) -> "View":
-        """About the programs that the cell called."""
+        """Returns the view of the programs that the cell called."""
         from jaxlens.notebook.magics.called_programs import answer
 
         with self._calls.paused() if self._calls is not None else nullcontext():
@@ -506,7 +515,7 @@ class Looking:
             )
 
     def _opened(self) -> bool:
-        """Shows the program that the last expression gave: `lowered.as_text()`, `export(f)(x)`."""
+        """Shows the program that the last expression returned, such as `lowered.as_text()`."""
         value = self._value
         if "jax" not in sys.modules or value is None or self._calls is None:
             return False
@@ -523,7 +532,7 @@ class Looking:
         return self._shown
 
     def _explain_own(self, error: Exception) -> None:
-        """The cell raises what the look raised: the look's notes are about that too."""
+        """Adds the notes of the capture's error to the cell's error of the same type."""
         failed = self._failure.error if self._failure else None
         if failed is None or type(failed) is not type(error):
             return

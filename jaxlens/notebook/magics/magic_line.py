@@ -1,8 +1,8 @@
-"""The line of a magic: options in front, an expression behind.
+"""Parses the line of a magic: options, then an expression.
 
-What a magic can be asked to show comes from `questions/verb_options.py`; what all of them share,
-because it says what is looked at, is `TakeOptions` here. Both become IPython
-`magic_arguments`, so `-h`, `?` and Tab speak of the same options as the parser.
+The options of what a magic shows are defined in `questions/verb_options.py`; those of what it
+captures, which all magics share, are `TakeOptions` here. Both become IPython `magic_arguments`,
+so that `-h`, `?` and Tab have the same options as the parser.
 """
 
 import argparse
@@ -33,7 +33,7 @@ TRANSFORMS = {
 
 @dataclass(frozen=True, slots=True)
 class TakeOptions:
-    """What is looked at, the same for every magic.
+    """Options of what is captured, the same for every magic.
 
     Attributes:
         transforms: Transforms with their values, outermost first.
@@ -57,15 +57,15 @@ class TakeOptions:
 
 @dataclass(frozen=True, slots=True)
 class MagicLine:
-    """A magic's line, read.
+    """A magic's parsed line.
 
     Attributes:
         magic: As the user wrote it: "%%jaxpr" or "%jaxpr".
         verb: "jaxpr", "hlo", "compile" or "explore".
         show: Options of the verb that were given, by field name.
-        take: What is looked at.
-        expression: What stands behind the options of a line magic.
-        help: Whether only help is wanted.
+        take: Options of what is captured.
+        expression: The text behind the options of a line magic.
+        help: Whether `-h` is given.
     """
 
     magic: str
@@ -77,7 +77,7 @@ class MagicLine:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help in the width of a docstring, whatever the terminal."""
+    """Formats help at the width of a docstring, whatever the terminal's."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=20, width=88)
@@ -93,7 +93,7 @@ class _Transform(argparse.Action):
 
 
 def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a magic the options of a dataclass, and those that every magic has."""
+    """Decorates a magic with the options of a dataclass and those that every magic has."""
 
     def decorate(magic: Callable[..., None]) -> Callable[..., None]:
         magic.kind = kind  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def _arguments(kind: type) -> list[Any]:
-    """Every option of a magic as an IPython argument, in the order in which help lists them."""
+    """Returns the options of a magic as IPython arguments, in the order of its help."""
     own = [_argument(f) for f in fields(kind)]
     shared = [_argument(f) for f in fields(TakeOptions) if f.metadata]
     transforms = [
@@ -139,7 +139,7 @@ def _argument(entry: "Field[Any]") -> Any:
 
 
 def flags(kind: type) -> dict[str, str]:
-    """Every option of a magic, and the names of what Tab offers behind it ("stage pass")."""
+    """Returns each option of a magic with the kinds of values that Tab offers ("stage pass")."""
     entries = [*fields(kind), *(f for f in fields(TakeOptions) if f.metadata)]
     own = {_flag(f.name): f.metadata["values"] for f in entries}
     return own | {f"--{name}": "" for name in TRANSFORMS} | {"-h": "", "--help": ""}
@@ -154,11 +154,11 @@ def _percent(text: str) -> str:
 
 
 def read(magic: Any, line: str, cell: str | None) -> MagicLine:
-    """Reads a magic's line.
+    """Parses a magic's line.
 
     Args:
         magic: The magic, decorated by `takes`.
-        line: Everything behind its name.
+        line: The text behind its name.
         cell: The cell below it; None for a line magic.
 
     Raises:
@@ -178,17 +178,17 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     take = {f.name: given.pop(f.name) for f in fields(TakeOptions) if f.name in given}
     if "diff" in given:
         given["diff"] = tuple(given["diff"])
-    show = magic.kind(**given) and given  # a value that does not fit is told before the cell runs
+    show = magic.kind(**given) and given  # raises for a bad value before the cell runs
     return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
 
 
 def stored(names: Mapping[str, Any], name: str) -> Any:
-    """What `-o NAME` stored before, or a capture of the user's; the name is looked up, not run.
+    """Returns the view or capture that a variable holds; `name` is looked up, not evaluated.
 
     Raises:
         OptionError: There is no such variable, or it holds no program.
     """
-    from jaxlens.captures import Capture  # %load_ext does without
+    from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View
 
     found = names.get(name)
@@ -201,7 +201,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
 
 
 def help_of(magic: Any, asked: MagicLine) -> str:
-    """What `-h` prints: how the magic is used; of lenses that stand before it, how they know."""
+    """Returns the text of `-h`: how the magic is used, or how lenses before `-h` get figures."""
     lenses = [str(known) for name in asked.show if (known := about(name))]
     return "\n\n".join(lenses) or str(magic.__doc__)
 
@@ -209,9 +209,9 @@ def help_of(magic: Any, asked: MagicLine) -> str:
 def _split(
     parser: argparse.ArgumentParser, called: str, line: str, alone: bool
 ) -> tuple[list[str], str]:
-    """The options in front, as words without their quotes, and the text behind them, verbatim.
+    """Splits a line into its option words, without their quotes, and the text behind, verbatim.
 
-    `alone` says that no expression can follow.
+    With `alone` no expression can follow.
     """
     actions = {name: action for action in parser._actions for name in action.option_strings}
     words: list[str] = []
@@ -236,10 +236,10 @@ def _split(
 
 
 def _wanted(action: argparse.Action, rest: str, alone: bool) -> int:
-    """How many of the next words belong to an option.
+    """Returns how many of the next words are values of an option.
 
-    Before an expression an optional value is taken only where it cannot be the expression
-    itself: numbers (`--vmap 0,None`). A name there needs `--grad=name`.
+    Before an expression, an optional value is read only if it cannot be the expression itself:
+    numbers (`--vmap 0,None`). A name there needs `--grad=name`.
     """
     if isinstance(action.nargs, int):
         return action.nargs

@@ -17,7 +17,7 @@ from jaxlens.questions.verb_options import (
 )
 
 if TYPE_CHECKING:
-    from jaxlens.notebook.magics.look import Looking  # %load_ext does without
+    from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
     from jaxlens.views.view import View
 
 
@@ -27,7 +27,7 @@ class ProgramMagics(Magics):
 
     Args:
         shell: IPython's shell.
-        lines: Opens the line between a live kernel and what is shown.
+        lines: Opens comms between a live kernel and its outputs.
     """
 
     def __init__(self, shell: Any, lines: OutputComms) -> None:
@@ -127,7 +127,7 @@ class ProgramMagics(Magics):
         return self._look(read(self.explore, line, cell), cell)
 
     def _look(self, asked: MagicLine, cell: str | None) -> Any:
-        """What every magic does once its line is read; gives the value of a line magic's line."""
+        """Runs a magic with its parsed line; returns the value of a line magic's expression."""
         if asked.help:
             print(help_of(getattr(self, asked.verb), asked))
             return None
@@ -138,13 +138,13 @@ class ProgramMagics(Magics):
             return self._awaited(looking) if looking.must_await else looking.run()
 
     async def _awaited(self, looking: "Looking") -> None:
-        """A look at a cell that awaits: the cell as IPython has it awaits this (`awaiting.py`)."""
+        """Runs a cell that awaits; the transformed cell awaits this coroutine (`awaiting.py`)."""
         with of_the_user(self.shell):
             await looking.run_awaiting()
 
     def _looking(self, asked: MagicLine, cell: str | None) -> "Looking":
-        """The cell, or what stands behind a line magic, ready to run."""
-        # What looking needs is loaded by the first look, not by %load_ext.
+        """Returns the run of a cell, or of the statement behind a line magic, not yet started."""
+        # Imported by the first magic, not by %load_ext.
         from jaxlens.notebook.cell import run_cell as cells
         from jaxlens.notebook.magics.look import Looking
         from jaxlens.views import warm_up
@@ -173,10 +173,10 @@ class ProgramMagics(Magics):
         return "text/html" in self.shell.display_formatter.active_types
 
     def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
-        """The faces that this front end can show.
+        """Returns the mime bundle of a view for this front end.
 
-        A terminal pays for no HTML and no layout; what it prints is not kept, so the figures
-        that change from run to run are in it.
+        A terminal gets text only, so that no HTML or layout is computed. Its output is not saved,
+        so the text includes times, which change from run to run.
         """
         if self._in_html:
             return dict(self._lines.bundle(view))

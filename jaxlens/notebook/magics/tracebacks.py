@@ -1,9 +1,9 @@
-"""Shows an exception of the user's code as if no magic stood above it.
+"""Removes the magic's frames from the traceback of an exception in the user's code.
 
-The frames of IPython's magic call and ours are taken out of the traceback before IPython
-formats it; the exception itself, `%debug` and `%tb` are the user's. An error inside
-jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library that the user
-calls: what it raises is about the user's line, and its frames are left out as well.
+The frames of IPython's magic call and of jaxlens are removed before IPython formats the
+traceback; the exception itself is unchanged, and `%debug` and `%tb` see the user's frames. An
+error inside jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library
+that the user calls: its errors concern the user's line, so its frames are removed as well.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ _CORE = str(Path(__file__).parents[2] / "core")
 
 @contextlib.contextmanager
 def of_the_user(shell: Any) -> Iterator[None]:
-    """Lets an exception leave with the user's frames only, where IPython will show it."""
+    """Context manager: IPython shows an exception that leaves it with the user's frames only."""
     try:
         yield
     except (LensError, SystemExit):
         raise
     except BaseException as error:
-        if not shell.custom_exceptions:  # somebody else's handler goes first
+        if not shell.custom_exceptions:  # another custom handler takes precedence
             _show_next(shell, type(error))
         raise
 
 
 def _show_next(shell: Any, kind: type[BaseException]) -> None:
-    """Has IPython ask us when it shows the next exception of that kind, once.
+    """Registers a handler that shows the next exception of a type, once.
 
-    `set_custom_exc` is IPython's way to change how an exception is shown without changing
-    the exception; the traceback is only complete once it has left every frame.
+    `set_custom_exc` is IPython's hook to change how an exception is shown. It is called when the
+    exception has left every frame; before, the traceback is not complete.
     """
     before = shell.CustomTB
 
@@ -51,14 +51,14 @@ def _show_next(shell: Any, kind: type[BaseException]) -> None:
 
 
 def user_frames(trace: TracebackType | None) -> TracebackType | None:
-    """The frames of a traceback that are not the magic's.
+    """Returns a traceback without the frames of the magic.
 
     Args:
         trace: A whole traceback, outermost frame first.
 
     Returns:
-        What lies under the magic, from the user's first frame on; JAX's frames where none is
-        the user's; everything where the innermost frame is ours.
+        The frames below the magic's, from the user's first frame on; JAX's frames if none is
+        the user's; the whole traceback if the innermost frame is jaxlens's.
     """
     links = _links(trace)
     own = [_is_own(link) for link in links]
@@ -104,7 +104,7 @@ def _is_no_place_of_theirs(link: TracebackType) -> bool:
 
 
 def _is_pythons(link: TracebackType) -> bool:
-    """Whether it is of the standard library, which stands between our frames."""
+    """Whether a frame is of the standard library, which occurs between frames of jaxlens."""
     name = _file(link)
     return name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
 

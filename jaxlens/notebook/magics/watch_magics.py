@@ -1,4 +1,4 @@
-"""`%%recompiles` and `%%norecompile`: a whole cell runs as usual, and JAX is watched."""
+"""`%%recompiles` and `%%norecompile`: run a whole cell, and log what JAX compiles in it."""
 
 import ast
 import keyword
@@ -17,8 +17,8 @@ from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.questions.table import RECOMPILES
 
 if TYPE_CHECKING:
-    from jaxlens.notebook.cell.run_cell import ParsedCell  # %load_ext does without
-    from jaxlens.watches import RecompileLog  # %load_ext does without
+    from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
+    from jaxlens.watches import RecompileLog  # not imported by %load_ext
 
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
 _HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
@@ -30,7 +30,7 @@ class WatchMagics(Magics):
 
     Args:
         shell: IPython's shell.
-        show: Gives the faces of a view that a cell shows.
+        show: Returns the mime bundle of a view that a cell displays.
     """
 
     def __init__(self, shell: Any, show: Callable[[Any], Any]) -> None:
@@ -105,7 +105,7 @@ class WatchMagics(Magics):
         return result
 
     def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
-        """The options that a line begins with, and the text behind them."""
+        """Returns the options at the start of a line, and the text behind them."""
         called = ("%" if cell is None else "%%") + magic.__name__
         words, rest = (line.split(), "") if cell is not None else _split(line, magic.parser)
         known = [name for action in magic.parser._actions for name in action.option_strings]
@@ -123,22 +123,22 @@ class WatchMagics(Magics):
 
     @contextmanager
     def _watched(self, where: str = "") -> "Iterator[RecompileLog]":
-        from jaxlens.watches import RecompileLog  # JAX is loaded by the first look
+        from jaxlens.watches import RecompileLog  # imports JAX, which %load_ext does not
 
         with RecompileLog(where=where) as log:
             yield log
 
     def _read(self, cell: str | None, line: str, magic: str) -> "ParsedCell":
-        """The code of a whole cell, or of a line; what is no Python is no reason to watch."""
-        from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
+        """Parses a cell or a line; a SyntaxError is raised before the watch starts."""
+        from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
 
         if cell is None:
             return cells.read_statement(self.shell, magic, line)
         return cells.read_cell(self.shell, cell)
 
     def _run(self, code: "ParsedCell", cell: str | None) -> Any:
-        """Runs a whole cell, whose result IPython shows, or a line, and gives its value."""
-        from jaxlens.notebook.cell import run_cell as cells  # %load_ext does without
+        """Runs a whole cell, whose result IPython displays, or a line, and returns its value."""
+        from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
 
         if not code.body:
             return None
@@ -162,7 +162,7 @@ class WatchMagics(Magics):
 
 
 def _split(line: str, parser: Any) -> tuple[list[str], str]:
-    """The options in front of an expression, and the expression."""
+    """Splits a line into its option words and the expression behind them."""
     valued = {name for a in parser._actions for name in a.option_strings if a.nargs != 0}
     counts = any(not action.option_strings for action in parser._actions)
     words, rest = [], line.strip()

@@ -1,1 +1,1 @@
-"""The live widgets, and their connection to the page."""
+"""The live widgets, and the comms that connect outputs to the kernel."""

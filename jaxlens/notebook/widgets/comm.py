@@ -1,10 +1,10 @@
-"""Opens the line between a kernel and the outputs that it has shown.
+"""Opens comms between a kernel and the outputs that it has displayed.
 
-Where a front end with cells is connected, each view that a cell shows gets an `Explorer` that
-nobody displays. It is opened once the cell is done, so that the output is there first, and
-closed when the cell runs again, or when newer views have taken its place. Runs of nbconvert
-and nbval say of no message which cell it comes from; so nothing is opened there, and a notebook
-they write holds no widget's state.
+In a front end with cells, each view that a cell displays gets an `Explorer`, which is not
+displayed itself. Its comm opens when the cell is done, so that the output is on the page first.
+It closes when the cell runs again, or when there are too many newer views. nbconvert and nbval
+send no cell id with their requests; so no comm is opened there, and a notebook that they write
+has no widget state.
 """
 
 import contextlib
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxlens.notebook.widgets.explorer import Explorer  # %load_ext does without
+    from jaxlens.notebook.widgets.explorer import Explorer  # not imported by %load_ext
     from jaxlens.views.view import View
 
-_MOST = 8  # outputs that a kernel serves; each keeps its program
+_MOST = 8  # outputs that a kernel serves; each keeps its program alive
 
 
 class OutputComms:
-    """The open lines of one shell.
+    """The open comms of one shell.
 
     Args:
         shell: IPython's shell.
@@ -28,20 +28,20 @@ class OutputComms:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._shown: list[View] = []
-        self._open: dict[str, tuple[int, list[Explorer]]] = {}  # by cell, with its number
+        self._open: dict[str, tuple[int, list[Explorer]]] = {}  # by cell id, with its count
 
     def show(self, view: "View") -> None:
-        """Notes that a view is being shown by the cell that runs."""
+        """Records that the running cell displays a view."""
         if cell_of(self._shell):
             self._shown.append(view)
 
     def bundle(self, view: "View") -> Mapping[str, str]:
-        """The faces of a view that a cell's last expression gives, or `display` is given."""
+        """Returns the mime bundle of a view, and records that the running cell displays it."""
         self.show(view)
         return view._repr_mimebundle_()
 
     def cell_done(self, _: Any = None) -> None:
-        """Opens a line for what the cell has shown, and closes those of its earlier run."""
+        """Opens comms for the views of the finished cell, and closes those of its earlier run."""
         cell = cell_of(self._shell)
         shown, self._shown = self._shown, []
         run = self._shell.execution_count
@@ -52,7 +52,7 @@ class OutputComms:
         try:
             from jaxlens.notebook.widgets.explorer import Explorer  # ipywidgets takes half a second
         except ImportError:
-            return  # without it what was shown is as in a saved notebook
+            return  # without it outputs work as in a saved notebook
 
         explorers = [Explorer(view) for view in shown[-_MOST:]]
         self._open[cell] = run, explorers
@@ -60,21 +60,21 @@ class OutputComms:
             self._close(next(iter(self._open)))
 
     def close(self) -> None:
-        """Closes every line."""
+        """Closes every comm."""
         for cell in list(self._open):
             self._close(cell)
 
     def _close(self, cell: str) -> None:
         for explorer in self._open.pop(cell)[1]:
-            with contextlib.suppress(Exception):  # the front end may be gone
+            with contextlib.suppress(Exception):  # the front end may be disconnected
                 explorer.close()
 
 
 def cell_of(shell: Any) -> str:
-    """Which cell of a live front end is running; "" where there is none.
+    """Returns the id of the cell that runs in a live front end; "" if there is none.
 
-    Jupyter's front ends name the cell in each request's metadata (`cellId`); nbclient and
-    nbval, which write down what a kernel says, do not.
+    Jupyter's front ends send it in each request's metadata (`cellId`); nbclient and nbval, which
+    record a kernel's messages, do not.
     """
     kernel: Any = getattr(shell, "kernel", None)
     parent = kernel.get_parent() if hasattr(kernel, "get_parent") else None

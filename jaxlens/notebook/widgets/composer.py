@@ -1,4 +1,4 @@
-"""A widget to put transforms round a function, in any order, and to see its jaxpr change."""
+"""A widget that applies transforms to a function, in any order, and shows the jaxpr."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +66,7 @@ class Composer(Kept, widgets.VBox):
         self._show()
 
     def _show(self, _: Any = None) -> None:
-        """Traces what is chosen now; a choice that does not fit is told, and the rest stays."""
+        """Traces the chosen transforms; an error is shown as a message above the last view."""
         self._list.children = [row.box for row in self._rows]
         self.view = self._room.show(self._traced) or self.view
         self.keep()
@@ -87,7 +87,7 @@ class Composer(Kept, widgets.VBox):
 
 
 class _Row:
-    """One transform: what it is, what it is told, and a way to take it off."""
+    """One transform: its name, its value, and a button that removes it."""
 
     def __init__(
         self,
@@ -118,6 +118,6 @@ class _Row:
         return self._kind, self._value.value, self._size.value
 
     def close(self) -> None:
-        """Lets go of its widgets."""
+        """Closes its widgets."""
         for part in (*self.box.children, self.box):
             part.close()

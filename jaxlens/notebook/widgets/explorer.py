@@ -1,9 +1,9 @@
-"""The live widget: a view that a kernel serves, and whose selection Python can see and set.
+"""The live widget of a view: answers the viewer's requests, and syncs its selection with Python.
 
 An output of `%%explore` is HTML, which a saved notebook keeps; while the kernel lives, an
 `Explorer` that is not displayed answers the viewer's requests (`notebook/widgets/comm.py`).
-Displayed, it shows the view as HTML that it serves; within another widget it draws the view itself,
-for those who build an interface round it.
+A displayed `Explorer` shows the view as HTML, and answers its requests; as a child of another
+widget, for a user interface of one's own, it renders the view itself.
 """
 
 from collections.abc import Mapping
@@ -67,9 +67,10 @@ class Explorer(anywidget.AnyWidget):
         return {name: str(value) for name, value in given.items()}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """The view as it stands: its output is served like any other, and outlives the kernel.
+        """Returns the view's own mime bundle, so that the output survives the kernel.
 
-        A widget's view would be preferred by JupyterLab, and "model not found" once it is gone.
+        JupyterLab would prefer a widget-view mime type to HTML, and show "model not found" when
+        the widget's state is lost.
         """
         return self._view._repr_mimebundle_()
 
@@ -80,7 +81,7 @@ class Explorer(anywidget.AnyWidget):
         layout.close()  # a widget of its own, which ipywidgets leaves open
 
     def _hear(self, _: Any, message: Any, __: Any) -> None:
-        """Answers a question of the viewer's; whatever happens, there is an answer."""
+        """Answers a request of the viewer; an exception is sent as an answer too."""
         if not isinstance(message, dict) or "ask" not in message:
             return
         asked = message.get("what")

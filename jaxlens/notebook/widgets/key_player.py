@@ -1,4 +1,4 @@
-"""A widget to write a call's shapes, dtypes, weak types and static values, and see hit or miss."""
+"""A widget that edits the avals and static values of a call, and shows cache hit or miss."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -95,7 +95,7 @@ class KeyPlayer(Kept, widgets.VBox):
 
 
 class _Row:
-    """One argument."""
+    """The row of one argument."""
 
     def __init__(self, slot: KeySlot, changed: Callable[[Any], None]) -> None:
         self.slot = slot
@@ -116,7 +116,7 @@ class _Row:
 
     @property
     def now(self) -> KeySlot:
-        """The argument as it is written."""
+        """The argument as it is written in the row."""
         return replace(self.slot, text=self._text.value.strip(), weak=self._weak.value)
 
     def write(self, text: str, weak: bool | None) -> None:
@@ -125,6 +125,6 @@ class _Row:
             self._weak.value = weak
 
     def close(self) -> None:
-        """Lets go of its widgets."""
+        """Closes its widgets."""
         for part in (*self.box.children, self.box):
             part.close()

@@ -1,4 +1,4 @@
-"""A widget to ask any question of one program: pick it, and what it is to try."""
+"""A widget that answers any question about one program, chosen with its options."""
 
 from collections.abc import Callable
 from html import escape
@@ -66,7 +66,7 @@ class Lenses(Kept, widgets.VBox):
             self._fields[name].value = value
 
     def _chosen(self, _: Any = None) -> None:
-        """Puts what the question can be told beside it, and asks it as it stands."""
+        """Shows the option fields of the chosen question, and its answer with their defaults."""
         for part in self._fields.values():
             part.close()
         name = self._choice.value
@@ -93,12 +93,12 @@ class Lenses(Kept, widgets.VBox):
         return self.shown.kept() if isinstance(self.shown, Kept) else _view(self.shown)
 
     def _answer(self, name: str, told: Told) -> View | widgets.Widget:
-        """The answer, which is found once for each thing that it was told."""
+        """Returns the answer, computed once for each combination of option values."""
         key = (name, *told.values())
         if key in self._known:
             return self._known[key]
         found = answer(QUESTIONS[name], self, told)
-        if isinstance(found, View) and name != "against":  # whose other side may change
+        if isinstance(found, View) and name != "against":  # the variable may change
             self._known[key] = found
         return found
 
@@ -115,6 +115,6 @@ def _view(shown: View | widgets.Widget | None) -> View | None:
 
 
 def _how_known(name: str) -> str:
-    """What of an answer is measured, XLA's own, or counted: folded, as HTML."""
+    """Returns folded HTML that says what of an answer is measured, XLA's own, or counted."""
     rows = (f"<div>{escape(row)}</div>" for row in str(QUESTIONS[name].about).splitlines()[1:])
     return f"<details><summary>how it is known</summary>{''.join(rows)}</details>"

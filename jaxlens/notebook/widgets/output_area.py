@@ -1,4 +1,4 @@
-"""Where a widget shows what was chosen in it, or says in a line why it cannot."""
+"""The output area of a widget: a message line above a view or another widget."""
 
 from collections.abc import Callable
 from html import escape
@@ -14,7 +14,7 @@ Shown = TypeVar("Shown", bound=View | widgets.Widget)
 
 
 class OutputArea(widgets.VBox):
-    """A line of words over a view or a widget; what is there stays until there is something new."""
+    """A message line above a view or a widget, which stays until another one replaces it."""
 
     def __init__(self) -> None:
         self._words = widgets.HTML()
@@ -23,10 +23,10 @@ class OutputArea(widgets.VBox):
         super().__init__([self._words, self._place])
 
     def show(self, make: Callable[[], Shown]) -> Shown | None:
-        """Shows what `make` gives; None, and words that say why, where it raises.
+        """Shows and returns the result of `make`; if it raises, shows a message, returns None.
 
-        The user's function, or JAX, may refuse: that is told as an error of ours is, since a
-        widget has no place for a traceback.
+        Errors of the user's function and of JAX are shown in one line as well, since a widget has
+        no room for a traceback.
         """
         try:
             made = make()
@@ -45,22 +45,22 @@ class OutputArea(widgets.VBox):
         return made
 
     def clear(self) -> None:
-        """Takes away what is shown."""
+        """Removes and closes the view or widget."""
         self._place.children = []
         if self._shown is not None:
             self._shown.close()
         self._shown = None
 
     def say(self, text: str, role: str = "status") -> None:
-        """Puts a line of words over what is shown; "" for none."""
+        """Sets the message line; "" clears it."""
         self._words.value = f'<span role="{role}">{escape(text)}</span>' if text else ""
 
     @property
     def words(self) -> str:
-        """The line of words, as HTML."""
+        """The message line as HTML."""
         return str(self._words.value)
 
     def close(self) -> None:
-        """Closes all of it."""
+        """Closes the area and what it shows."""
         self.clear()
         super().close()

@@ -1,4 +1,4 @@
-"""What the widget of all lenses can ask, and what each question can be told."""
+"""The questions of the `Lenses` widget, their options and answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ _NONE = "(none)"
 
 
 class AskedCall(Protocol):
-    """What is asked about: a call, and its capture."""
+    """A call and its capture."""
 
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
     capture: Capture
@@ -56,7 +56,7 @@ def _device(words: str) -> Any:
 
 
 def _stored(words: str) -> Any:
-    """The names in the user's notebook that hold a program that was looked at."""
+    """Returns a dropdown of the notebook's variables that hold a capture, or a view of one."""
     names = [_NONE, *(name for name, value in _names().items() if _program(value) is not None)]
     made = widgets.Dropdown(options=names, description=words)
     made.style.description_width = "initial"
@@ -70,7 +70,7 @@ def _names() -> dict[str, Any]:
 
 
 def _program(value: Any) -> Capture | None:
-    """The program of a capture or a view."""
+    """Returns the capture that a value is, or that a view has; None for other values."""
     found = value if isinstance(value, Capture) else getattr(value, "capture", None)
     return found if isinstance(found, Capture) and isinstance(value, Capture | View) else None
 
@@ -86,7 +86,7 @@ def _against(asked: AskedCall, told: Told) -> View:
 
 
 def _ladder(asked: AskedCall, _: Told) -> View | widgets.Widget:
-    """The rungs of a transformed function; of a plain one, the widget that transforms it."""
+    """Returns the ladder of a transformed function; for a plain one, a `Composer`."""
     f, args, kwargs = asked.call
     try:
         return ask.ladder(asked.capture)
@@ -112,30 +112,30 @@ _IN_PANELS: Mapping[str, Callable[[AskedCall, Told], View | widgets.Widget]] = {
     "fusion": _fusion,
     "against": _against,
 }
-"""Questions that a panel asks in another way than their verb does, by name."""
+"""Functions that answer a question in the panel, where the panel differs from its verb."""
 
 _MORE: Mapping[str, Option] = {
     "fusion": Option("without", "", "leave out (compiles in another process)"),
     "against": Option("before", "", "before", values="capture"),
 }
-"""What these can be told in a panel."""
+"""Additional options of these questions in the panel."""
 
 
 def answer(question: Question[Any], asked: AskedCall, told: Told) -> View | widgets.Widget:
-    """The answer to a question of the panel, or a widget that answers it."""
+    """Returns the answer to a question of the panel, or a widget that shows it."""
     if question.name in _IN_PANELS:
         return _IN_PANELS[question.name](asked, told)
     return show.ask(question, asked.capture, **told)
 
 
 def options(question: Question[Any]) -> tuple[Option, ...]:
-    """What a question can be told in the panel."""
+    """Returns the options of a question in the panel."""
     more = _MORE.get(question.name)
     return (*question.choices, *([more] if more else []))
 
 
 def field(option: Option) -> Any:
-    """A widget for an option, whose value is what is told."""
+    """Returns an input widget for an option, whose value is the option's."""
     if option.values in _FROM_LISTS:
         return _FROM_LISTS[option.values](option.label)
     make = {bool: _switch, int: _count, str: _text}[type(option.default)]
@@ -149,4 +149,4 @@ QUESTIONS: Mapping[str, Question[Any]] = {
     for question in sorted(table.QUESTIONS, key=lambda question: question.panel)
     if question.panel
 }
-"""In the order of the dropdown."""
+"""Questions by name, in the order of the dropdown."""

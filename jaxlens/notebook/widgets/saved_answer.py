@@ -1,9 +1,9 @@
-"""What a widget answered last, left in the notebook as HTML for when its kernel is gone.
+"""Saves a widget's last answer in the notebook as HTML, shown when its kernel has shut down.
 
-JupyterLab shows a widget's view where a bundle has one, and "model not found" where the widget's
-state was not saved, whatever else the bundle holds. So the answer is an output of its own below the
-widget. A line of script hides it as long as the widget is there, and shows it in the widget's place
-where that is lost. Where scripts do not run, no widget is drawn either, and the answer stands.
+JupyterLab renders the widget-view mime type if a bundle has one, and shows "model not found" if
+the widget's state was not saved, whatever else the bundle has. So the answer is a separate output
+below the widget. A script hides it while the widget is rendered, and shows it in the widget's
+place otherwise. Where scripts do not run, no widget is rendered either, and the answer is visible.
 """
 
 from html import escape
@@ -34,34 +34,34 @@ for (const box of document.querySelectorAll(".jl-kept:not([data-seen])")) {
 
 
 class _Shown(Protocol):
-    """What `ipywidgets` gives every widget."""
+    """The mime bundle method that every `ipywidgets` widget has."""
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any: ...
 
 
 class Kept:
-    """Beside a widget: leaves its last answer where it is displayed. To be named before it."""
+    """Mixin that saves a widget's last answer below it; precedes the widget in the bases."""
 
     _beside: DisplayHandle | None = None
 
     def kept(self) -> View | None:
-        """The last answer; None before there is one. A widget overrides it."""
+        """Returns the last answer, or None before there is one; widgets override it."""
         return None
 
     def keep(self) -> None:
-        """Writes the last answer anew, where the widget is displayed; called after each answer."""
+        """Updates the saved answer of a displayed widget; called after each answer."""
         if self._beside is not None:
             self._beside.update(self._bundle_beside(), raw=True)
 
     def _bundle_beside(self) -> dict[str, str]:
-        """The answer and the script that hides it as long as the widget is there."""
+        """Returns the saved answer, with the script that hides it while the widget is rendered."""
         view = self.kept()
         words = f"<p>{escape(_NOTHING)}</p>" if view is None else view.html()
         text = _NOTHING if view is None else view.text()
         return {"text/plain": text, "text/html": f"<div class=jl-kept>{words}</div>{_SCRIPT}"}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """The widget, and its last answer for where no widget can be shown."""
+        """Returns the widget's mime bundle, with its last answer as text and HTML."""
         base: _Shown = super()  # type: ignore[assignment]
         made = base._repr_mimebundle_(**kwargs)
         bundle: dict[str, Any] = dict(made[0] if isinstance(made, tuple) else made or {})
@@ -71,7 +71,7 @@ class Kept:
         return bundle
 
     def _ipython_display_(self) -> None:
-        """Shows the widget, and below it in a live front end what is left when it is gone."""
+        """Displays the widget and, in a live front end, the saved answer below it."""
         bundle = self._repr_mimebundle_()
         if not cell_of(get_ipython()) or _VIEW not in bundle:
             display(bundle, raw=True)

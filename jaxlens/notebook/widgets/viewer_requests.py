@@ -1,8 +1,8 @@
-"""What a live kernel adds to an output: answers to what its viewer asks for.
+"""Answers a viewer's requests for data that its output does not contain.
 
-A saved output holds what fits; the rest is asked for when somebody scrolls, steps or clicks
-there. A question is plain data, one name with what it is about, and so is its answer; text in
-it is escaped as in the output itself. Nothing is compiled again and nothing is run for an answer.
+An output contains a bounded amount of data; the viewer requests the rest when the reader scrolls,
+steps or clicks. Requests and answers are plain data: a request is one kind with its arguments.
+Text in an answer is escaped as in the output. No answer compiles again or runs anything.
 """
 
 import re
@@ -26,7 +26,7 @@ _ROOT = re.compile(r"<div class=jaxlens data-key=(\w+)")
 
 
 def key_of(html: str) -> str:
-    """What names an output on a page; a live kernel serves the outputs of that name."""
+    """Returns the `data-key` of a view's HTML, by which a live kernel serves its outputs."""
     found = _ROOT.search(html)
     if found is None:
         raise ReadError("expected the HTML of a view, got HTML without a key")
@@ -34,14 +34,14 @@ def key_of(html: str) -> str:
 
 
 def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers one question.
+    """Answers one request.
 
     Args:
         capture: The program.
-        document: The output that asks.
+        document: The output that sends the request.
         asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
             (`data-listing`), counted from its first; `{"row": {"listing": n, "id": ID}}` for
-            the number of the line where a node stands; `{"kernel": {"stage": "llvm", "id": NAME}}`
+            the number of a node's first line; `{"kernel": {"stage": "llvm", "id": NAME}}`
             for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
             `{"panel": {"graph": n, "name": NAME}}` for what opens in a box of the nth graph.
 
@@ -60,7 +60,7 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 
 def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Lines of a listing, those in the page counted."""
+    """Returns a range of a listing's lines, counted from the listing's first line."""
     listing = _listing(document, int(asked["listing"]))
     first, shown = int(asked["from"]), len(listing.lines)
     total = shown + len(listing.more)
@@ -76,7 +76,7 @@ def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
 
 
 def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
-    """The first line with a node's id."""
+    """Returns the number of the first line with a node's id."""
     listing, id = _listing(document, int(asked["listing"])), str(asked["id"])
     for n, line in enumerate(listing.lines):
         if line.id == id:
@@ -91,7 +91,7 @@ def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
 
 
 def _listing(document: Document, place: int) -> Listing:
-    """The listing of that place among those of the document, as its HTML counts them."""
+    """Returns the nth listing of a document, counted as in its HTML."""
     found = [step.part for step in walk(document.blocks) if isinstance(step.part, Listing)]
     if not 0 <= place < len(found):
         raise OptionError(f"no listing {place} in an output of {len(found)}")
@@ -99,7 +99,7 @@ def _listing(document: Document, place: int) -> Listing:
 
 
 def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The code of one kernel."""
+    """Returns the code of one kernel."""
     name, stage = str(asked["id"]), str(asked["stage"])
     if stage not in get_args(Machine):
         raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
@@ -110,12 +110,12 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
 
 
 def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
-    """One step through the passes with its rows, as `passes_data.data` writes it.
+    """Returns one step through the passes with its rows, as `passes_data.data` writes it.
 
     Args:
         capture: The program.
         index: `PassStep.index`.
-        web: The links of the output that asks; the rows are linked in its numbers.
+        web: The links of the output, whose numbering the rows use.
 
     Raises:
         OptionError: There is no such step.
@@ -126,12 +126,13 @@ def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str,
 
 
 def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
-    """The rows of one step through the passes."""
+    """Returns one step through the passes with its rows."""
     return step_rows(capture, int(index), document.web)
 
 
 def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What opens in a box of a graph."""
+    """Returns the panel that opens in a box of a graph."""
+
     from jaxlens.render.graph.figure_json import panel_data  # Graphviz is loaded when drawn
 
     graphs = [step.part for step in walk(document.blocks) if isinstance(step.part, GraphPane)]
