@@ -1,1 +1,1 @@
-"""The questions that jaxlens answers: a table of rows, and what answers and shows a row."""
+"""The table of the questions that jaxlens answers, and the functions that answer and show them."""

@@ -1,4 +1,4 @@
-"""What is shown of two programs: what changed from one capture to another."""
+"""Builds the documents that compare two captures."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from jaxlens.views.report_blocks import run_blocks
 
 
 def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
-    """What a verb shows of a program against another."""
+    """Returns the document that a verb shows of a program compared to an earlier one."""
     if name == "compile":
         run = execute(after, options.run)
         shown = compare(before, after, full=options.full)
@@ -37,15 +37,15 @@ def compare(
     run: Runs | None = None,
     full: bool = False,
 ) -> Document:
-    """A comparison of two programs as an output of its own.
+    """Returns the document of a comparison of two programs.
 
     Args:
         before: One capture.
         after: The other.
-        names: What they are called in headings; by default after what tells them apart.
-        found: The two compared, where they were already.
-        run: What running both took, where that was asked for.
-        full: Leave nothing out.
+        names: Their names in headings; by default taken from what differs between them.
+        found: The facts of the comparison, if they are already computed.
+        run: Measured times of both, if they were run.
+        full: Whether nothing is left out.
     """
     facts = found or compare_facts(before, after)
     called = names or sides(before.program, after.program)

@@ -1,4 +1,4 @@
-"""What each verb shows where no question is asked, or beside it: rows like those of questions."""
+"""The panes of each verb as `Question` rows: shown without a question, or beside one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _no_report(facts: object) -> Report:
-    """Panes say what they show each for itself."""
+    """Returns an empty report: panes are not summarised in sentences and tables."""
     from jaxlens.report import Report
 
     return Report("", ())
@@ -39,7 +39,7 @@ def _hlo() -> Lens[HloFacts]:
 
 
 def _for_panes(capture: Capture, stage: str, **others: Any) -> Needs:
-    """An early stage alone needs no compile, what names passes all of them."""
+    """Returns what `hlo` needs: nothing in advance for one stage, all passes for pass options."""
     if any(others.values()):
         return Needs(passes="all")
     return Needs() if stage else Needs(passes="fusing")
@@ -92,4 +92,4 @@ PANES: Mapping[str, Question[Any]] = {
         Needs(passes="fusing"),
     ),
 }
-"""By verb; what panes are told are the verb's own options."""
+"""Panes by verb; their options are the verb's own."""

@@ -1,4 +1,4 @@
-"""A question as a row: what it asks, what it can be told, what it needs, and what answers it."""
+"""A row of the table: a question, its options, its needs, and the functions that answer it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from jaxlens.ir.driver import Needs
 from jaxlens.options import option
 
-if TYPE_CHECKING:  # %load_ext reads the table, and does without the rest
+if TYPE_CHECKING:  # %load_ext imports the table, but none of these
     from jaxlens.captures import Capture
     from jaxlens.links.links import Links
     from jaxlens.render.document import Block
@@ -43,15 +43,15 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Something that a question can be told.
+    """An option of a question.
 
     Attributes:
-        name: As the verb's keyword has it; `checkpoint` is `--checkpoint`.
-        default: Its value where it is not given, of the type that it takes.
-        label: What stands beside it in the panel; "" for one that only the magic tells.
-        help: What `-h` says of it; "" for one that the magic takes for itself (`--run`).
-        metavar: What its value is called there; "" for a switch.
-        values: What Tab and the panel offer; see `jaxlens.options.option`.
+        name: The verb's keyword; `checkpoint` is `--checkpoint`.
+        default: Its default value, which has the option's type.
+        label: Its label in the panel; "" for an option of the magic only.
+        help: Its help text in `-h`; "" for one that the magic defines itself (`--run`).
+        metavar: The name of its value in `-h`; "" for a switch.
+        values: The kind of values that Tab and the panel offer; see `jaxlens.options.option`.
         about: How its answer is known. Giving such an option asks the question.
     """
 
@@ -64,19 +64,19 @@ class Option:
     about: About | None = None
 
     def read(self, value: Any) -> Any:
-        """A value as the type that it takes: of a count, a switch is whether there is one."""
+        """Converts a value to the option's type; a switch is True for any count but 0."""
         return None if value is None else type(self.default)(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Lens(Generic[F]):
-    """What answers a question.
+    """The functions that answer a question.
 
     Attributes:
-        facts: Gives frozen data; takes a Capture, and by keyword what the question was told.
-        report: Puts the facts into sentences and tables.
-        blocks: Shows them; the flag says that nothing is to be left out.
-        web: Links what is shown; None where there is nothing to link, or linking takes too long.
+        facts: Returns frozen data; takes a Capture, and the question's options by keyword.
+        report: Converts the facts to sentences and tables.
+        blocks: Converts the facts to blocks of a document; the flag says that nothing is cut.
+        web: Links the nodes shown; None if there is nothing to link, or linking takes too long.
     """
 
     facts: Callable[..., F]
@@ -86,7 +86,7 @@ class Lens(Generic[F]):
 
 
 def _unasked() -> NoReturn:
-    """Stands for the lens of a question that takes more than one program."""
+    """The placeholder lens of a question that takes more than one program."""
     raise NotImplementedError
 
 
@@ -97,17 +97,17 @@ class Question(Generic[F]):
     Attributes:
         name: Name of the verb (`jaxlens.cost`) and of the option (`--cost`).
         about: The question in a sentence, and how its answer is known.
-        lens: Loads what answers it, when it is first asked.
-        needs: What its facts need of a compile; a function of the program and of what it is told,
-            where that depends on them.
+        lens: Imports and returns its lens, so that only a question that is used loads one.
+        needs: What its facts need of a compile; a function of the capture and of the question's
+            options, where it depends on them.
         verb: The magic that shows it; "" for none.
-        help: What `-h` of that magic says of the option; "" for no option.
-        metavar: What the option's value is called there; "" for a switch.
-        values: What Tab offers for that value.
-        options: What it can be told.
+        help: The option's help text in `-h` of that magic; "" for no option.
+        metavar: The name of the option's value there; "" for a switch.
+        values: The kind of values that Tab offers for it.
+        options: Its further options.
         kind: The name of its output; by default that of the magic.
-        panel: Its place in the panel and in the README's table; 0 for none.
-        python: How it is asked in Python, in that table.
+        panel: Its position in the panel and in the README's table; 0 for none.
+        python: Its Python call, as that table shows it.
     """
 
     name: str
@@ -125,29 +125,29 @@ class Question(Generic[F]):
 
     @property
     def choices(self) -> tuple[Option, ...]:
-        """What it can be told by the verb's keywords and in the panel."""
+        """The options that the verb's keywords and the panel have."""
         return tuple(option for option in self.options if option.label)
 
     def needed(self, capture: Capture, told: Mapping[str, Any]) -> Needs:
-        """What its facts need of a compile of this program."""
+        """Returns what its facts need of a compile of this program."""
         return self.needs(capture, **told) if callable(self.needs) else self.needs
 
     def gathered_facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
-        """The facts, once what they need is gathered."""
+        """Gathers what the facts need, and returns the facts."""
         return self.lens().facts(capture.gather(self.needed(capture, told)), **told)
 
     def is_asked(self, options: Any) -> bool:
-        """Whether the options of its magic ask it."""
+        """Whether the options of its magic select it."""
         asking = (self.name, *(each.name for each in self.options if each.about))
         return any(getattr(options, name, None) not in (None, False, "") for name in asking)
 
     def told(self, options: Any) -> dict[str, Any]:
-        """What the options of its magic tell it."""
+        """Returns the keyword arguments of its facts from the options of its magic."""
         own = {self.name: getattr(options, self.name)} if self.metavar else {}
         return own | {o.name: o.read(getattr(options, o.name)) for o in self.options}
 
     def fields(self) -> list[tuple[str, type, Field[Any]]]:
-        """The fields that it adds to the options of its magic."""
+        """Returns the dataclass fields that it adds to the options of its magic."""
         none = None if self.values == "capture" else ""
         own = option(none if self.metavar else False, self.help, self.metavar, self.values)
         more = ((o, option(o.default, o.help, o.metavar, o.values)) for o in self.options if o.help)

@@ -1,6 +1,7 @@
-"""What the verbs show of a capture: gathers what all that is asked needs, and composes documents.
+"""Builds the document that a verb shows of a capture.
 
-This is as far as a capture goes: facts are taken from it here, and views get facts.
+What all questions of a call need is gathered with at most one compile. Views get facts, which are
+computed here, and never a capture.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ F = TypeVar("F")
 
 
 def ask(question: Question[F], capture: Capture, **told: Any) -> Answer[F]:
-    """One question asked of a capture; `told` is what it is told."""
+    """Answers one question about a capture; `told` has the question's options."""
 
     @cache
     def facts() -> F:
@@ -41,16 +42,16 @@ def ask(question: Question[F], capture: Capture, **told: Any) -> Answer[F]:
 
 
 def verb(name: str, capture: Capture, options: Any) -> Document:
-    """What a verb shows of a capture.
+    """Returns the document that a verb shows of a capture.
 
     Args:
         name: "jaxpr", "hlo", "compile" or "explore".
-        capture: The program; only `compile` runs it, and only if that is asked for.
-        options: What is asked; by default the verb's own panes.
+        capture: The program; only `compile` runs it, and only with the option `run`.
+        options: The verb's options; if they ask no question, the verb's own panes are shown.
     """
     panes, rest = PANES[name], of_verb(name)
     asked = [question for question in (panes, *rest) if question.is_asked(options)] or [panes]
-    if name == "jaxpr":  # one answer: what has an output of its own goes first
+    if name == "jaxpr":  # one answer: a question whose output has its own kind goes first
         asked = [min(asked, key=lambda question: not question.kind)]
     told = {question: question.told(options) for question in asked}
     if LADDER in told:
@@ -68,13 +69,13 @@ def document(
     full: bool = False,
     run: Run | None = None,
 ) -> Document:
-    """An output that answers questions.
+    """Returns the document that answers questions.
 
     Args:
         capture: The program.
         kind: The name of the output.
         answers: Questions with their facts, in order.
-        full: Leave nothing out.
+        full: Whether nothing is left out.
         run: Executions that no question measured.
     """
     program, blocks, web = capture.program, list[Block](), None
@@ -91,7 +92,7 @@ def document(
 
 
 def _spread(program: Program, found: Sharding) -> Program:
-    """The program on as many devices as it is for: a `shard_map` may name more than its inputs."""
+    """Returns the program with its device count; a `shard_map` may use more than the inputs do."""
     return replace(program, target=replace(program.target, devices=found.devices))
 
 
@@ -100,5 +101,5 @@ def _has_panes(blocks: Sequence[Block]) -> bool:
 
 
 def execute(capture: Capture, n: int) -> Run | None:
-    """What n executions took; None where none was asked for."""
+    """Executes the program n times and returns the measured run; None if n is 0."""
     return capture.driver.run(n) if n else None

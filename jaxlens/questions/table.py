@@ -1,12 +1,12 @@
-"""THE TABLE of questions.
+"""The table of questions.
 
 `-h`, Tab, the verbs, the output of `%%compile`, the panel and the README's table are made from it.
 
-Three kinds of knowing are told apart everywhere: what was measured on this machine, what XLA says
-of its own program, and what jaxlens counts or concludes from the program's text.
+Figures are of three kinds everywhere: measured on this machine, reported by XLA for its own
+program, or counted and inferred by jaxlens from the program's text.
 
-A question's function loads what answers it when it is first asked, so that `%load_ext` reads this
-table and no lens; its docstring is that of the verb.
+A question's function imports its lens when it is called, so that `%load_ext` imports this table
+and no lens; its docstring is that of the verb.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _sharding() -> Lens[Sharding]:
 
 
 def _of_several_devices(capture: Capture) -> Needs:
-    """On one device nothing is cut, and nothing needs to be compiled to say so."""
+    """Returns what sharding needs: every pass on several devices, no compile on one."""
     from jaxlens.lenses.sharding.facts import devices
 
     return Needs(passes="all") if devices(capture) > 1 else Needs()
@@ -580,16 +580,16 @@ QUESTIONS: tuple[Question[Any], ...] = (
     KEY,
     RECOMPILES,
 )
-"""Those of one magic in the order in which its help and its output have them."""
+"""All questions; those of one magic in the order of its help and of its output."""
 
 
 def of_verb(verb: str) -> tuple[Question[Any], ...]:
-    """The questions that a magic shows."""
+    """Returns the questions that a magic shows."""
     return tuple(question for question in QUESTIONS if question.verb == verb)
 
 
 def about(name: str) -> About | None:
-    """How the answer to a question, or to an option that asks one, is known."""
+    """Returns how the answer to a question, or to an option that asks one, is known."""
     for question in QUESTIONS:
         if question.name == name:
             return question.about

@@ -9,7 +9,7 @@ from jaxlens.questions.table import of_verb
 
 
 def with_questions(own: type[Any], full: str) -> type[Any]:
-    """A dataclass named after the verb; `full` is what `-h` says of that option."""
+    """Returns a dataclass named after the verb; `full` is the help text of the option `full`."""
     verb = own.__name__.removesuffix("Panes")
     asked = [field for question in of_verb(verb.lower()) for field in question.fields()]
     more = [*asked, ("full", bool, option(False, full))]
@@ -35,4 +35,4 @@ OPTIONS: Mapping[str, type[Any]] = {
     "compile": CompileOptions,
     "explore": ExploreOptions,
 }
-"""By verb."""
+"""Option dataclasses by verb."""
