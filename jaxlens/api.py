@@ -84,10 +84,10 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
 
 def rungs(cap: Capture) -> tuple[Capture, ...]:
-    """The function of a capture with ever more of its transforms, itself first.
+    """Returns captures of a function under ever more of its transforms, the function itself first.
 
     Raises:
-        UnavailableError: It has none, or the capture was loaded from a file.
+        UnavailableError: It has no transform, or the capture was loaded from a file.
     """
     return cap.rungs()
 
@@ -177,14 +177,14 @@ def explain(error: BaseException | None = None) -> View | None:
 
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
-    """The same program without passes or with other flags, and what running both took."""
+    """Compiles a program without passes or with other flags; returns it and the times of both."""
     from jaxlens.stages.experiments.recompile import without
 
     return without(cap, names, run)
 
 
 def _without(cap: Capture, names: str, run: int, full: bool) -> View:
-    """What a pass or a flag changes."""
+    """Returns a view of what a pass or a flag changes."""
     from jaxlens.questions import comparison
 
     other, measured = what_if(cap, names, run)
@@ -192,7 +192,7 @@ def _without(cap: Capture, names: str, run: int, full: bool) -> View:
 
 
 def _asked(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Capture, Any]:
-    """The capture and the options of a verb's call."""
+    """Returns the capture and the options of a verb's call."""
     if not isinstance(f, Capture):
         return capture(f, *args, **kwargs), OPTIONS[verb]()
     if args:
@@ -206,10 +206,10 @@ def _asked(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def as_capture(value: Any) -> Capture:
-    """The capture that a value is, or holds, or that was saved under a path.
+    """Returns a Capture itself, the capture of a view, or the capture saved under a path.
 
     Raises:
-        OptionError: There is none.
+        OptionError: The value is none of these.
         CaptureFileError: The file holds no capture.
     """
     found = value.capture if isinstance(value, View) else value
@@ -245,16 +245,16 @@ def take(
     transforms: Sequence[tuple[str, str]] = (),
     core: bool = False,
 ) -> Capture:
-    """`capture`, with all that a magic's line can say.
+    """Captures a call with all the options of a magic's line.
 
     Args:
-        f: What is looked at.
+        f: A function or a program.
         args: Its arguments.
         kwargs: Its keyword arguments.
-        name: What the user calls it; "" for its own name.
+        name: Its name in the user's text; "" for its own name.
         target: "" for where JAX would run it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
-        transforms: Put round `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
+        transforms: Transforms of `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
         core: Whether `jaxlens.core` traces it in the place of JAX.
     """
     from jaxlens.stages.arguments.written_shapes import arguments
@@ -279,13 +279,13 @@ def take(
     if transforms:
         args, named = by_position(f, args, named)
         f, named = transformed(f, args, named, transforms)
-    # JAX's own wrappers tell their names; a jvp leaves none.
+    # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
     return staged(f, args, named, target=target or None, name=name or None, transforms=told)
 
 
 def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: bool) -> None:
-    """Says that a program that is there already is looked at as it is."""
+    """Raises OptionError if options that need a function are given with an existing program."""
     given = [f"--{name}" for name, _ in transforms]
     given += ["--in"] * bool(shapes) + ["--core"] * core
     if given:
@@ -296,7 +296,7 @@ def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: boo
 
 
 def is_program(value: Any) -> bool:
-    """Whether a value is a program that is there already, which `capture` opens."""
+    """Whether a value is an existing program, which `capture` opens as it is."""
     from jaxlens.stages.existing.opening import is_program as answer
 
     return answer(value)
@@ -308,7 +308,7 @@ def compose(
     kwargs: Mapping[str, Any],
     puts: Sequence[tuple[str, str, int]],
 ) -> Capture:
-    """A function under chosen transforms, on arguments that fit them; nothing is staged yet.
+    """Captures a function under chosen transforms, on arguments that fit them; traces nothing yet.
 
     Args:
         f: The function itself.
@@ -328,11 +328,11 @@ def compose(
 
 
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
-    """Says that arguments do not fit before JAX says so from deep within."""
+    """Raises CellError if arguments do not fit the signature, before JAX fails deep inside."""
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):
-        return  # Python does not know; the call itself will tell
+        return  # no signature is known; the call itself raises
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -341,21 +341,21 @@ def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name:
 
 
 def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
-    """A namespace whose functions call `jaxlens.core` in the place of JAX."""
+    """Returns a namespace whose functions call `jaxlens.core` in the place of JAX."""
     from jaxlens.stages.core.rewrite import names_on_core as answer
 
     return answer(names)
 
 
 def calls() -> Any:
-    """Records which jitted functions are called inside it; see `stages/watch/cell_calls.py`."""
+    """Returns a context manager that records calls of jitted functions; see `CellCalls`."""
     from jaxlens.stages.watch.cell_calls import CellCalls
 
     return CellCalls()
 
 
 def traced_before(program: CalledProgram) -> Capture | None:
-    """A program that was called, from the trace that JAX's caches hold; None without one."""
+    """Captures a called program from its trace in JAX's caches; None if there is none."""
     from jaxlens.stages.watch.cell_calls import traced_before as answer
 
     return answer(program)
@@ -364,7 +364,7 @@ def traced_before(program: CalledProgram) -> Capture | None:
 def abstract(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments with shapes in the place of arrays, which are not kept."""
+    """Returns arguments with `ShapeDtypeStruct`s for arrays, so that no buffer is kept alive."""
     from jaxlens.stages.watch.cell_calls import abstracted
 
     return abstracted(args, kwargs)
@@ -399,7 +399,7 @@ def holds_arrays(value: Any) -> bool:
 
 
 def targets() -> tuple[str, ...]:
-    """Targets that this process has, the default first."""
+    """Returns the targets that this process has, the default first."""
     from jaxlens.stages.call.target import names
 
     return names()

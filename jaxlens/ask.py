@@ -1,4 +1,4 @@
-"""The verbs that answer one question each, a lens's figures as attributes of what they return.
+"""The verbs that answer one question each; an answer has the lens's figures as attributes.
 
     answer = jaxlens.cost(step, params, x)
     answer.flops                # a fact, to assert on
@@ -34,7 +34,7 @@ class Verb(Protocol[F]):
 
 
 def _verb(question: Question[F]) -> Verb[F]:
-    """Asks a question of the table; documented by what answers it."""
+    """Returns the verb of a question; its docstring is that of the question's lens function."""
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
         from jaxlens.questions import show
@@ -42,7 +42,7 @@ def _verb(question: Question[F]) -> Verb[F]:
         options = {option.name: option for option in question.choices}
         told = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
         cap = _captured(question.name, f, args, {} if told else kwargs)
-        CompilePanes(run=told.get("run", 0))  # says what a count of runs can be
+        CompilePanes(run=told.get("run", 0))  # raises for a negative count of runs
         values = {name: options[name].read(value) for name, value in told.items()}
         return show.ask(question, cap, **values)
 
@@ -88,7 +88,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
 
 
 def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
-    """What `varied_key` can change in a call."""
+    """Returns the arguments of a call that `varied_key` can change."""
     from jaxlens.stages.keys.look_up import slots
 
     return slots(f, args, kwargs)
@@ -97,7 +97,7 @@ def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
 def varied_key(
     f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[KeySlot]
 ) -> Answer[CallKey]:
-    """`key` of a call with some arguments written anew.
+    """Returns the `key` of a call with some arguments rewritten.
 
     Raises:
         OptionError: What is written for one of them is no type or literal.
@@ -213,7 +213,7 @@ def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
 def _captured(
     verb: str, f: Function | Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Capture:
-    """The capture that is asked about."""
+    """Returns the capture that a verb's call is about."""
     if not isinstance(f, Capture):
         return capture(f, *args, **kwargs)
     if args or kwargs:

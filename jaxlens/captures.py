@@ -1,6 +1,6 @@
-"""A Capture: one program, one target, every stage, each computed when first asked for.
+"""A Capture: every stage of one program for one target, each computed on first access.
 
-It can be saved to one file, and loaded where there is no JAX device, or no JAX.
+It can be saved to one file, and loaded where JAX has no device or is not installed.
 """
 
 import os

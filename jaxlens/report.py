@@ -1,4 +1,4 @@
-"""What a lens answers: findings in sentences, tables, and overlays keyed by node id."""
+"""The report of a lens: findings in sentences, tables, and overlays keyed by node id."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence with its facts.
+    """One sentence, with how its facts are known and the nodes that it refers to.
 
     Attributes:
         text: The sentence.
         trust: How the facts are known: measured here; counted from the program; XLA's own
             figure; an estimate; unknown; seen while JAX traced; or by comparing keys or programs.
-        ids: Nodes that it speaks of.
-        lead: Words before the text that hold measured figures; the stable text leaves them out.
+        ids: Ids of the nodes that it refers to.
+        lead: Words before the text with measured figures; the stable text leaves them out.
     """
 
     text: str
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table's cell: the text that is shown, and the number behind it for sorting and JSON."""
+    """A table's cell: its text, and its value for sorting and JSON."""
 
     text: str
     value: float | int | str | None = None
@@ -44,10 +44,10 @@ class Table:
         columns: Headings.
         rows: One cell per heading.
         note: How the numbers are known, or what was left out; "" for nothing.
-        volatile: Holds times or other figures that change from run to run; the stable text
-            form leaves such a table out and says so.
+        volatile: Whether it has times or other figures that change from run to run; the stable
+            text form leaves such a table out and says so.
         right: Indices of columns aligned right (numbers).
-        stage: The stage whose ids the cells carry, where a viewer is to link them; "" for none.
+        stage: The stage of the cells' node ids, which a viewer links; "" for none.
     """
 
     title: str
@@ -76,7 +76,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One question answered."""
+    """The answer to one question."""
 
     title: str
     findings: tuple[Finding, ...] = ()
@@ -85,7 +85,7 @@ class Report:
 
 
 def cells(*texts: object) -> tuple[Cell, ...]:
-    """A row of plain cells; numbers keep their value."""
+    """Returns a row of plain cells; numbers keep their value."""
     return tuple(
         Cell(f"{t:,}" if isinstance(t, int) else str(t), t if isinstance(t, int | float) else None)
         for t in texts
@@ -93,14 +93,14 @@ def cells(*texts: object) -> tuple[Cell, ...]:
 
 
 def count(n: int, noun: str, plural: str = "") -> str:
-    """`1 fusion`, `2 fusions`, `1,024 equations`."""
+    """Formats a count with its noun: `1 fusion`, `2 fusions`, `1,024 equations`."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def amount(
     n: float | None, unit: str = "B", steps: Sequence[str] = ("", "k", "M", "G", "T")
 ) -> str:
-    """A figure in three significant digits with a decimal prefix: `1.34 MB`, `103 Mflop`."""
+    """Formats a figure with three significant digits and a decimal prefix: `1.34 MB`."""
     if n is None:
         return "unknown"
     value, index = float(n), 0
@@ -111,7 +111,8 @@ def amount(
 
 
 def duration(seconds: float) -> str:
-    """`12.3 ms`, `1.25 s`, `840 µs`: three significant digits."""
+    """Formats a time with three significant digits: `12.3 ms`, `1.25 s`, `840 µs`."""
+
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
         if seconds >= 0.9995 * scale:
             return f"{seconds / scale:.3g} {unit}"

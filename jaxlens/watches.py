@@ -1,4 +1,4 @@
-"""Watching what JAX compiles: round a block, round a function, and with a limit.
+"""Logs what JAX compiles: in a block, in the calls of a function, and against a limit.
 
 with jaxlens.recompiles() as log:
     train(params, data)
@@ -91,7 +91,7 @@ class RecompileLog:
         return self._last[1]
 
     def _cured(self, log: CompileLog) -> CompileLog:
-        """The log with cures, which are tried when it is first read after the watch."""
+        """Returns the log with cures, which are tried at the first read after the watch ends."""
         if log.going:
             return log
         if self._with_cures is None or self._with_cures[0] != log:
@@ -109,7 +109,7 @@ class RecompileLog:
         return self.answer._repr_mimebundle_(include, exclude)
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the answer: a fact, a face of the view."""
+        """Returns an attribute of the answer: a fact, or a method of the view."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.answer, name)
@@ -155,7 +155,7 @@ def assert_compiles(n: int, *, operations: bool = False) -> "CompileLimit":
 
 
 class CompileLimit(ContextDecorator):
-    """At most so many compiles; made by `assert_compiles`."""
+    """Context manager and decorator that limits compiles; returned by `assert_compiles`."""
 
     def __init__(self, n: int, operations: bool = False) -> None:
         if not isinstance(n, int) or n < 0:
@@ -193,7 +193,7 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
 
 
 class _FunctionWatch(CompileWatch):
-    """A watch of the calls of one function, which are on the stack at an event."""
+    """A watch of one function, which logs an event if a call of the function is on the stack."""
 
     def wants(self) -> bool:
         frame: FrameType | None = sys._getframe(1)
