@@ -17,7 +17,8 @@ from jaxlens.views.report_blocks import run_blocks
 
 
 def changed(name: str, before: Capture, after: Capture, options: Any) -> Document:
-    """Returns the document that a verb shows of a program compared to an earlier one."""
+    """Returns the document that a verb shows of a program compared to another one."""
+
     if name == "compile":
         run = execute(after, options.run)
         shown = compare(before, after, full=options.full)

@@ -32,9 +32,9 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), range, CodeType, ty
 class Reached:
     """The objects reachable from a function and its arguments, with their state saved.
 
-    A depth-first walk follows closures, defaults, the globals that a function's code names,
-    elements of containers and instance attributes; code of libraries is not entered. Each mutable
-    object on the way adds a closure to `_undo` that restores it.
+    A depth-first walk follows closures, elements of containers, instance attributes, and of the
+    user's functions also defaults and the globals that their code names. Each mutable object on
+    the way adds a function to `_undo` that restores it.
 
     Attributes:
         once: Why the function must not run twice; "" if it may.

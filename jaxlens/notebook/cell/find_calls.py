@@ -61,7 +61,8 @@ class Candidate:
 def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
     """Returns the calls of the user's own functions, outermost first, the last statement first.
 
-    Lambdas, defs and classes, whose bodies run later, and awaited calls are left out.
+    `a = f(g(x))` gives `f(g(x))`, then `g(x)`. Lambdas, defs and classes, whose bodies run later,
+    and awaited calls are left out.
     """
     found: list[Candidate] = []
     pending: list[ast.AST] = [statement]

@@ -1,7 +1,7 @@
 """Removes the magic's frames from the traceback of an exception in the user's code.
 
 The frames of IPython's magic call and of jaxlens are removed before IPython formats the
-traceback; the exception itself is unchanged, and `%debug` and `%tb` see the user's frames. An
+traceback; the exception object stays the same, and `%debug` and `%tb` see the user's frames. An
 error inside jaxlens keeps every frame, so that it can be reported. `jaxlens.core` is a library
 that the user calls: its errors concern the user's line, so its frames are removed as well.
 """
