@@ -1,4 +1,4 @@
-"""The table of questions.
+"""THE TABLE of questions.
 
 `-h`, Tab, the verbs, the output of `%%compile`, the panel and the README's table are made from it.
 
