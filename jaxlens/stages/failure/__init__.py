@@ -1,1 +1,1 @@
-"""Why tracing a call failed, and what to write instead."""
+"""Explains why tracing a call failed, and proposes rewrites of the failing line."""

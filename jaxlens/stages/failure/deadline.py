@@ -1,7 +1,7 @@
-"""Work of the user's Python that may take too long, ended in time.
+"""A time limit for running the user's Python code.
 
-A trial runs the user's function with another value, by which a loop may be a thousand times as
-long. Python asks a trace function at every line of the user's: there the time is looked at.
+A trial traces the user's function with another value, which may make a loop a thousand times as
+long. A trace function, set with `sys.settrace`, checks the clock at every line of user code.
 """
 
 import sys
@@ -15,16 +15,16 @@ from jaxlens.stages.line_trace.user_frames import may_be_users
 
 
 class LateError(BaseException):
-    """The time is over; no Exception, so that the user's code does not catch it."""
+    """The time limit has passed. A BaseException, so that `except Exception` does not catch it."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Within it, Python code of this thread raises `LateError` once the time is over."""
+    """Raises `LateError` in user code of this thread once the time limit has passed."""
     end = time.monotonic() + seconds
 
-    # Raised in the user's frames alone: Python ignores what is raised in a destructor, and asks
-    # a trace function that raised no more.
+    # LateError is raised in user frames only. In a destructor Python would discard it, and a trace
+    # function that has raised once is unset: the limit would be lost.
     def ran(frame: FrameType, event: str, value: Any) -> Any:
         if time.monotonic() > end:
             raise LateError

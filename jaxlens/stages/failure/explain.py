@@ -1,9 +1,9 @@
-"""Explains why tracing failed: where, which value was traced, what came before, what to write.
+"""Explains a tracing failure: the failing line, the traced value, the steps before, a rewrite.
 
-The exception is the user's: its type, message and traceback stay as they are. What is found out
-is kept beside it (`explanation`), and a few lines of it are its note, which Python and IPython
-print below the traceback. All of it is worked out after the failure, from the traceback, and from
-a second trace under the recorder of tapes, whose output is not shown.
+The exception keeps its type, message and traceback. The explanation is stored on it (`explanation`
+reads it), and a summary becomes its note, which Python and IPython print below the traceback. The
+explanation is computed after the failure, from the traceback and from a second trace under
+`line_trace.record.Recorder`, whose printed output is discarded.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from jaxlens.stages.trace.trace import trace
 _KEPT = "_jaxlens_failure"
 _OWN = str(Path(__file__).parents[2])
 _CORE = str(Path(__file__).parents[2] / "core")
-_PATIENCE = 5.0  # seconds of a trace up to which it is made again to explain it
+_PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
 _LONGEST = 160  # characters of a line
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
@@ -41,24 +41,24 @@ _OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
 
 
 def explanation(error: BaseException) -> Failure | None:
-    """Why an exception was raised while JAX traced; None where tracing has no part in it."""
+    """Returns why an exception was raised during tracing; None if tracing is not its cause."""
     known: Failure | None = getattr(error, _KEPT, None)
     return known or _explained(error, error)
 
 
 def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float) -> None:
-    """Keeps with an exception of the user's why tracing failed, and adds the note.
+    """Stores the explanation of a tracing failure on the exception, and adds the note.
 
     Args:
-        error: What tracing raised.
+        error: The exception that tracing raised.
         call: The call that was traced.
-        place: Where it is to run.
-        seconds: How long the trace took until then.
+        place: The target device.
+        seconds: Seconds from the start of the trace to the exception.
     """
     if isinstance(error, LensError) or hasattr(error, _KEPT):
         return
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-        # The user's exception counts, whatever happens here.
+        # An error in the explanation must not replace the user's exception.
         if seconds < _PATIENCE:
             recorder = Recorder()
             again = _again(call, place, recorder)
@@ -72,12 +72,15 @@ def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, second
 
 
 def _alike(one: BaseException, other: BaseException) -> bool:
-    """Whether two exceptions tell of the same, though tracers in their messages have new names."""
+    """Whether two exceptions report the same failure; tracer names in the messages may differ."""
     return type(one) is type(other) and mistake_of(one) == mistake_of(other)
 
 
 def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
-    """What tracing raises under the recorder, with the frames of JAX's that hold the value."""
+    """Traces the call again under the recorder, and returns the exception.
+
+    Its traceback keeps JAX's own frames, whose variables include the traced value.
+    """
     isolate.retire()
     try:
         with recorder.recording():
@@ -91,7 +94,7 @@ def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Ex
 
 @contextlib.contextmanager
 def _unfiltered() -> Iterator[None]:
-    """Within it, JAX leaves its own frames in tracebacks; `isolate` puts the setting back."""
+    """Turns off JAX's traceback filtering; `isolate` restores the setting."""
     settings: Any = jax.config
     settings.update("jax_traceback_filtering", "off")
     yield
@@ -104,14 +107,14 @@ def _explained(
     call: TraceableCall | None = None,
     place: ResolvedTarget | None = None,
 ) -> Failure | None:
-    """Puts an explanation together.
+    """Builds the explanation of an exception; None if tracing is not its cause.
 
     Args:
-        error: What the user sees.
-        seen: The same, raised again where all frames are left in its traceback.
-        recorder: What ran before, if it was recorded.
-        call: The call that was traced, to try other ways of making it.
-        place: Where it is to run.
+        error: The exception that the user sees.
+        seen: The same failure with an unfiltered traceback, from the second trace.
+        recorder: The recorder of the second trace; None if there was none.
+        call: The call that was traced; needed to try static arguments.
+        place: The target device.
     """
     if isinstance(error, _NOT_OF_TRACING):
         return None
@@ -123,7 +126,7 @@ def _explained(
         return Failure(type(error).__name__, message_of(error), mistake, call.name, remedies=tried)
     line = failing_line(seen.__traceback__)
     if line is None or _is_ours(seen.__traceback__) or (mistake == "other" and not line.below):
-        return None  # the user's own exception, or a library's
+        return None  # raised by the user's code or a library, with no frame of JAX below it
     value = traced_value(line, mistake)
     steps, skipped = _steps(recorder, line.place) if recorder is not None else ((), 0)
     return Failure(
@@ -145,7 +148,7 @@ def _explained(
 def _leak(
     error: BaseException, seen: BaseException, recorder: Recorder | None, call: TraceableCall | None
 ) -> Failure:
-    """A traced value that was used after its trace: in a line, or by closing over it."""
+    """Explains a leak: a tracer used after its trace ended, in a line or as a closed-over value."""
     line = failing_line(seen.__traceback__)
     held = holder(seen.__traceback__, call.function, call.owner) if call is not None else None
     reads = reading_line(held) if held is not None else None
@@ -169,7 +172,7 @@ def _leak(
 
 
 def _is_ours(traceback: TracebackType | None) -> bool:
-    """Whether it was raised by us, and not by the user, JAX or the core."""
+    """Whether the innermost frame is in jaxlens, but not in `jaxlens.core`."""
     file = ""
     while traceback is not None:
         file, traceback = traceback.tb_frame.f_code.co_filename, traceback.tb_next
@@ -177,7 +180,7 @@ def _is_ours(traceback: TracebackType | None) -> bool:
 
 
 def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
-    """The lines that ran, the failing one last, and how many ran before the first of them."""
+    """Returns the last lines that ran, the failing one last, and how many ran before them."""
     ran = [
         Ran(
             f"{step.file}:{step.line}",
@@ -191,12 +194,12 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
         if step.event in ("call", "line", "resume")
     ]
     while ran and ran[-1].place != place:
-        ran.pop()  # callers, which the exception went through
+        ran.pop()  # lines of callers, recorded as the exception propagated
     return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
 
 
 def _text(step: TapeStep) -> str:
-    """A step's line; where a function begins, its `def` below its decorators."""
+    """Returns the source line of a step; for a call, the `def` line below the decorators."""
     line = linecache.getline(step.key, step.line).strip()[:_LONGEST]
     if step.event != "call" or not line.startswith(("@", "#")):
         return line

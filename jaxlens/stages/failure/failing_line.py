@@ -1,4 +1,4 @@
-"""The line of the user's at which an exception was raised, and the expression in it."""
+"""The user's source line that an exception was raised on, and the failing expression."""
 
 import ast
 import linecache
@@ -12,17 +12,17 @@ from jaxlens.ir.spans import File, describe
 
 @dataclass(frozen=True, slots=True)
 class FailingLine:
-    """Where an exception left the user's code.
+    """The innermost user line of a traceback.
 
     Attributes:
         file: The file or cell.
         line: Line number.
-        code: Its text, without indentation.
-        frame: The running function, with its variables as they were.
-        around: The innermost statement that failed and what stands around it, the module first;
-            empty where the source is not to be had.
-        expression: The smallest expression that failed; None where it is not known.
-        below: The frames that the line had called, innermost first: JAX's.
+        code: Text of the line, without indentation.
+        frame: The Python frame, with its variables at the time of the exception.
+        around: The AST nodes that enclose the failing expression, the module first; empty if the
+            source is not available.
+        expression: The smallest failing expression; None if it is not known.
+        below: The frames called from the line, innermost first: those of JAX.
     """
 
     file: File
@@ -35,23 +35,23 @@ class FailingLine:
 
     @property
     def place(self) -> str:
-        """As it is written everywhere: "cell 2:3"."""
+        """The file and line as displayed: "cell 2:3"."""
         return f"{self.file.name}:{self.line}"
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What its names are bound to: globals, and the function's own before them."""
+        """The values of names in the frame: globals, overridden by locals."""
         return {**self.frame.f_globals, **self.frame.f_locals}
 
     def parents(self) -> Iterator[ast.AST]:
-        """What stands around the failing expression, the nearest first."""
+        """Returns the AST nodes that enclose the failing expression, the innermost first."""
         return reversed(self.around)
 
 
 def failing_line(traceback: TracebackType | None) -> FailingLine | None:
-    """The innermost line of the user's in a traceback; else the innermost of a library.
+    """Returns the innermost user line of a traceback; without one, the innermost library line.
 
-    JAX's lines and ours are no answer: None where there are no others.
+    Returns None if all frames belong to JAX or jaxlens.
     """
     links = []
     while traceback is not None:
@@ -79,23 +79,25 @@ def _line(link: TracebackType, file: File, below: tuple[FrameType, ...]) -> Fail
 
 
 def source(key: str) -> str:
-    """The text of a file or cell, from the cache where IPython keeps its cells."""
+    """Returns the text of a file or cell from `linecache`, where IPython stores its cells."""
     if not key.startswith("<"):
         linecache.checkcache(key)
     return "".join(linecache.getlines(key))
 
 
 def _around(text: str, link: TracebackType) -> list[ast.AST]:
-    """The nodes that hold the failing instruction, the module first."""
+    """Returns the nodes that enclose the failing bytecode instruction, the module first."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return []  # a cell with magics in it, for one
+        return []  # not valid Python, such as a cell with magics
     positions = list(link.tb_frame.f_code.co_positions())
     index = link.tb_lasti // 2
     first, last, start, end = positions[index] if index < len(positions) else (None,) * 4
     if first is None or last is None or start is None or end is None:
         return []
+    # The source positions of the instruction select one child per level, as siblings do not
+    # overlap: Module > FunctionDef > Return > BinOp > Call.
     found: list[ast.AST] = [tree]
     while True:
         inner = next(
@@ -106,14 +108,14 @@ def _around(text: str, link: TracebackType) -> list[ast.AST]:
             break
         found.append(inner)
     while isinstance(test := getattr(found[-1], "test", None), ast.expr):
-        found.append(test)  # of a condition that is a name alone, Python tells the whole's place
+        found.append(test)  # for a bare name, CPython gives the statement's position
     return found
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """Statements and expressions below a node; a `match` case or a handler is looked through."""
+    """Yields child statements and expressions, also those inside a `match` case or a handler."""
     if isinstance(node, ast.FormattedValue):
-        yield node.value  # of its format, Python tells no place
+        yield node.value  # CPython has no positions for the format spec
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.expr):

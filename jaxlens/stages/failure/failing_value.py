@@ -1,4 +1,4 @@
-"""The traced value that a failing line used, and what it is computed from."""
+"""The traced value that a failing line used, and its origin."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.line_trace.equations import words
 
-_MOST = 6  # operands that are named
+_MOST = 6  # operands that are listed
 _OF_NO_VALUE: tuple[Mistake, ...] = ("carry", "branches", "other")
 _OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
 _OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
@@ -38,12 +38,12 @@ def _is(tracer: Any, kind: Any) -> bool:
 
 
 def is_tracer(value: Any) -> bool:
-    """Whether it is a traced value, JAX's or the core's."""
+    """Whether a value is a tracer of JAX or of `jaxlens.core`."""
     return issubclass(type(value), jax.core.Tracer) or is_core_tracer(value)
 
 
 def is_core_tracer(value: Any) -> bool:
-    """Whether it is a traced value of the core's."""
+    """Whether a value is a tracer of `jaxlens.core`."""
     return any(
         base.__name__ == "Tracer" and base.__module__ == "jaxlens.core.kernel.interpreter"
         for base in type(value).__mro__
@@ -51,7 +51,10 @@ def is_core_tracer(value: Any) -> bool:
 
 
 def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
-    """The value that could not give what was asked; None where it cannot be told."""
+    """Returns the traced value that caused the failure; None if it cannot be determined."""
+    # Two sources: a tracer in JAX's frames below the line (exact, but without the user's name), and
+    # the variables that the failing expression names (perhaps several). If one object is in both,
+    # it has that name: `if mask:`. Else the expression stands for it: `if x > 0:` gives "x > 0".
     if mistake in _OF_NO_VALUE:
         return None
     fits = _FITS.get(mistake, lambda _: True)
@@ -66,19 +69,19 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
         return None
     text, tracer = named.popitem()
     if mistake in _OF_ITS_ARGUMENT and text != _written(line, mistake):
-        return None  # of `float(x.sum())`, `x` is not the value whose number is wanted
+        return None  # in `float(x.sum())` the value is `x.sum()`, not `x`
     return described(tracer, text)
 
 
 def described(tracer: Any, text: str) -> TracedValue:
-    """A traced value in words."""
+    """Returns the type, defining equation, source line and arguments of a traced value."""
     if is_core_tracer(tracer):
         return _by_core(tracer, text)
     origin = compat.origin(tracer)
     made = origin.equation
     stack = resolver()(made.source_info.traceback) if made is not None else ()
     place = next((span for span in stack if not span.library), None)
-    library = describe(origin.file).own if origin.file else False  # a jit of JAX's own
+    library = describe(origin.file).own if origin.file else False  # JAX's own jitted function
     return TracedValue(
         text,
         notation(type_of(tracer.aval)),
@@ -90,7 +93,7 @@ def described(tracer: Any, text: str) -> TracedValue:
 
 
 def _by_core(tracer: Any, text: str) -> TracedValue:
-    """A traced value of the core's, which says where it was made."""
+    """Describes a tracer of `jaxlens.core`, which records its own source line."""
     from jaxlens.core.transforms.errors import origin
 
     line, kind = origin(tracer), str(type_of(tracer.aval))
@@ -101,7 +104,7 @@ def _by_core(tracer: Any, text: str) -> TracedValue:
 
 
 def operands(line: FailingLine) -> tuple[str, ...]:
-    """Arrays that the line names, each with its type."""
+    """Returns the arrays that the failing expression names, as "name: type"."""
     found = []
     for text, value in names(line):
         if is_tracer(value) or issubclass(type(value), jax.Array):
@@ -110,7 +113,7 @@ def operands(line: FailingLine) -> tuple[str, ...]:
 
 
 def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
-    """The variables that the failing expression names, each once, with what they are bound to."""
+    """Yields the variables that the failing expression names, each once, with their values."""
     node = line.expression or (line.around[-1] if line.around else None)
     if node is None or isinstance(node, ast.Module):
         return
@@ -122,7 +125,7 @@ def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
 
 
 def tracers(frame: FrameType) -> Iterator[Any]:
-    """Tracers among the variables of a frame, also in a shape or an index."""
+    """Yields the tracers in the variables of a frame, including those in a shape or a slice."""
     for value in list(frame.f_locals.values()):
         parts = value if type(value) in (tuple, list) else (value,)
         for part in parts:
@@ -133,7 +136,7 @@ def tracers(frame: FrameType) -> Iterator[Any]:
 
 
 def _written(line: FailingLine, mistake: Mistake) -> str:
-    """What the line calls a value without a name: of a condition or an index, the expression."""
+    """Returns the source of the expression that computes an unnamed value; "" if unclear."""
     node = line.expression
     if mistake == "mask" and isinstance(node, ast.Subscript):
         return ast.unparse(node.slice)

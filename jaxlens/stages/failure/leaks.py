@@ -1,4 +1,4 @@
-"""A traced value that outlived its trace: where it was made, and which name still has it."""
+"""A leaked tracer: the line that computed it, and the name that still refers to it."""
 
 import ast
 import re
@@ -20,11 +20,11 @@ _SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c"}
 
 
 def leaked_value(error: BaseException, text: str = "") -> TracedValue:
-    """The value that leaked, as JAX's message describes it.
+    """Reads the leaked value from the message of the exception.
 
     Args:
         error: JAX's UnexpectedTracerError.
-        text: What the user calls it, "" where that is not known.
+        text: Name of the value in the user's code; "" if unknown.
     """
     message = str(error)
     made, kind = _MADE.search(message), _TYPE.search(message)
@@ -37,12 +37,12 @@ def leaked_value(error: BaseException, text: str = "") -> TracedValue:
 
 
 def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Binding | None:
-    """The name under which a function reaches the leaked value that a traceback tells of.
+    """Returns the binding through which a function reaches the leaked tracer; None if none does.
 
     Args:
-        traceback: Of JAX's error, with JAX's frames in it.
+        traceback: Traceback of JAX's error, unfiltered.
         function: The function that was traced.
-        owner: The object whose method it is.
+        owner: The object that the function is a method of.
     """
     known = closed_over(function, owner)
     while traceback is not None:
@@ -54,7 +54,7 @@ def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Bindin
 
 
 def reading_line(held: Binding) -> tuple[Span, str] | None:
-    """The line on which the function that names a value reads it, and its text."""
+    """Returns the line on which a function reads a binding, and the text of that line."""
     span = held.span
     if span is None:
         return None

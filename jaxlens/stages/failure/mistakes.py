@@ -1,4 +1,4 @@
-"""What was asked of a traced value that it cannot give, read off JAX's exception."""
+"""Classifies tracing errors by the exception's type and message."""
 
 import re
 
@@ -11,7 +11,7 @@ _BY_TYPE: dict[str, Mistake] = {
     "NonConcreteBooleanIndexError": "mask",
     "UnexpectedTracerError": "leak",
 }
-# Tried in this order; messages of jax 0.10.2 to 0.12.0.1, and of jaxlens.core.
+# Tried in order, for messages of jax 0.10.2 to 0.12.0.1 and of jaxlens.core.
 _BY_MESSAGE: tuple[tuple[str, Mistake], ...] = (
     (r"\bsize argument\b", "size"),
     (r"problem arose with the `(int|float|complex|bool)` function|\bitem\(\)", "number"),
@@ -35,7 +35,7 @@ _LONGEST = 300
 
 
 def mistake_of(error: BaseException) -> Mistake:
-    """The kind of mistake; "other" for what is not about tracing, such as shapes that differ."""
+    """Returns the kind of mistake; "other" for errors unrelated to tracing, such as shapes."""
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_TYPE:
             return _BY_TYPE[kind.__name__]
@@ -44,7 +44,7 @@ def mistake_of(error: BaseException) -> Mistake:
 
 
 def message_of(error: BaseException) -> str:
-    """The line of its message that says most: the first, or the one that names the types."""
+    """Returns the line of the message that names the types; without one, the first line."""
     text = _ADDRESS.sub("", str(error).strip()[: 10 * _LONGEST])
     detail = _DETAIL.search(text)
     line = detail[0] if detail else (text.splitlines() or [""])[0]

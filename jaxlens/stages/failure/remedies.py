@@ -1,4 +1,4 @@
-"""What to write instead of a failing line; whatever can be tried is tried by tracing it."""
+"""Remedies for a failing line; a remedy that can be traced is checked by tracing it."""
 
 import ast
 import sys
@@ -29,8 +29,8 @@ LEAKED = Remedy(
     "Return the value from the function that computes it, and hand it on as an argument: no list, "
     "global or attribute may keep it"
 )
-_MOST = 4  # results whose types are told
-_SECONDS = 2.0  # that one trial may take
+_MOST = 4  # results whose types are listed
+_SECONDS = 2.0  # time limit of one trial trace
 _STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
 
@@ -43,15 +43,15 @@ def remedies(
     place: ResolvedTarget | None = None,
     message: str = "",
 ) -> Iterator[Remedy]:
-    """What to write instead, what concerns the whole call first.
+    """Yields remedies for a failing line, those that change the whole call first.
 
     Args:
         line: The failing line.
-        mistake: What was asked of the traced value.
+        mistake: The kind of mistake.
         value: The traced value.
         call: The call that was traced; without it no static argument can be tried.
-        place: Where it is to run.
-        message: What the exception says.
+        place: The target device.
+        message: Message of the exception.
     """
     if call is not None and place is not None and mistake in _STATIC:
         yield from _static(call, place, value)
@@ -73,17 +73,17 @@ def remedies(
         )
 
 
-# ---- the line written otherwise ------------------------------------------------------------------
+# ---- rewrites of the line ------------------------------------------------------------------------
 
 
 def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
-    """A rewrite with what its trace gives; None for one that does not trace."""
+    """Returns a rewrite as a remedy, with the types of its results; None if it does not trace."""
     if not rewrite.tried:
         return Remedy(rewrite.text, rewrite.code)
     try:
         with within(_SECONDS):
             results = _abstract(rewrite.tried, line)
-    except (Exception, LateError):  # it is not what this line needs, for any reason
+    except (Exception, LateError):  # the rewrite does not fit this line
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
     more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
@@ -92,7 +92,7 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
 
 
 def _abstract(code: str, line: FailingLine) -> Any:
-    """The types that an expression gives on the types of the variables that it names."""
+    """Evaluates an expression abstractly on the avals of the tracers that it names."""
     variables = _modules() | line.variables
     named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
     traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
@@ -112,7 +112,7 @@ def _abstract(code: str, line: FailingLine) -> Any:
 
 
 def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> Any:
-    """Differentiates, as the user's program does: not every loop can be."""
+    """Applies the function's vjp: a `while_loop` traces, but has no reverse-mode derivative."""
     real = {k: value for k, value in values.items() if jnp.issubdtype(value.dtype, jnp.inexact)}
 
     def numbers(parts: dict[str, Any]) -> list[Any]:
@@ -137,20 +137,20 @@ def _modules() -> dict[str, Any]:
 
 
 def _alias(line: FailingLine, module: str, usual: str) -> str:
-    """What the user calls a module."""
+    """Returns the name that the user's code imports a module as."""
     for name, value in line.variables.items():
         if type(value) is ModuleType and value.__name__ == module and not name.startswith("_"):
             return name
     return usual
 
 
-# ---- another argument static ---------------------------------------------------------------------
+# ---- static arguments ----------------------------------------------------------------------------
 
 
 def _static(
     call: TraceableCall, place: ResolvedTarget, value: TracedValue | None
 ) -> Iterator[Remedy]:
-    """An argument that is a Python number: static, if the function then traces further."""
+    """Proposes a Python number as a static argument, if the function then traces."""
     opened = call.core or call.opened
     if opened is None:
         return
@@ -183,7 +183,7 @@ def _argument(opened: Any, root: int | str) -> Any:
 
 
 def _hashes(value: Any) -> bool:
-    """Whether it is made of Python's numbers alone, and can be static as it is."""
+    """Whether a value consists of Python or NumPy scalars and is hashable."""
     parts = jax.tree_util.tree_leaves(value)
     if not parts or not all(isinstance(part, _NUMBERS) for part in parts):
         return False
@@ -195,7 +195,7 @@ def _hashes(value: Any) -> bool:
 
 
 def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any]) -> str:
-    """What tracing with some arguments as they are comes to; "" where that does not help."""
+    """Traces the call with some arguments static; returns the outcome, "" if it still fails."""
     function = call.function
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -203,7 +203,7 @@ def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any
         return function(*values, **{name: fixed.get(name, arg) for name, arg in kwargs.items()})
 
     opened = call.opened
-    assert opened is not None  # the caller has looked
+    assert opened is not None  # checked by the caller
     called.__name__ = call.name.rpartition(".")[2]
     again: Callable[..., Any] = called
     if call.settings is not None:
@@ -212,7 +212,7 @@ def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any
 
 
 def _outcome(work: Callable[[], Any], call: TraceableCall) -> str:
-    """That it traces, or that it fails elsewhere; "" where it fails as it did."""
+    """Runs a trial trace; returns "... traces", or "" if it raises or exceeds the time limit."""
     isolate.retire()
     try:
         with within(_SECONDS):
@@ -225,7 +225,7 @@ def _outcome(work: Callable[[], Any], call: TraceableCall) -> str:
 
 
 def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
-    """Tuples in the place of static lists, if the function then traces."""
+    """Proposes a tuple for a static argument that is a list, if the function then traces."""
     opened = call.opened
     if opened is None:
         return

@@ -1,4 +1,4 @@
-"""A failing line, and one way to write it otherwise."""
+"""Data of a failing line and of a rewrite of it."""
 
 import ast
 import copy
@@ -10,12 +10,12 @@ from jaxlens.stages.failure.failing_line import FailingLine
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One way to write it.
+    """One rewrite of a failing line.
 
     Attributes:
-        text: What it does, in a sentence without its full stop.
-        code: What to write; "" where the sentence is all that can be said.
-        tried: The expression in it whose tracing shows that it works.
+        text: What the rewrite does, as a sentence without a full stop.
+        code: The new code; "" if there is only the sentence.
+        tried: The expression within `code` that is traced to check the rewrite; "" for no check.
     """
 
     text: str
@@ -25,15 +25,15 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class FailingCode:
-    """A failing line, with what rewriting needs of it.
+    """A failing line, and the names that a rewrite of it uses.
 
     Attributes:
         at: The line.
         expression: The expression that failed.
-        jnp: What the user calls `jax.numpy`.
-        jax: What the user calls `jax`.
-        traced: What the line calls the traced value, "" where it is not known.
-        message: What the exception says.
+        jnp: Name of `jax.numpy` in the user's code.
+        jax: Name of `jax` in the user's code.
+        traced: Source of the traced value in the line; "" if it is not known.
+        message: Message of the exception.
         by_core: Whether `jaxlens.core` traced it.
     """
 
@@ -46,10 +46,10 @@ class FailingCode:
     by_core: bool = False
 
     def with_(self, node: ast.expr, code: str, text: str) -> Rewrite:
-        """The statement with other code in the place of a node.
+        """Returns a rewrite that replaces a node of the failing statement by new code.
 
-        What is tried is the outermost expression around it that runs where the node does: a
-        lambda or a comprehension runs its body later.
+        The expression to trace is the outermost one around the node that is evaluated with it: it
+        does not extend beyond the body of a lambda or a comprehension, which runs later.
         """
         around = [*self.at.around, self.expression]
         inner = around.index(node)
@@ -68,20 +68,20 @@ _SIMPLE = (ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
 def replaced(tree: ast.AST, node: ast.AST, code: str) -> ast.AST:
-    """A copy of a tree with other code in the place of a node."""
+    """Returns a copy of a tree in which new code replaces a node."""
     new = ast.parse(code, mode="eval").body
 
     class Change(ast.NodeTransformer):
         def visit(self, here: ast.AST) -> Any:
             return new if here is node else self.generic_visit(here)
 
-    # The transformer changes in place: what it walks is a copy that still knows the node.
+    # NodeTransformer mutates its tree, so it runs on a copy; the memo keeps `node` itself in it.
     changed: ast.AST = Change().visit(copy.deepcopy(tree, {id(node): node}))
     return changed
 
 
 def bound_by(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The one name that a statement binds, and to what."""
+    """Returns the name that an assignment binds and its value; None for other statements."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target = statement.targets[0]
         return (target.id, statement.value) if isinstance(target, ast.Name) else None

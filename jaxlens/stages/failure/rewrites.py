@@ -1,6 +1,6 @@
-"""What a failing line could be written as, in the user's own terms; nothing is run here.
+"""Rewrites of a failing line by the kind of mistake, with the user's own names; runs no code.
 
-Each rewrite keeps the meaning of the line, or its text says what is different.
+Each rewrite keeps the meaning of the line, or its text states the difference.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ _BY_MISTAKE: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
 
 
 def rewrites(line: FailingCode, mistake: Mistake) -> Iterator[Rewrite]:
-    """Ways to write the line, the nearest to it first."""
+    """Yields rewrites of a line, the closest to the original first."""
     make = _BY_MISTAKE.get(mistake)
     if make is not None:
         yield from make(line)

@@ -1,4 +1,4 @@
-"""Conditions of Python's, `if`, `while`, `and`, `max`, as functions of JAX's."""
+"""Rewrites Python conditions (`if`, `while`, `and`, `max`) as calls of JAX functions."""
 
 import ast
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _FUNCTIONS = {
 
 
 def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrite]:
-    """`a and b`, `0 < x < 1`, `max(a, b)`."""
+    """Rewrites a condition that is an expression: `a and b`, `0 < x < 1`, `max(a, b)`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = _FUNCTIONS.get(node.func.id, ("", 0))
         if name and len(node.args) == count and not node.keywords:
@@ -62,7 +62,7 @@ def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrit
 
 
 def _logical(node: ast.expr, jnp: str) -> str:
-    """A condition with JAX's functions for `and`, `or`, `not` and chained comparisons."""
+    """Returns a condition with `and`, `or`, `not` and chained comparisons as `jnp.logical_*`."""
     if isinstance(node, ast.BoolOp):
         name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
         parts = [_logical(value, jnp) for value in node.values]
@@ -86,7 +86,7 @@ def _where(line: FailingCode, test: str, yes: ast.expr, no: ast.expr) -> str:
 
 
 def _if(line: FailingCode, statement: ast.If) -> Iterator[Rewrite]:
-    """An `if` that returns or binds one value on either side."""
+    """Rewrites an `if` whose two branches return or bind one value."""
     values = _sides(statement, _after(line, statement))
     test = _logical(statement.test, line.jnp)
     if values is None:
@@ -104,7 +104,7 @@ def _if(line: FailingCode, statement: ast.If) -> Iterator[Rewrite]:
 
 
 def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
-    """The statement behind another in the same block."""
+    """Returns the statement that follows another in the same block."""
     for holder in line.at.around:
         for block in (getattr(holder, "body", None), getattr(holder, "orelse", None)):
             if isinstance(block, list) and statement in block[:-1]:
@@ -114,7 +114,7 @@ def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
 
 
 def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, ast.expr] | None:
-    """What stands before the value, and the value on either side."""
+    """Returns "return " or "name = ", and the value of each branch; None for other branches."""
     if len(statement.body) != 1 or len(statement.orelse) > 1:
         return None
     yes = statement.body[0]

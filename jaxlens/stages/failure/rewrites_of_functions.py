@@ -1,4 +1,4 @@
-"""Calls that a traced value does not fit, and what to call instead."""
+"""Rewrites calls that do not accept a traced value."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, replaced
 
 
 def of_numpy(line: FailingCode) -> Iterator[Rewrite]:
-    """A function of NumPy's or of `math`, and a NumPy array with a traced index."""
+    """Rewrites a call of `numpy` or `math`, and a NumPy array with a traced index."""
     node = line.expression
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         code = f"{line.jnp}.asarray({node.value.id})[{ast.unparse(node.slice)}]"
@@ -24,7 +24,7 @@ def of_numpy(line: FailingCode) -> Iterator[Rewrite]:
         new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
         code = ast.unparse(ast.Call(new, node.args, node.keywords))
         yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
-    if root in line.at.variables and not line.by_core:  # no function of Python's own
+    if root in line.at.variables and not line.by_core:  # not a builtin function
         yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
 
 
@@ -57,7 +57,7 @@ def of_in_place(line: FailingCode) -> Iterator[Rewrite]:
 
 
 def is_mask(line: FailingCode, index: ast.expr) -> bool:
-    """Whether an index is a boolean array: a comparison, or a name of one."""
+    """Whether an index is a boolean array: a comparison, or a variable of dtype bool."""
     if isinstance(index, ast.Name):
         dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
         return str(dtype) == "bool"
@@ -101,11 +101,11 @@ _TYPES = re.compile(
 )
 _COMPONENT = re.compile(r"carry component \w+((?:\[\d+\])+)")
 _INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
-"""Where a loop's call has what it begins with, and how deep in JAX's own carry that lies."""
+"""Position of the initial carry in a loop's call, and its depth in JAX's own carry."""
 
 
 def of_carry(line: FailingCode) -> Iterator[Rewrite]:
-    """A loop whose step gives another dtype than it begins with: begin with that one."""
+    """Casts the initial carry of a loop to the dtype that its body returns."""
     node, types = line.expression, _TYPES.search(line.message)
     if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
         init = _init(node, line.message)
@@ -120,7 +120,7 @@ def of_carry(line: FailingCode) -> Iterator[Rewrite]:
 
 
 def _init(call: ast.Call, message: str) -> ast.expr | None:
-    """The part of what a loop begins with that changes its type."""
+    """Returns the component of the initial carry whose type changes."""
     place, deep = _INIT.get(ast.unparse(call.func).rpartition(".")[2], (0, 0))
     named = (word.value for word in call.keywords if word.arg in ("init", "init_val"))
     init = call.args[place] if 0 < place < len(call.args) else next(named, None)
@@ -133,7 +133,7 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
 
 
 def of_branches(line: FailingCode) -> Iterator[Rewrite]:
-    """Branches whose results differ in dtype: convert the second as the first is."""
+    """Casts the result of the second branch to the dtype of the first."""
     node, types = line.expression, _TYPES.search(line.message)
     if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
         other = node.args[2] if len(node.args) > 2 else None

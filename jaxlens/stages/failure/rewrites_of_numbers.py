@@ -1,4 +1,4 @@
-"""Numbers, shapes, indices and masks that Python must know, as JAX can take them."""
+"""Rewrites concrete numbers, shapes, indices and masks as operations on traced values."""
 
 import ast
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def of_shape(line: FailingCode) -> Iterator[Rewrite]:
 
 
 def of_size(line: FailingCode) -> Iterator[Rewrite]:
-    """`jnp.nonzero`, `jnp.unique` and others of which JAX asks for the size of the result."""
+    """Adds `size=` to `jnp.nonzero`, `jnp.unique` and other calls with a data-dependent shape."""
     node = line.expression
     if isinstance(node, ast.Call) and node.args and not node.keywords:
         size = ast.unparse(ast.Attribute(node.args[0], "size", ast.Load()))
