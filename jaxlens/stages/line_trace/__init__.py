@@ -1,1 +1,1 @@
-"""What the lines of a Python function do while JAX traces it."""
+"""Records what each line of a Python function does while JAX traces it."""

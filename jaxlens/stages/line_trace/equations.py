@@ -1,8 +1,8 @@
-"""Which step of a tape recorded which equation of the finished program.
+"""Assigns the equations of the finished jaxpr to the steps of a line trace.
 
-An equation that was made anew later, as those of a loop are when it is differentiated, has the
-traceback of the one that it stands for, and belongs to the same line. What a library traced within
-a line (the body of a `jit` of JAX's own) belongs to the line of its call.
+A transform may replace an equation later, as differentiation does with those of a loop. The new
+equation keeps the traceback of the old one and is assigned to the same step. An equation that a
+library traces within a line (in the body of JAX's own `jit`) is assigned to the line of the call.
 """
 
 import weakref
@@ -16,32 +16,32 @@ import numpy as np
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.jaxpr.types import type_of
 
-_MOST = 3  # results and operands of an equation that are written out
+_MOST = 3  # results and operands in the text of an equation
 
 Part = tuple[tuple[int, str], int]
-"""What tells an equation while it is recorded, and the identity of its traceback, 0 for none."""
+"""The key of an equation (`key`), and the id of its traceback, 0 for none."""
 
 
 def part(eqn: Any) -> Part:
-    """An equation's part of a step; whoever keeps it must keep the equation too."""
+    """Returns the `Part` of an equation. It holds ids: the caller must keep the equation alive."""
     return key(eqn), _traceback(eqn)
 
 
 def alive(eqn: Any) -> Any:
-    """An equation; JAX holds some weakly, and lets go of those that nothing reads."""
+    """Dereferences an equation that JAX keeps as a weakref; None if it was garbage-collected."""
     return eqn() if isinstance(eqn, weakref.ref) else eqn
 
 
 def key(eqn: Any) -> tuple[int, str]:
-    """What tells an equation from others while they live."""
+    """Returns a key that is unique among the live equations."""
     source = eqn.source_info
-    if isinstance(source.name_stack, tuple):  # the core's, whose equations stay the same objects
+    if isinstance(source.name_stack, tuple):  # `jaxlens.core` never replaces its equation objects
         return id(eqn), ""
     return id(source), eqn.primitive.name
 
 
 def words(eqn: Any) -> str:
-    """An equation of a trace that did not end, by types: "bool[] = gt f32[] 0.0"."""
+    """Returns the text of an equation of an unfinished trace: "bool[] = gt f32[] 0.0"."""
     read = getattr(eqn, "in_tracers", None) or eqn.invars
     types = [str(type_of(variable.aval)) for variable in eqn.outvars]
     made = ", ".join(types[:_MOST]) + (", ..." if len(types) > _MOST else "")
@@ -52,8 +52,8 @@ def words(eqn: Any) -> str:
 
 
 def _operand(atom: Any) -> str:
-    """A number as it is, anything else by its type."""
-    literal = getattr(atom, "val", None)  # a literal's number; a tracer's variable or literal
+    """Returns the value of a scalar literal, the type of any other operand."""
+    literal = getattr(atom, "val", None)  # value of a Literal; Var or Literal of a tracer
     number = getattr(literal, "val", literal)
     if isinstance(number, bool | int | float | complex):
         return str(number)
@@ -68,11 +68,11 @@ def _traceback(eqn: Any) -> int:
 
 
 def given(steps: Sequence[Iterable[Part]], jaxpr: Any) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The ids of the equations that each step recorded, and those that no step did.
+    """Returns the ids of the equations that each step recorded, and of those assigned to none.
 
     Args:
-        steps: What each step recorded.
-        jaxpr: What the trace made.
+        steps: The parts that each step recorded.
+        jaxpr: The jaxpr that the trace returned.
     """
     final = _final(jaxpr)
     ids: dict[tuple[int, str], list[str]] = {}
@@ -86,7 +86,11 @@ def given(steps: Sequence[Iterable[Part]], jaxpr: Any) -> tuple[list[tuple[str, 
                 places.setdefault(place, n)
             if waiting := ids.get(told):
                 home[waiting.pop()] = n
-    for one in final:  # those that hold others first
+    # An equation without a step of its own is assigned by its traceback, else with the equation
+    # whose body contains it. A line with `lax.scan(f, x, ys)` records a scan; differentiation
+    # replaces the scan by a new one with the same traceback. The traceback of a backward equation
+    # is that of a forward line, which did not record it: only its enclosing equation counts.
+    for one in final:  # enclosing equations first
         if one.id in home:
             continue
         if not one.backward and one.place in places:
@@ -102,7 +106,7 @@ def given(steps: Sequence[Iterable[Part]], jaxpr: Any) -> tuple[list[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """An equation of the finished program: its id, and what tells it while it is recorded."""
+    """An equation of the finished jaxpr: its id, key, traceback and enclosing equation."""
 
     id: str
     key: tuple[int, str]
@@ -112,11 +116,11 @@ class _Made:
 
 
 def _final(jaxpr: Any) -> list[_Made]:
-    """Every equation, callers before callees."""
+    """Returns all equations, an enclosing equation before those of its body."""
     found: list[_Made] = []
-    turned: set[int] = set()  # bodies of the backward pass
+    turned: set[int] = set()  # ids of jaxprs in the backward pass
     holders: dict[int, str] = {}
-    transposed = cache(lambda stack: "transpose" in str(stack))  # few stacks, and long to print
+    transposed = cache(lambda stack: "transpose" in str(stack))  # few stacks, and str() is slow
     for number, body in bodies(opened(jaxpr)).items():
         for n, (eqn, ident) in enumerate(zip(body.jaxpr.eqns, body.ids, strict=True)):
             back = number in turned or transposed(eqn.source_info.name_stack)

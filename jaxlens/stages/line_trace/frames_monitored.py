@@ -1,8 +1,8 @@
-"""Follows the user's functions by `sys.monitoring`, which Python has from 3.12 on.
+"""Follows user frames by `sys.monitoring` (Python 3.12 and later).
 
-Library code is asked once where it begins and then runs as if nobody listened; lines are told of
-the user's code objects alone. Debuggers and measurers of coverage go on meanwhile, by whichever
-way they came.
+The first PY_START event of a library's code object disables the event for that code object, so
+library code then runs at full speed. LINE events are enabled for the user's code objects only.
+Debuggers and coverage tools keep working, whether they use `sys.monitoring` or `sys.settrace`.
 """
 
 import sys
@@ -15,17 +15,17 @@ from typing import Any
 from jaxlens.stages.line_trace.user_frames import Left, Listener, is_users, may_be_users
 
 _MONITORING: Any = getattr(sys, "monitoring", None)
-_FREE = (4, 3)  # numbers of tools that Python keeps for nobody: debuggers and such have others
+_FREE = (4, 3)  # tool ids that Python does not reserve for debuggers, coverage or profilers
 _EVERYWHERE = ("PY_START", "PY_RESUME", "PY_THROW", "RAISE", "PY_UNWIND")
 _IN_USERS = ("LINE", "JUMP", "PY_RETURN", "PY_YIELD")
 
 
 def tool() -> int | None:
-    """A number to listen under, taken until `following` ends; None where there is none."""
+    """Reserves a free tool id, which `following` releases; None if there is none."""
     for number in _FREE if _MONITORING else ():
         try:
             _MONITORING.use_tool_id(number, "jaxlens")
-        except ValueError:  # somebody has it
+        except ValueError:  # in use by another tool
             continue
         return number
     return None
@@ -33,16 +33,16 @@ def tool() -> int | None:
 
 @contextmanager
 def following(to: Listener, number: int) -> Iterator[Callable[[], None]]:
-    """Within it, the user's lines in this thread are told; gives a function that ends it early.
+    """Reports events of user frames in this thread; yields a function that stops it early.
 
     Args:
-        to: Who is told.
-        number: What `tool` gave.
+        to: Receives the events.
+        number: The tool id that `tool` reserved.
     """
     followed = _Followed(to, number)
     events = {name: getattr(_MONITORING.events, name) for name in (*_EVERYWHERE, *_IN_USERS)}
     try:
-        _MONITORING.restart_events()  # of what this number's last user had switched off
+        _MONITORING.restart_events()  # that the last user of this tool id disabled
         for name, event in events.items():
             _MONITORING.register_callback(number, event, getattr(followed, f"on_{name.lower()}"))
         _MONITORING.set_events(number, sum(events[name] for name in _EVERYWHERE))
@@ -51,15 +51,15 @@ def following(to: Listener, number: int) -> Iterator[Callable[[], None]]:
         followed.stop()
         for event in events.values():
             _MONITORING.register_callback(number, event, None)
-        _MONITORING.restart_events()  # of what we had switched off, for its next user
+        _MONITORING.restart_events()  # that we disabled, for the next user of this tool id
         _MONITORING.free_tool_id(number)
 
 
 class _Followed:
-    """The functions that are followed; a method for each event, `on_` before its name.
+    """Callbacks of `sys.monitoring`: the method `on_` plus the event's name for each event.
 
-    Python calls these methods itself, so that the frame outside of theirs is the one they are
-    told of.
+    The interpreter calls them directly, so `sys._getframe(1)` in a callback is the frame of the
+    event.
     """
 
     def __init__(self, to: Listener, number: int) -> None:
@@ -71,7 +71,7 @@ class _Followed:
         self._lines: dict[int, dict[int, int]] = {}  # by code object and offset
 
     def stop(self) -> None:
-        """Nothing more is told."""
+        """Disables all events of the tool id."""
         _MONITORING.set_events(self._number, 0)
         for code in self._codes.values():
             _MONITORING.set_local_events(self._number, code, 0)
@@ -106,12 +106,12 @@ class _Followed:
             self._to.line(frame, line)
 
     def on_jump(self, code: CodeType, start: int, end: int) -> Any:
-        """A loop that stands in one line: each pass is told, as `sys.settrace` tells it."""
+        """Reports each iteration of a one-line loop as a line event, as `sys.settrace` does."""
         lines = self._lines.get(id(code))
         if lines is None:
             lines = self._lines[id(code)] = _lines(code)
         if end > start or lines.get(start) != lines.get(end):
-            return _MONITORING.DISABLE  # that line is told by itself
+            return _MONITORING.DISABLE  # a jump to another line has its own LINE event
         frame = sys._getframe(1)
         if frame in self._frames:
             self._to.line(frame, lines[end])
@@ -138,7 +138,7 @@ class _Followed:
 
 
 def _lines(code: CodeType) -> dict[int, int]:
-    """The line of each instruction that has one."""
+    """Returns the line number of each instruction, by offset."""
     return {
         offset: line
         for start, end, line in code.co_lines()

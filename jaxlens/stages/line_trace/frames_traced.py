@@ -1,7 +1,7 @@
-"""Follows the user's functions by `sys.settrace`.
+"""Follows user frames by `sys.settrace`.
 
-Python calls a trace function for every function that begins, a library's too, and each of these
-calls costs as much as a small function of Python's: it makes tracing by JAX twice as slow.
+Python calls the trace function at the start of every function, also of library functions. Each of
+these calls costs as much as a small Python function: it makes tracing by JAX twice as slow.
 """
 
 import dis
@@ -19,9 +19,9 @@ _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GEN
 
 @contextmanager
 def following(to: Listener) -> Iterator[Callable[[], None]]:
-    """Within it, the user's lines in this thread are told; gives a function that ends it early.
+    """Reports events of user frames in this thread; yields a function that stops it early.
 
-    Whoever traced before goes on after it.
+    The trace function set before is restored at the end.
     """
     libraries: set[str] = set()
     over = False
@@ -39,7 +39,7 @@ def following(to: Listener) -> Iterator[Callable[[], None]]:
 
     def ran(frame: FrameType, event: str, value: Any) -> Any:
         if over:
-            return None  # a generator that is still there
+            return None  # a generator that outlives the block
         if event == "line":
             to.line(frame, frame.f_lineno)
         elif event == "exception" and not issubclass(value[0], StopIteration):
@@ -63,7 +63,7 @@ def following(to: Listener) -> Iterator[Callable[[], None]]:
 
 
 def _left(frame: FrameType, value: Any) -> Left:
-    """How; a generator that goes on later stands at RESUME from Python 3.12 on."""
+    """Returns how a frame is left; a suspended generator is at RESUME from Python 3.12 on."""
     last = _last(frame)
     if frame.f_code.co_flags & _GENERATORS and last.startswith(("YIELD", "RESUME")):
         return "yield"
@@ -71,12 +71,12 @@ def _left(frame: FrameType, value: Any) -> Left:
 
 
 def _resumes(frame: FrameType) -> bool:
-    """Whether a generator goes on; the argument of RESUME is 0 where a function begins."""
+    """Whether a call event resumes a generator; RESUME has argument 0 at a function's start."""
     if not frame.f_code.co_flags & _GENERATORS or frame.f_lasti < 0:
         return False
     return bool(frame.f_code.co_code[frame.f_lasti + 1] & 3)
 
 
 def _last(frame: FrameType) -> str:
-    """The instruction that a frame stands at."""
+    """Returns the name of the last instruction that a frame ran."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""

@@ -1,8 +1,9 @@
-"""Records what a function's lines do while JAX traces it.
+"""Records what the lines of a function do while JAX traces it.
 
-Only frames of the user's files are followed line by line; libraries run as ever. After each line
-it is asked which variables changed, and how many equations the innermost trace holds by now.
-Nothing of the user's is called: values are described by type, numbers and short strings by value.
+Only frames of the user's files are followed line by line; library frames are skipped. After
+each line the recorder compares the variables with their earlier values, and counts the equations of
+the innermost trace. No user code is called: values are described by type, numbers and short
+strings by value.
 """
 
 import threading
@@ -21,13 +22,13 @@ from jaxlens.stages.line_trace.side_effects import Outside, changes, printing
 from jaxlens.stages.line_trace.user_frames import Left, Listener
 from jaxlens.stages.line_trace.values import fixed, text
 
-MOST = 5_000  # steps that are kept
+MOST = 5_000  # steps in one recording
 _QUIET = (ModuleType, type, FunctionType)
 
 
 @dataclass(slots=True)
 class _Step:
-    """A step while it happens."""
+    """A step that is still being recorded."""
 
     event: Event
     code: CodeType
@@ -42,7 +43,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Frame:
-    """A running function of the user's, and its variables as they were last seen."""
+    """A frame of user code, and the values of its variables after the last step."""
 
     frame: FrameType
     seen: dict[str, tuple[Any, str]]
@@ -51,13 +52,13 @@ class _Frame:
 
 
 class Recorder:
-    """Follows one trace: `with recorder.recording(): ...`, then `recorder.tape(jaxpr)`."""
+    """Records one trace: `with recorder.recording(): ...`, then `recorder.tape(jaxpr)`."""
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
         self._frames: list[_Frame] = []
         self._counts: dict[int, int] = {}
-        self._kept: list[Any] = []  # equations' parts, so that no other takes their identity
+        self._kept: list[Any] = []  # keeps equations alive, so that no other object gets their id
         self._core: list[Any] = []
         self._outside = Outside()
         self._thread = threading.get_ident()
@@ -66,8 +67,8 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Within it, the user's lines are followed."""
-        from jaxlens.core import listen  # loads the core, of which few programs are
+        """Records the lines of user code that run in the block."""
+        from jaxlens.core import listen  # imported here: few programs use the core
 
         try:
             with listen(self._hear), printing(self._print), _following(self) as self._stop:
@@ -76,10 +77,10 @@ class Recorder:
             self._frames.clear()
 
     def tape(self, jaxpr: Any) -> Tape:
-        """The steps, with the ids of the equations that each recorded.
+        """Returns the steps, each with the ids of the equations that it added to the jaxpr.
 
         Args:
-            jaxpr: What the trace made.
+            jaxpr: The jaxpr that the trace returned.
         """
         made, left = equations.given([step.made for step in self._steps], jaxpr)
         steps = [_frozen(step, ids) for step, ids in zip(self._steps, made, strict=True)]
@@ -91,13 +92,13 @@ class Recorder:
         return Tape(tuple(steps), self._cut)
 
     def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
-        """The steps of a trace that failed, each with the equations that it recorded, in words."""
+        """Yields the steps of a failed trace, each with the text of the equations that it added."""
         words = {equations.part(eqn): equations.words(eqn) for eqn in self._kept}
         for step in self._steps:
             yield _frozen(step, ()), tuple(words[part] for part in step.made if part in words)
 
     def began(self, frame: FrameType, again: bool) -> bool:
-        """A function of the user's begins, or a generator goes on."""
+        """Records the call of a user function, or the resumption of a generator."""
         self._flush()
         if self._full():
             return False
@@ -109,19 +110,19 @@ class Recorder:
         return True
 
     def line(self, frame: FrameType, line: int) -> None:
-        """A line is about to run."""
+        """Records a line that is about to run."""
         at = self._at(frame)
         if at is not None and not self._full():
             at.step = self._begin("line", frame, len(self._frames) - 1, line)
 
     def raised(self, frame: FrameType, kind: type[BaseException]) -> None:
-        """A line raises."""
+        """Records the exception that the current line raises."""
         at = self._at(frame)
         if at is not None:
             at.step.raised = kind.__name__
 
     def left(self, frame: FrameType, how: Left, value: Any) -> None:
-        """A function returns, yields, or is left by an exception."""
+        """Records that a function returns, yields or propagates an exception."""
         at = self._at(frame)
         if at is None:
             return
@@ -134,9 +135,9 @@ class Recorder:
         self._frames.pop()
 
     def _at(self, frame: FrameType) -> _Frame | None:
-        """A followed function, when what its last line did was noted; None once all are left."""
+        """Finishes the last step of a frame, and returns its record; None if it is not followed."""
         while self._frames and self._frames[-1].frame is not frame:
-            self._frames.pop()  # it was left by an exception
+            self._frames.pop()  # ended by an exception, without a `left` event
         if not self._frames:
             return None
         self._flush()
@@ -144,7 +145,7 @@ class Recorder:
         return self._frames[-1]
 
     def _full(self) -> bool:
-        """Whether no more steps are kept; then nothing more is followed."""
+        """Whether the recording has `MOST` steps; if so, stops it."""
         if len(self._steps) >= MOST:
             self._cut = True
             self._stop()
@@ -156,7 +157,7 @@ class Recorder:
         return step
 
     def _look(self, at: _Frame, variables: Any) -> None:
-        """Notes what the line that has just run bound, and what it changed outside."""
+        """Adds to the current step the names that it bound, and its side effects."""
         step, seen = at.step, at.seen
         enters = step.event in ("call", "resume")
         for name, value in variables.items():
@@ -174,7 +175,7 @@ class Recorder:
             at.outer = now
 
     def _flush(self) -> None:
-        """Gives the equations recorded since the last look to the step that was running."""
+        """Adds the equations recorded since the last call to the current step."""
         held = compat.recorded()
         if held is not None:
             key, eqns = held
@@ -202,7 +203,7 @@ class Recorder:
 
 
 def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
-    """The cheaper way where there is one, and nobody has its last free number."""
+    """Follows frames by `sys.monitoring` if it has a free tool id, else by `sys.settrace`."""
     number = frames_monitored.tool()
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 

@@ -1,4 +1,4 @@
-"""What a function does beyond its own variables while it is traced: prints, globals, containers."""
+"""Side effects of a function during tracing: prints, assigned globals, resized containers."""
 
 import dis
 import io
@@ -12,19 +12,20 @@ _NONE: Any = object()
 
 
 class Outside:
-    """What functions could change outside of themselves."""
+    """Reads the state outside a function that its code could change."""
 
     def __init__(self) -> None:
-        self._bound: dict[int, tuple[CodeType, tuple[str, ...]]] = {}  # names made global
+        self._bound: dict[int, tuple[CodeType, tuple[str, ...]]] = {}  # names in STORE_GLOBAL
 
     def seen(self, frame: FrameType, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """What a function could change, each with a number that tells if it did.
+        """Returns the outside state that a function could change, by name.
 
-        Globals that it binds by what they are bound to; containers that it reaches by length.
+        A global that it assigns has the id of its value; a container that it can reach has its
+        length.
 
         Args:
-            frame: The function.
-            variables: Its variables, those of functions around it too.
+            frame: Frame of the function.
+            variables: Its local and closure variables.
         """
         code, known = frame.f_code, frame.f_globals
         stored = self._bound.get(id(code))
@@ -40,14 +41,14 @@ class Outside:
 
 
 def _held(name: str, value: Any, found: dict[str, Any]) -> None:
-    """A container's length, by the method of the built-in type: a class may have its own."""
+    """Adds a container's length. Calls the built-in `__len__`: a subclass may override it."""
     for base in (list, dict, set):
         if issubclass(type(value), base):
             found[name] = base.__len__(value)
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What differs, in words."""
+    """Yields a sentence for each entry that differs."""
     for name, size in now.items():
         if name in before and before[name] != size:
             if name.startswith("global "):
@@ -57,7 +58,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 
 class _Tee(io.TextIOBase):
-    """Standard output that somebody listens to."""
+    """Wraps standard output, and passes the text written to a function."""
 
     def __init__(self, out: Any, hear: Callable[[str], None]) -> None:
         self._out, self._hear = out, hear
@@ -75,7 +76,7 @@ class _Tee(io.TextIOBase):
 
 @contextmanager
 def printing(hear: Callable[[str], None]) -> Iterator[None]:
-    """Within it, what is written to standard output is heard too."""
+    """Calls `hear` with the text that the block writes to standard output."""
     out = sys.stdout
     tee = _Tee(out, hear)
     sys.stdout = tee

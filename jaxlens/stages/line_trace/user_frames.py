@@ -1,7 +1,7 @@
-"""Which running functions are the user's, and who is told what their lines do.
+"""Selects the frames of user code, and defines the interface that receives their events.
 
-Two ways of following them stand behind one interface: `frames_monitored.py`, which Python 3.12
-and later offer and which costs libraries nothing, and `frames_traced.py`, which works everywhere.
+There are two implementations: `frames_monitored.py` needs Python 3.12 and adds no cost to library
+code; `frames_traced.py` works on every version.
 """
 
 from types import CodeType, FrameType
@@ -14,35 +14,36 @@ _TOLD = ("jax/_src/monitoring.py", "jax\\_src\\monitoring.py")
 
 
 class Listener(Protocol):
-    """Who follows functions; told of those alone that it wants, in the order in which they run."""
+    """Receives the events of user frames, in the order in which they run."""
 
     def began(self, frame: FrameType, again: bool) -> bool:
-        """A function begins, or a generator goes on.
+        """Called when a function begins, or a generator resumes.
 
         Returns:
-            Whether to tell what it does until it is left.
+            Whether to report further events of this frame.
         """
 
     def line(self, frame: FrameType, line: int) -> None:
-        """A line is about to run."""
+        """Called before a line runs."""
 
     def raised(self, frame: FrameType, kind: type[BaseException]) -> None:
-        """A line raises, or what it called did; StopIteration, by which loops end, is not told."""
+        """Called when a line, or a call on it, raises; not for StopIteration, which ends loops."""
 
     def left(self, frame: FrameType, how: Left, value: Any) -> None:
-        """The function returns, yields, or is left by an exception; the value is then None."""
+        """Called when the function returns, yields or propagates an exception (value: None)."""
 
 
 def may_be_users(code: CodeType) -> bool:
-    """Whether a file is the user's: no library's, and none that was made at run time."""
+    """Whether a code object is from a user's file: neither a library's nor jaxlens's own."""
     file = describe(code.co_filename)
     return not file.library and not file.own
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a function of such a file was written, and is a part of what runs.
+    """Whether a frame runs source code that the user wrote, as a part of the traced program.
 
-    What `exec` made has a name as `<string>`. A listener of JAX's events is only told of them.
+    False for code from `exec`, whose file name is like `<string>`, and for listeners of
+    `jax.monitoring`, which run during a trace but are no part of it.
     """
     code, caller = frame.f_code, frame.f_back
     if caller is not None and caller.f_code.co_filename.endswith(_TOLD):

@@ -1,7 +1,7 @@
-"""A variable's value in words: a tracer by its type, an array too, plain values and containers.
+"""Text of a variable's value: the type of a tracer or array, plain values, containers.
 
-Nothing of the user's is called: no `repr`, no length, no property. `isinstance` is not asked
-either, for it looks at an object's `__class__`, which may be a property.
+No user code is called: no `__repr__`, no `__len__`, no property. Types are tested by `type`, not by
+`isinstance`, which reads an object's `__class__`, and that may be a property.
 """
 
 from types import FunctionType, ModuleType
@@ -12,20 +12,20 @@ import numpy as np
 
 from jaxlens.ir.jaxpr.types import type_of
 
-_ITEMS, _LETTERS = 4, 40  # of a container, and of a string or number
+_ITEMS, _LETTERS = 4, 40  # shown of a container; of a string or number
 _ARRAYS = (jax.Array, np.ndarray, np.generic)
 _CONTAINERS = (list, dict, set, tuple)
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
 def text(value: Any, depth: int = 0) -> str:
-    """A value in words, found without calling anything of the user's.
+    """Returns the text of a value, without calling user code.
 
     Args:
-        value: Anything.
-        depth: How many containers it lies in; those two deep are told by their size alone.
+        value: Any object.
+        depth: Number of containers around it; a container at depth 2 is shown by its size only.
     """
-    kind = type(value)  # `isinstance` asks an object for its `__class__`, which may be the user's
+    kind = type(value)  # not `isinstance`, which reads `__class__`, perhaps a user's property
     if issubclass(kind, jax.core.Tracer) or _is_core(kind):
         return f"tracer {_aval(value)}"
     if issubclass(kind, _ARRAYS):
@@ -46,13 +46,13 @@ def text(value: Any, depth: int = 0) -> str:
 
 
 def fixed(value: Any) -> bool:
-    """Whether the same object is told in the same words later: nothing in it can change."""
+    """Whether the text of an object never changes, as the object is immutable."""
     kind = type(value)
     return value is None or kind in _PLAIN or issubclass(kind, jax.core.Tracer)
 
 
 def _short(value: Any) -> str:
-    """Of a built-in type; a long one is cut before it is written out."""
+    """Returns the repr of a built-in value; a long string is truncated before its repr is made."""
     if type(value) in (str, bytes) and len(value) > _LETTERS:
         return f"{value[:_LETTERS]!r}..."
     if type(value) is int and abs(value) >> 128:
@@ -88,5 +88,5 @@ def _aval(value: Any) -> str:
         aval = value.aval if hasattr(type(value), "aval") else jax.typeof(value)
         weak = ", weak" if getattr(aval, "weak_type", False) else ""
         return f"{type_of(aval)}{weak}"
-    except Exception:  # a tracer that has leaked, or an array that is gone
+    except Exception:  # a leaked tracer, or a deleted array
         return "of a type that cannot be told"
