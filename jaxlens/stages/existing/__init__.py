@@ -1,1 +1,1 @@
-"""Programs that are there already: JAX's stage objects, HLO and StableHLO text, dump folders."""
+"""Captures of existing programs: JAX's stage objects, HLO and StableHLO text, dump folders."""

@@ -1,4 +1,4 @@
-"""A folder that XLA dumped into (`XLA_FLAGS=--xla_dump_to=...`): what it wrote is what there is."""
+"""Reads a program from a folder that XLA dumped into (`XLA_FLAGS=--xla_dump_to=...`)."""
 
 import os
 import re
@@ -30,15 +30,15 @@ _PLATFORM = re.compile(
 
 
 def of_folder(path: Path, module: str = "") -> Capture:
-    """A program from a folder of dumps.
+    """Returns the capture of a program in a folder of dumps.
 
     Args:
         path: The folder.
-        module: Which of its modules, by name ("jit_step") or as its files begin
-            ("module_0012.jit_step"); by default the largest.
+        module: Name of the module ("jit_step") or prefix of its files ("module_0012.jit_step"); by
+            default the largest module.
 
     Raises:
-        OptionError: The folder holds no dump, or none of that module.
+        OptionError: The folder has no dump, or none of that module.
     """
     stems = dump_files.stems(path)
     if not stems:
@@ -71,7 +71,7 @@ def _chosen(path: Path, stems: list[str], module: str) -> str:
 
 
 def _among(stems: list[str], stem: str) -> str:
-    """Says that a folder holds more modules, and how one of them is named."""
+    """Returns a note that the folder has more modules, with the name of one; "" if it has not."""
     other = next((s for s in stems if s != stem), None)
     if other is None:
         return ""
@@ -89,7 +89,7 @@ def _platform(path: Path, stem: str) -> str:
 
 
 class FolderDriver(Driver):
-    """Answers from the files that XLA wrote about one module.
+    """Reads the stages and facts of one module from the files that XLA dumped.
 
     Attributes:
         platform: "cpu", "gpu" or "tpu"; "" where the files do not say.
@@ -133,7 +133,7 @@ class FolderDriver(Driver):
         return self._made.passes
 
     def kernels(self) -> tuple[Kernel, ...]:
-        self.stage("optimized")  # says that there is none
+        self.stage("optimized")  # raises if there is none
         return self._made.kernels
 
     def buffers(self) -> str:
@@ -143,7 +143,7 @@ class FolderDriver(Driver):
         return entry_outputs(self.first.module)
 
     def memory(self) -> Memory:
-        """The sizes as XLA's `memory_analysis` makes them, of the allocations that it wrote."""
+        """Sums the dumped buffer allocations in the way of XLA's `memory_analysis`; in bytes."""
         found = buffers.read(self.buffers()).allocations
         given = [each for each in found if each.kind == "parameter"]
         return Memory(
@@ -169,11 +169,11 @@ class FolderDriver(Driver):
 
 
 def is_folder(value: Any) -> bool:
-    """Whether a value is the path of a folder that is there."""
+    """Whether a value is the path of an existing folder."""
     return isinstance(value, str | os.PathLike) and _short(value) and os.path.isdir(value)
 
 
 def _short(value: str | os.PathLike[str]) -> bool:
-    """Whether it could be a path: a program's text is none."""
+    """Whether a string can be a path; the text of a program cannot."""
     text = os.fspath(value)
     return len(text) < 4096 and "\n" not in text and "\0" not in text

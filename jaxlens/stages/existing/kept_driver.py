@@ -1,4 +1,4 @@
-"""The live driver on what is there already: a Traced, a Lowered, StableHLO, HLO before XLA."""
+"""A live driver for an existing Traced, Lowered, StableHLO module or unoptimised HLO."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -14,12 +14,12 @@ from jaxlens.stages.trace import sources
 
 
 class KeptDriver(LiveDriver):
-    """Makes the later stages, and refuses what only a call could tell.
+    """Makes the later stages of an existing program; raises for facts that need a call.
 
     Args:
-        staging: What is there.
-        given: Stages that are there as text, in the place of those that would be made.
-        missing: Stages before them, by name, with the words for what is not there.
+        staging: The existing trace or lowering.
+        given: Stages that exist as text, used instead of making them.
+        missing: Names of the earlier stages that do not exist, with their noun for the message.
     """
 
     def __init__(
@@ -29,7 +29,9 @@ class KeptDriver(LiveDriver):
         missing: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(staging)
-        if missing and "stablehlo" in missing:  # made to be compiled; its ops are not shown
+        if (
+            missing and "stablehlo" in missing
+        ):  # converted for the compile only; its ops are not shown
             made = origins(lambda: stablehlo_stage(staging).module)
             self.compiling = Compiling(staging, made, self._forget_lowered)
         self.holder, self.cure = staging.holder, staging.cure

@@ -1,7 +1,6 @@
-"""A trace or a lowering that exists already, in the place of one of a call.
+"""An existing trace or lowering, with the interface of the `TracedCall` of a call.
 
-It answers as the `TracedCall` of a call does. What only the call itself could tell (its cache
-verdict, its line trace, its arguments) is an UnavailableError.
+Facts that need the call itself (its cache verdict, line trace or arguments) raise UnavailableError.
 """
 
 from collections.abc import Callable
@@ -24,16 +23,16 @@ from jaxlens.stages.trace import lower, stamp, trace
 
 
 class ExistingTrace(TracedCall):
-    """What is there of a program, and how to get the next step of it.
+    """The existing trace or lowering of a program; makes the lowering if it is missing.
 
     Args:
-        call: The call, of which only name and inputs are known.
-        place: Where it is to run.
-        holder: What it was read from, as a noun with its article: "a jax.stages.Lowered".
-        cure: How to get what it lacks, as the end of a message.
-        traced: JAX's own traced object; None where there is none.
-        make: Makes the lowered object from that; gives the one that is there where there is one.
-        names: Makes the outputs.
+        call: The call, with a name and inputs only.
+        place: The target device.
+        holder: What the program was read from, as a noun with its article: "a jax.stages.Lowered".
+        cure: How to get missing facts, as the end of an error message.
+        traced: The `jax.stages.Traced`; None if there is none.
+        make: Returns the existing lowered object; None if `traced` is to be lowered.
+        names: Returns the outputs; None if their names are unknown.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class ExistingTrace(TracedCall):
         self.verdict = no_call(holder)
 
     def lacks(self, what: str) -> NoReturn:
-        """Says that it holds no such thing, and what to do."""
+        """Raises UnavailableError, with the advice on how to get the missing fact."""
         raise UnavailableError(f"{self.holder} holds no {what}; {self.cure}")
 
     @property
@@ -71,68 +70,68 @@ class ExistingTrace(TracedCall):
 
     @property
     def traced(self) -> Any:
-        """JAX's own traced object."""
+        """The `jax.stages.Traced`."""
         return self._kept_trace.traced
 
     @cached_property
     def lowering(self) -> lower.Lowering:
-        """The lowering that is there, or one of the trace that is there."""
+        """The existing lowering, or a new one of the existing trace."""
         if self._make is not None:
             return lower.Lowering(self._make(), 0.0)
         done = self._kept_trace
         with isolate.untouched(done.context):
             lowered, ids = stamp.lowered(done.traced, lambda t: t.lower())
-        # JAX hands the same module to whoever lowers this trace, and ours gets stamps.
+        # JAX caches one module per trace; the stamps go into a copy of it.
         return lower.Lowering(compat.own_copy(lowered) or lowered, 0.0, "", ids)
 
     @property
     def stand_in(self) -> str:
-        """Never one: what is there is compiled, however large the arrays in it are."""
+        """Always "": the existing program is compiled, however large its constants are."""
         return ""
 
     def waiting(self) -> Callable[[float], None] | None:
-        """No limit: there is no call of which a stand-in could be made."""
+        """Always None, no limit: a stand-in can be made of a call only."""
         return None
 
     def deviations(self) -> tuple[str, ...]:
-        """None: what is there is the program."""
+        """Always (): the existing program is the one that is compiled."""
         return ()
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
-        """Arrays that the traced function closed over."""
+        """Arrays that the traced function closes over."""
         found = captured_arrays.constants(self._kept_trace.survey, _nothing)
         return tuple(replace(each, held="") for each in found)
 
     @cached_property
     def outputs(self) -> tuple[Input, ...]:
-        """Results with their pytree paths."""
+        """Outputs with their pytree paths."""
         if self._names is None:
             self.lacks("names of results")
         return self._names()
 
     def times(self) -> tuple[Timing, ...]:
-        """Nothing: what is there was made before."""
+        """Always (): the program was traced and lowered before."""
         return ()
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Nothing to run it with."""
+        """Raises UnavailableError: there are no arguments to run the program with."""
         self.lacks("arguments to run it with")
 
     @property
     def opened(self) -> Call:
-        """No call."""
+        """Raises UnavailableError: there is no call."""
         self.lacks("Python function that could be traced")
 
     def tape(self) -> Tape:
-        """No tracing."""
+        """Raises UnavailableError: nothing is traced."""
         self.lacks("Python function whose tracing could be followed")
 
 
 def named_call(name: str, inputs: tuple[Input, ...]) -> TraceableCall:
-    """A call of which no more is known than a name and its inputs."""
+    """Returns a call that has a name and inputs, but no function."""
     return TraceableCall(name, _nothing, inputs=inputs)
 
 
 def _nothing() -> None:
-    """Stands for the function that is not there."""
+    """Placeholder for the missing function."""

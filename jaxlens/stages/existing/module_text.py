@@ -1,4 +1,4 @@
-"""HLO and StableHLO as text: read as it is, and compiled where a later stage is asked for."""
+"""Reads HLO and StableHLO text, and compiles it when a later stage is needed."""
 
 import re
 from collections.abc import Mapping
@@ -38,17 +38,17 @@ def is_program_text(value: Any) -> bool:
 
 
 def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
-    """A program from its text.
+    """Returns the capture of a program from its text.
 
     Args:
         text: HLO before or after optimisation, or StableHLO.
-        target: What a later stage is compiled for: a platform of this process.
-        name: What to call it; by default as the module is called.
+        target: The platform of this process to compile for.
+        name: Name of the program; by default the module's name.
 
     Raises:
-        ReadError: It is neither.
-        OptionError: A target for a program that is compiled already.
-        TargetError: There is no such target.
+        ReadError: The text is neither HLO nor StableHLO.
+        OptionError: There is a target, but the text is optimised HLO.
+        TargetError: The target does not exist.
     """
     if _HLO.match(text):
         module = hlo.read(text, stage="optimized")
@@ -59,7 +59,7 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
 
 
 def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Capture:
-    """A StableHLO module of MLIR's; compiled for a platform, where a later stage is asked for."""
+    """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed."""
     read = stablehlo.read(module)
     devices, partitions = _devices(platform or None, read.attrs)
     lowered = _ModuleOnly(module, None, devices, partitions)
@@ -67,7 +67,7 @@ def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Cap
 
 
 def _hlo(text: str, platform: str | None, name: str) -> Capture:
-    """HLO before optimisation."""
+    """Returns the capture of HLO text before optimisation."""
     stage = Stage(BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo"))
     holder = "HLO text"
     counts = stage.module.attrs
@@ -106,9 +106,9 @@ def _staged(
 
 
 def _devices(platform: str | None, attrs: Mapping[str, str]) -> tuple[tuple[Any, ...], int]:
-    """The devices that a module is compiled for, and into how many parts it is cut.
+    """Returns the devices that a module is compiled for, and its number of partitions.
 
-    Where this process has too few, they are those that there are: reading needs none.
+    If this process has too few devices, returns all of them: reading the text needs none.
     """
     counts = [re.match(r"\d+", attrs.get(f"mhlo.num_{n}", "1")) for n in ("partitions", "replicas")]
     partitions, replicas = (int(match[0]) if match else 1 for match in counts)
@@ -125,13 +125,13 @@ def _devices(platform: str | None, attrs: Mapping[str, str]) -> tuple[tuple[Any,
 
 
 class _ModuleOnly:
-    """A module with the methods of `jax.stages.Lowered` that looking asks for.
+    """A module with those methods of `jax.stages.Lowered` that jaxlens uses.
 
     Args:
-        module: StableHLO as MLIR's module; None where there is HLO text.
-        text: HLO text; None where there is StableHLO.
-        devices: What it is compiled for.
-        partitions: Into how many parts it is cut.
+        module: The StableHLO as an MLIR module; None for HLO text.
+        text: The HLO text; None for StableHLO.
+        devices: The devices to compile for.
+        partitions: Number of partitions (`num_partitions`).
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class _ModuleOnly:
         self._partitions = partitions
 
     def compiler_ir(self, dialect: str) -> Any:
-        """The module, as StableHLO or as XLA's computation."""
+        """Returns the module as StableHLO or as an XLA computation."""
         if dialect == "stablehlo":
             if self._module is None:
                 self._module = stablehlo.parse(self._converted())
@@ -154,7 +154,7 @@ class _ModuleOnly:
         return found
 
     def _converted(self) -> Any:
-        """HLO text as bytecode of StableHLO."""
+        """Converts the HLO text to StableHLO bytecode."""
         assert self._text is not None
         try:
             read = compat.from_hlo(self._text)
@@ -166,7 +166,7 @@ class _ModuleOnly:
         return made
 
     def compile(self, compiler_options: Mapping[str, Any]) -> "_Executable":
-        """The module compiled by XLA's client, beside JAX's caches."""
+        """Compiles the module with XLA's client, without JAX's caches."""
         wanted = self._partitions
         if len(self._devices) % wanted:
             raise UnavailableError(
@@ -177,7 +177,7 @@ class _ModuleOnly:
         code = operation.get_asm(enable_debug_info=True).encode()
         try:
             loaded = compat.compiled(code, self._devices, wanted, compiler_options)
-        except Exception as error:  # what XLA says of a program that is none of JAX's
+        except Exception as error:  # any error of XLA; the program may not come from JAX
             raise UnavailableError(f"XLA does not compile this program: {_line(error)}") from None
         if loaded is None:
             raise UnavailableError("this jaxlib compiles no module without its function")
@@ -185,7 +185,7 @@ class _ModuleOnly:
 
 
 class _Executable:
-    """A loaded program with the methods of `jax.stages.Compiled` that looking asks for."""
+    """A loaded executable with those methods of `jax.stages.Compiled` that jaxlens uses."""
 
     output_shardings = ()
 
@@ -193,19 +193,19 @@ class _Executable:
         self._loaded = loaded
 
     def runtime_executable(self) -> Any:
-        """XLA's own object."""
+        """Returns the loaded executable of XLA."""
         return self._loaded
 
     def as_text(self) -> str:
-        """Optimised HLO."""
+        """Returns the text of the optimised HLO."""
         return "\n\n".join(module.to_string() for module in self._loaded.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's own."""
+        """Returns XLA's cost analysis."""
         return dict(self._loaded.cost_analysis())
 
     def memory_analysis(self) -> Any:
-        """XLA's own."""
+        """Returns XLA's memory statistics, in bytes."""
         return self._loaded.get_compiled_memory_stats()
 
 
@@ -214,7 +214,7 @@ def _line(error: Exception) -> str:
 
 
 def _optimized(text: str, module: Module, target: str | None, name: str) -> Capture:
-    """HLO after optimisation, which no compile would leave as it is."""
+    """Returns the capture of optimised HLO text, which is not compiled again."""
     if target:
         raise OptionError(
             f"this HLO is optimised already, for one kind of device: target={target!r} is for "
@@ -227,7 +227,7 @@ def _optimized(text: str, module: Module, target: str | None, name: str) -> Capt
 
 
 class OptimizedText(Driver):
-    """Answers from optimised HLO text alone."""
+    """Reads the stages and facts of a program from optimised HLO text."""
 
     holder = "optimised HLO text"
     cure = CURE

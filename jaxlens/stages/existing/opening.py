@@ -1,4 +1,4 @@
-"""Which things can be opened, and the capture of each."""
+"""Recognises existing programs, and makes a capture of each kind."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from jaxlens.stages.existing.module_text import is_program_text, of_text
 
 
 def is_program(value: Any) -> bool:
-    """Whether a value is a program that is there already, which is opened and not traced.
+    """Whether a value is an existing program, which is read and not traced.
 
-    That is a `jax.stages.Traced`, `Lowered` or `Compiled`, or Equinox's or Flax's round one, a
-    `jax.export.Exported`, the text of an HLO or StableHLO module, or a folder.
+    True for a `jax.stages.Traced`, `Lowered` or `Compiled`, for Equinox's or Flax's wrapper of one,
+    for a `jax.export.Exported`, the text of an HLO or StableHLO module, and a folder.
     """
     if isinstance(value, str | os.PathLike):
         return is_program_text(value) or is_folder(value)
@@ -33,18 +33,18 @@ def opened(
     target: str | None = None,
     name: str = "",
 ) -> Capture:
-    """The capture of a program that is there already; nothing is traced or run.
+    """Returns the capture of an existing program; nothing is traced or run.
 
     Args:
-        value: What `is_program` knows.
-        args: Arguments to run it with, for a compiled program alone.
-        kwargs: Keyword arguments, likewise; `module` for a folder that holds several.
+        value: A value for which `is_program` is True.
+        args: Arguments to run it with, for a `jax.stages.Compiled` only.
+        kwargs: Keyword arguments to run it with; `module` for a folder with several modules.
         target: A platform of this process to compile text for.
-        name: What the user calls it.
+        name: Name of the program in the user's code.
 
     Raises:
-        OptionError: It takes no arguments, or other ones; no target; a folder without dumps.
-        ReadError: Text that cannot be read.
+        OptionError: The arguments or the target do not fit, or the folder has no dumps.
+        ReadError: The text cannot be read.
     """
     given = dict(kwargs or {})
     if isinstance(value, str | os.PathLike) and not is_program_text(value):

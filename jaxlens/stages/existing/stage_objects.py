@@ -1,6 +1,6 @@
-"""JAX's own stage objects: `jax.stages.Traced`, `Lowered`, `Compiled`, `jax.export.Exported`.
+"""Captures of `jax.stages.Traced`, `Lowered` and `Compiled`, and of `jax.export.Exported`.
 
-Nothing of theirs is changed: a Lowered is compiled from a copy, beside JAX's caches.
+The objects are not modified: a Lowered is compiled from a copy, without JAX's caches.
 """
 
 import sys
@@ -34,12 +34,12 @@ from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.trace import sources
 
 KINDS = (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)
-_INNER = ("traced", "lowered", "compiled")  # what Equinox and Flax call JAX's object in theirs
+_INNER = ("traced", "lowered", "compiled")  # attributes of the wrappers of Equinox and Flax
 CALL = "look at the call itself: jaxlens.capture(f, x)"
 
 
 def stage_object(value: Any) -> Any:
-    """JAX's stage object that a value is, or that a library's one holds; None for others."""
+    """Returns JAX's stage object, also from the wrapper of a library; None for other values."""
     exported = getattr(sys.modules.get("jax.export"), "Exported", None)
     if isinstance(value, KINDS) or (exported is not None and isinstance(value, exported)):
         return value
@@ -52,7 +52,7 @@ def stage_object(value: Any) -> Any:
 
 
 def of_traced(traced: Any, name: str) -> Capture:
-    """What a Traced became, and the stages that JAX and XLA make of it."""
+    """Returns the capture of a Traced: its jaxpr, and the stages made from it."""
     place = resolve(None, compat.argument_places(traced))
     call = named_call(name or traced.fun_name, _inputs(traced))
     staging = ExistingTrace(
@@ -62,7 +62,7 @@ def of_traced(traced: Any, name: str) -> Capture:
 
 
 def of_lowered(lowered: Any, name: str) -> Capture:
-    """What a Lowered holds, and what XLA makes of it."""
+    """Returns the capture of a Lowered: its StableHLO, and the stages made from it."""
     devices = compat.devices_of(lowered)
     target = target_of(devices) if devices else resolve(None).target
     module = lowered.compiler_ir("stablehlo").operation
@@ -82,7 +82,7 @@ def of_lowered(lowered: Any, name: str) -> Capture:
 def of_compiled(
     compiled: Any, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> Capture:
-    """The executable that is there, and nothing that was compiled anew."""
+    """Returns the capture of a Compiled: its executable; nothing is compiled again."""
     devices = compat.devices_of(compiled)
     target = target_of(devices) if devices else resolve(None).target
     if args or kwargs:
@@ -96,7 +96,7 @@ def of_compiled(
 
 
 def of_exported(exported: Any, name: str) -> Capture:
-    """What an Exported holds: StableHLO, which XLA compiles for this process where it can."""
+    """Returns the capture of an Exported: StableHLO, compiled for this process if possible."""
     return stablehlo_capture(
         stablehlo.parse(exported.mlir_module()),
         exported.platforms[0] if len(exported.platforms) == 1 else "",
@@ -106,7 +106,7 @@ def of_exported(exported: Any, name: str) -> Capture:
 
 
 def captured(call: TraceableCall, target: Target, driver: Driver, origin: str) -> Capture:
-    """The capture of such a call."""
+    """Returns the capture of a call of an existing program."""
     program = Program(call.name, call.inputs, (), target, origin=f"read from {origin}")
     return Capture(program, driver)
 
@@ -117,7 +117,7 @@ def _module_name(module: Any) -> str:
 
 
 def _inputs(stage: Any) -> tuple[Input, ...]:
-    """Leaves of the arguments; by their names in the function, else by their place."""
+    """Returns the leaves of the arguments, named by parameter, else by position."""
     paths = jax.tree_util.tree_flatten_with_path(
         stage.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated")
     )[0]
@@ -131,13 +131,13 @@ def _inputs(stage: Any) -> tuple[Input, ...]:
 
 
 def _place(path: Sequence[Any]) -> str:
-    """ "args[0]['w']" of the path of a leaf of `(args, kwargs)`."""
+    """Returns the text of a leaf's path in `(args, kwargs)`, as in "args[0]['w']"."""
     positional = getattr(path[0], "idx", 0) == 0
     return ("args" if positional else "kwargs") + jax.tree_util.keystr(tuple(path[1:]))
 
 
 def aval_of(leaf: Any) -> Any:
-    """A leaf of `args_info` or `out_info` as a type."""
+    """Returns the aval of a leaf of `args_info` or `out_info`."""
     return getattr(leaf, "_aval", leaf)
 
 
@@ -149,7 +149,7 @@ def _outputs(stage: Any) -> tuple[Input, ...]:
 
 
 def _check(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Says of arguments that the executable was not made for what it was made for."""
+    """Raises OptionError if the arguments do not match the avals of the executable."""
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
     wanted = jax.tree_util.tree_leaves(
         compiled.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated")
@@ -170,7 +170,7 @@ def _check(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 
 
 class CompiledDriver(Driver):
-    """Answers from a `jax.stages.Compiled`: its text, its kernels' names, cost and memory."""
+    """Reads text, kernel names, cost and memory from a `jax.stages.Compiled`."""
 
     holder = "a jax.stages.Compiled"
     cure = "take the step before it, jaxlens.capture(f.lower(x)), or " + CALL
@@ -224,7 +224,7 @@ class CompiledDriver(Driver):
         return replace(done, instructions=each, how=f"{done.how}, under the profiler")
 
     def _run(self, n: int, during: AbstractContextManager[Any] | None = None) -> Run:
-        assert self._given is not None  # asked before
+        assert self._given is not None  # checked by the callers
         args, kwargs = self._given
         names = [leaf.name for leaf in _inputs(self._made.executable)]
         return run(self._made.executable, args, n, kwargs, names, during)
