@@ -1,7 +1,8 @@
-"""Every private thing that we borrow from JAX, one subject a file, and what happens without it.
+"""All uses of JAX's private API, one subject per file, with the fallback when it is gone.
 
-Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thing is gone;
-none raises for that reason. Public JAX is used directly where it is needed.
+Tested with jax 0.10.2 and 0.12.0.1. Each docstring has a sentence "Gone: ..." that says what is
+lost when the private name no longer exists; no function raises for that reason. Public JAX is
+imported directly where it is used.
 """
 
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events

@@ -1,4 +1,4 @@
-"""Every call of a jitted function, whether JAX's caches serve it or not."""
+"""Hooks into every call of a jitted function, whether it hits JAX's caches or not."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,15 +9,15 @@ Hit = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
 
 def hear_calls(hit: Hit, missed: Callable[[str], None]) -> Callable[[], None]:
-    """Tells of calls of jitted functions in this thread until the function returned is called.
+    """Reports calls of jitted functions in this thread until the returned function is called.
 
     Args:
-        hit: Is called after a call that JAX's fast path served, with the jitted function and its
-            arguments. JAX has one place for that, for its check of NaNs, which goes on.
-        missed: Is called within a call that it did not serve; the call is on the stack.
+        hit: Called after each fast-path hit, with the jitted function and its arguments. It is set
+            as JAX's post hook, of which there is one; the NaN check that uses it still runs.
+        missed: Called within each call that misses the fast path; the call is on the stack.
 
-    Gone: without the first, calls of a program that ran before are not heard; without the second,
-    a program's first call is not.
+    Gone: without the post hook, calls of a program that ran before are not reported; without the
+    test events, a program's first call is not.
     """
     ends = [_hear_hits(hit), hear_test_events({"jit_cpp_cache_miss": ""}, missed)]
 
@@ -37,8 +37,8 @@ def _hear_hits(hit: Hit) -> Callable[[], None] | None:
         return None
 
     def heard(function: Any, args: Any, kwargs: Any, output: Any) -> None:
-        # Where this thread has none of its own, `before` is a mark, and the cell may ask for
-        # checks of NaNs meanwhile.
+        # Without a thread-local hook `before` is JAX's "unset" object. Then the global hook is read
+        # at each call, as the cell may set `jax_debug_nans` meanwhile.
         check = before if callable(before) else state.get_global()
         if check is not None:
             check(function, args, kwargs, output)
@@ -56,13 +56,13 @@ def _hear_hits(hit: Hit) -> Callable[[], None] | None:
 def hear_test_events(
     names: Mapping[str, str], heard: Callable[[str], None]
 ) -> Callable[[], None] | None:
-    """Calls a function at events that JAX has for its own tests, until the result is called.
+    """Calls a function at JAX's internal test events, until the returned function is called.
 
-    JAX has one place for such a listener; one that is there already is called too.
+    JAX has a single test event listener; an existing one is called too.
 
     Args:
-        names: The argument of the function for each event, by JAX's name of the event.
-        heard: The function.
+        names: The argument for `heard` at each event, by JAX's name of the event.
+        heard: The function to call.
 
     Gone: None, and the function is never called.
     """

@@ -1,4 +1,4 @@
-"""Which of JAX's own functions compute, by the modules that JAX keeps them in."""
+"""Tells which of JAX's own functions compute, by their modules."""
 
 import functools
 from typing import Any
@@ -16,10 +16,10 @@ _TRANSFORMS = set(
 
 
 def computes(function: Any) -> bool:
-    """Whether calling it computes with JAX, and neither shows, sets nor reads anything.
+    """Whether a call of the function computes with JAX, and does not print, set or read.
 
-    Gone, where JAX keeps its functions elsewhere: False; an expression of such functions is not
-    looked at, and the answer is about the programs that it called.
+    Gone (the functions are in other modules): False; an expression of such functions is not
+    traced, and the answer is about the programs that it called.
     """
     while isinstance(function, functools.partial):
         function = function.func

@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache, switched off for a while."""
+"""Switches off JAX's persistent compilation cache for a block."""
 
 import threading
 from collections.abc import Iterator
@@ -7,21 +7,22 @@ from typing import Any
 
 from jaxlens.stages.compat.import_private import private
 
-# What JAX remembered before the first of the compiles that overlap: an interrupted one ends in its
-# thread while the next begins. One entry per compile; the last to end puts the first entry back.
+# JAX's remembered answer from before the first of several overlapping compiles: an interrupted
+# compile ends in its thread while the next begins. One entry per compile; the last to end restores
+# the first entry.
 _off: list[list[Any]] = []
 _overlap = threading.Lock()
 
 
 @contextmanager
 def persistent_cache_off() -> Iterator[None]:
-    """Within it, compiling neither reads nor writes JAX's persistent compilation cache.
+    """Keeps compiles in the block from reading or writing the persistent compilation cache.
 
-    JAX decides once per process whether that cache is used and remembers the answer, so the
-    switch `jax_enable_compilation_cache` would stay off for the user too if our compile were
-    the first; the remembered answer is set and put back instead.
+    JAX decides once per process whether the cache is used, and remembers the answer. If the first
+    compile of the process is one of jaxlens, `jax_enable_compilation_cache` set to False would
+    switch the cache off for the user too. So the remembered answer is set, and restored.
 
-    Gone: the switch, which is right unless our compile is the first.
+    Gone: the setting is used, which is right unless the compile is the first of the process.
     """
     names = ("_cache_checked", "_cache_used")
     try:

@@ -1,4 +1,4 @@
-"""The keys of JAX's persistent compilation cache, part by part as they are hashed."""
+"""Reads the parts of a key of JAX's persistent compilation cache while JAX hashes them."""
 
 import logging
 import sys
@@ -8,17 +8,16 @@ from typing import Any
 
 _KEYS, _KEY_FILE = "jax._src.cache_key", "cache_key.py"
 _HASHED, _FLAG = "get_cache_key hash of serialized %s: %s", "Including XLA flag in cache key: %s"
-_NEAR = 20  # frames between a logged hash and the function that hashes
+_NEAR = 20  # most frames between the log call and the function that hashes
 
 
 def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Callable[[], None]:
-    """Hears the hashes that JAX logs while it makes a key of the persistent cache.
+    """Calls a function for each hash that JAX logs while it makes a persistent cache key.
 
-    It logs them at a level that is off as a rule; on for us alone, the user's handlers get what
-    they got before.
+    JAX logs the hashes at level DEBUG, which is off by default. The logger is set to DEBUG, and a
+    filter drops the records that the user's handlers did not get before.
 
-    Gone: nothing is heard, and of a program that the persistent cache has not it is only known
-    that it has it not.
+    Gone: the function is never called, and a miss of the persistent cache has no explanation.
     """
     logger = logging.getLogger(_KEYS)
     before = logger.level
@@ -42,14 +41,14 @@ def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Calla
 
     def stop() -> None:
         logger.removeFilter(heard)
-        if logger.level == logging.DEBUG:  # the user set no other meanwhile
+        if logger.level == logging.DEBUG:  # unless the user has changed the level meanwhile
             logger.setLevel(before)
 
     return stop
 
 
 def _variables(function: str, file: str) -> Mapping[str, Any]:
-    """The variables of a function of JAX's that is on the stack; empty where it is not."""
+    """Returns the variables of a function of JAX on the stack; empty if it is not there."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_NEAR):
         if frame is None:

@@ -1,11 +1,11 @@
-"""What we borrow from JAX to see its work as it happens; `compat` has the rest.
+"""Listens to JAX's traces, lowerings and compiles, and reads their calls from the Python stack.
 
 JAX reports each trace, lowering and compile through `jax.monitoring`, by name and seconds only. The
-call that it is part of is on the Python stack at that moment, in variables of JAX's own functions:
-they are read there, and nothing of JAX's is replaced.
+call that caused it is on the Python stack at that moment, in variables of JAX's own functions. They
+are read from the frames; no function of JAX is patched.
 
-Tried with jax 0.10.2 and 0.12.0.1. Each function says what is lost when the thing is gone; none
-raises for that reason.
+Tested with jax 0.10.2 and 0.12.0.1. Each docstring says what is lost when a private name is gone;
+no function raises for that reason.
 """
 
 import contextlib
@@ -36,16 +36,16 @@ _DEEPEST = 5000
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Functions to call at JAX's events; each gets the name of the jitted function, if it is known.
+    """Functions to call at JAX's events.
 
     Attributes:
-        begin: A step ("trace", "lower", "compile") begins.
-        end: It ended, after so many seconds.
-        disk: The persistent cache had the program, or did not.
-        part: A part of a key of the persistent cache was hashed: its name, its
-            hash, and the variables of JAX's function that makes the key.
-        note: "traced": a Python function is really traced; "entered": a call did not find an
-            entry in its fast path.
+        begin: At the start of a step ("trace", "lower", "compile"), with the function's name.
+        end: At the end of a step, with its seconds and the function's name.
+        disk: At a look-up in the persistent cache: True for a hit, False for a miss.
+        part: At the hash of a part of a persistent cache key, with the part's name, its hash and
+            the variables of JAX's function that makes the key.
+        note: With "traced" when a Python function is traced (no inner cache hit), with "entered"
+            when a call misses its fast path.
     """
 
     begin: Callable[[str, str], None]
@@ -56,13 +56,13 @@ class Listeners:
 
 
 def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
-    """Calls listeners with what JAX does, in any thread, until the function returned is called.
+    """Calls the listeners at JAX's events in any thread, until the returned function is called.
 
     The second result says whether `note` is called.
 
-    Gone: without JAX's event for tests, `note` is never called; fast-path entries are not seen,
-    and a trace that an inner cache served counts as one. Without the means to unregister, silent
-    listeners are left behind.
+    Gone: without JAX's test events, `note` is never called; new fast-path entries are not seen, and
+    a hit of an inner cache counts as a trace. Without functions to unregister listeners, they stay
+    registered and do nothing.
     """
     monitoring = jax.monitoring
     alive = [True]
@@ -105,15 +105,15 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A call of a jitted function, found on the stack.
+    """A call of a jitted function on the Python stack.
 
     Attributes:
         fun: The Python function inside.
-        info: Its jit's settings, as `compat.jit_parts` gives them.
+        info: The jit settings, as in `compat.jit_parts`.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        token: Tells this call from others that are running.
-        staged: Whether it is traced alone (`f.trace`, `f.lower`, `jax.make_jaxpr`), not called.
+        token: Identifies the call among those that are running.
+        staged: Whether it is only traced (`f.trace`, `f.lower`, `jax.make_jaxpr`), not called.
     """
 
     fun: Callable[..., Any]
@@ -126,16 +126,16 @@ class Caller:
 
 @dataclass(slots=True)
 class Stack:
-    """What the Python stack says of a step.
+    """What the Python stack shows of a step.
 
     Attributes:
-        frames: File, line and function, innermost first, as `ir.spans` takes them.
-        caller: The innermost call of a jitted function; None where there is none.
-        traces: How many jitted functions are being traced round it.
-        program: The jaxpr that is lowered or run; None where none is.
-        lowering: The arguments of its lowering behind the jaxpr; None outside of one.
+        frames: File, line and function of each frame, innermost first, for `ir.spans`.
+        caller: The innermost call of a jitted function; None if there is none.
+        traces: Number of jitted functions that are being traced on the stack.
+        program: The jaxpr that is being lowered or run; None if there is none.
+        lowering: The arguments of the lowering after the jaxpr; None if nothing is lowered.
         under: Whether a transform runs a jitted function op by op.
-        module: The MLIR module that is compiled; None where none is.
+        module: The MLIR module that is being compiled; None if there is none.
     """
 
     frames: list[Frame]
@@ -152,14 +152,14 @@ _LOWERING = tuple(
     "inline compiler_options_kvs".split()
 )
 LOWERING = _LOWERING
-"""What stands at each place of `Stack.lowering`."""
+"""Names of the entries of `Stack.lowering`."""
 
 
 def stack(frame: FrameType | None) -> Stack:
-    """Reads the stack from a frame on.
+    """Reads the Python stack from a frame outwards.
 
-    Gone: where JAX's functions or variables have other names, what they would have shown is
-    None; the frames are always there.
+    Gone (functions or variables of JAX renamed): the attributes read from them are None; `frames`
+    is always complete.
     """
     found = Stack([])
     while frame is not None and len(found.frames) < _DEEPEST:
@@ -200,7 +200,7 @@ def _caller(name: str, frame: FrameType) -> Caller | None:
 
 
 def failure(frame: FrameType | None) -> str:
-    """Name of the exception that ends a step, read while JAX reports the end; "" for none.
+    """Returns the name of the exception that ends a step, during its end event; "" for none.
 
     Gone: "".
     """
@@ -215,15 +215,15 @@ def failure(frame: FrameType | None) -> str:
 
 
 def is_primitive(fun: Any) -> bool:
-    """Whether JAX jitted it to run one operation outside of jit.
+    """Whether JAX jitted the function to run one primitive outside of jit.
 
-    Gone: False; where the function is JAX's own is known without.
+    Gone: False; functions in JAX's own files are recognised without it.
     """
     return bool(getattr(fun, "_apply_primitive", False))
 
 
 def here() -> Any:
-    """JAX's trace context now, as keys have it; None when gone."""
+    """Returns the current trace context, as in cache keys; None when gone."""
     try:
         return compat.private("config").trace_context()
     except (ImportError, AttributeError):
@@ -231,9 +231,9 @@ def here() -> Any:
 
 
 def looking() -> bool:
-    """Whether one of our own looks is at work in this thread (`compat.apart`).
+    """Whether jaxlens itself traces or compiles in this thread (under `compat.apart`).
 
-    Gone: False; what a look does in a watched cell is logged as well.
+    Gone: False; the traces and compiles of jaxlens in a watched cell are logged as well.
     """
     try:
         return compat.private("config").jax_jit_cpp_cache_obj.value is not None
@@ -242,7 +242,7 @@ def looking() -> bool:
 
 
 def program_names(program: Any) -> Sequence[str]:
-    """Names of a jaxpr's inputs; empty when gone."""
+    """Returns the names of a jaxpr's inputs; empty when gone."""
     try:
         info = getattr(program, "jaxpr", program).debug_info
         return tuple(info.arg_names or ())
@@ -251,7 +251,7 @@ def program_names(program: Any) -> Sequence[str]:
 
 
 def program_source(program: Any) -> str:
-    """Where the function of a jaxpr is defined: "f at /path/file.py:12"; "" when gone."""
+    """Returns the definition of a jaxpr's function: "f at /path/file.py:12"; "" when gone."""
     try:
         return str(getattr(program, "jaxpr", program).debug_info.func_src_info or "")
     except AttributeError:
@@ -259,12 +259,12 @@ def program_source(program: Any) -> str:
 
 
 def on_disk(name: str) -> int:
-    """How many programs of a name are in the persistent compilation cache.
+    """Counts the programs of a name in the persistent compilation cache.
 
     Args:
-        name: The program's name as JAX reports its compile: "jit(step)".
+        name: The program's name in JAX's compile event: "jit(step)".
 
-    Gone, or where the cache is no folder of this machine: 0.
+    Gone, or if the cache is not a local folder: 0.
     """
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name).rstrip("_")
@@ -276,11 +276,11 @@ def on_disk(name: str) -> int:
 
 
 def leave_out(folder: str) -> None:
-    """From now on JAX takes no file of a folder for the user's.
+    """Excludes the files of a folder from JAX's user frames, for the rest of the process.
 
-    It is public in `jax.extend`, whose import changes the key of every trace from jax 0.12 on.
+    The public function is in `jax.extend`, whose import changes every trace key from jax 0.12 on.
 
-    Gone: it is taken from there.
+    Gone: the public function is used, with that cost.
     """
     try:
         leave = compat.private("source_info_util").register_exclusion

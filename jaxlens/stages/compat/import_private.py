@@ -1,11 +1,11 @@
-"""A private module of JAX's by name: what the files of this folder borrow from."""
+"""Imports private modules of JAX, for the files of this folder."""
 
 import importlib
 from typing import Any
 
 
 def private(name: str) -> Any:
-    """A module inside `jax._src`.
+    """Imports a module of `jax._src` by name.
 
     Gone: ImportError, which callers catch.
     """

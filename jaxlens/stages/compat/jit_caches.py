@@ -1,7 +1,4 @@
-"""JAX's caches of what it traced, lowered and compiled: their keys, and their entries.
-
-Nothing is changed by looking.
-"""
+"""Reads keys and entries of JAX's trace, lowering and compile caches, and changes none."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +7,7 @@ from jaxlens.stages.compat.import_private import private
 
 
 def context_names() -> tuple[str, ...]:
-    """Names of the settings in a trace key, in the key's order; empty when gone."""
+    """Returns the names of the settings in a trace key, in the key's order; empty when gone."""
     try:
         config = private("config")
         return tuple(config.trace_context_names())
@@ -19,7 +16,7 @@ def context_names() -> tuple[str, ...]:
 
 
 def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | None:
-    """Every key under which JAX has traced `fun`: pairs (trace context, rest of the key).
+    """Returns the keys of `fun` in JAX's trace cache, as pairs (trace context, rest of the key).
 
     Gone: None.
     """
@@ -28,9 +25,9 @@ def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | N
 
 
 def every_trace_key() -> list[tuple[Callable[..., Any], Any, tuple[Any, ...]]] | None:
-    """Every key of JAX's trace cache: (function, trace context, rest), dead functions left out.
+    """Returns the keys of JAX's trace cache with a live function: (function, trace context, rest).
 
-    The rest is (jit settings, argument signature, avals, mesh). Nothing is changed.
+    The rest is (jit settings, argument signature, avals, mesh). The cache is not changed.
 
     Gone: None.
     """
@@ -45,14 +42,14 @@ def every_trace_key() -> list[tuple[Callable[..., Any], Any, tuple[Any, ...]]] |
 def trace_key(
     info: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, tuple[Any, ...]], list[Any]] | None:
-    """The key under which JAX would look this call up, as `trace_keys` gives them.
+    """Returns the key of a call in JAX's trace cache, in the form of `trace_keys`.
 
     Returns:
         The key and the dynamic leaves in JAX's order. None when gone.
 
     Raises:
-        TypeError: An argument is no array and not marked static.
-        ValueError: A static argument cannot be hashed.
+        TypeError: An argument is neither an array nor static.
+        ValueError: A static argument is not hashable.
     """
     try:
         config = private("config")
@@ -76,18 +73,18 @@ def trace_key(
 
 
 def traced_program(fun: Callable[..., Any], rest: tuple[Any, ...]) -> Any:
-    """What JAX keeps under a trace key that exists now, or None where tracing had failed.
+    """Returns the entry of an existing trace key; None if that trace failed.
 
-    Asking for a key that exists changes nothing but the order of eviction.
+    Looking up an existing key changes only the order of eviction.
 
-    Gone: never asked, since `trace_keys` gives no key then.
+    Gone: never called, since `trace_keys` returns no key then.
     """
     pjit = private("pjit")
     return pjit._infer_params_cached(fun, *rest).pjit_params
 
 
 def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]] | None:
-    """Every key under which JAX has lowered that program: (context, arguments, keywords).
+    """Returns the keys of a program in JAX's lowering cache: (context, arguments, keywords).
 
     Gone: None.
     """
@@ -101,7 +98,7 @@ def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
 def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The input shardings that this call's lowering would have in its key; None when gone."""
+    """Returns the input shardings in the lowering key of a call; None when gone."""
     try:
         pjit = private("pjit")
         types = [pjit.convert_to_metaty(leaf) for leaf in (*program.consts, *leaves)]
@@ -111,7 +108,7 @@ def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] |
 
 
 def is_compiled(program: Any, key: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bool | None:
-    """Whether the lowering under an existing key was compiled too; None when gone."""
+    """Whether the lowering under an existing key has an executable; None when gone."""
     pjit = private("pjit")
     computation = pjit._pjit_lower(program.params["jaxpr"], *key[1], **key[2])
     if not hasattr(computation, "_executable"):
@@ -120,7 +117,7 @@ def is_compiled(program: Any, key: tuple[Any, tuple[Any, ...], dict[str, Any]]) 
 
 
 def static_values(signature: Any) -> tuple[list[Any], list[str]] | None:
-    """A signature's static values (positional, then keyword) and the keywords' names.
+    """Returns a signature's static values (positional, then keyword) and the keywords' names.
 
     Gone: None.
     """
@@ -131,7 +128,7 @@ def static_values(signature: Any) -> tuple[list[Any], list[str]] | None:
 
 
 def signature_tree(signature: Any) -> tuple[Any, ...] | None:
-    """A signature's pytrees of dynamic arguments and names of keywords; None when gone."""
+    """Returns a signature's treedefs of dynamic arguments and keyword names; None when gone."""
     try:
         return (*signature.dynamic_arg_treedefs, tuple(signature.dynamic_arg_names))
     except AttributeError:

@@ -1,4 +1,4 @@
-"""What `jax.jit` returned: the Python function inside, and its settings."""
+"""Reads the Python function and the settings of a function that `jax.jit` returned."""
 
 import sys
 import threading
@@ -10,15 +10,15 @@ from jaxlens.stages.compat.transformed import wrapped
 
 
 def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
-    """The Python function inside a jitted one, and its jit's settings; None if it is not jitted.
+    """Returns the Python function and the jit settings of a jitted function; None for others.
 
     The settings have `static_argnums`, `static_argnames`, `donate_argnums`,
     `donate_argnames`, `device`, `backend` and `in_shardings_leaves`.
 
     A decorator that uses `functools.wraps` copies the attributes that are read here, so the
-    function must be a jitted one by JAX's own protocol too.
+    function must also be a `jax.stages.Wrapped`.
 
-    Gone: a jitted function counts as a plain one; jit's settings act inside the program.
+    Gone: a jitted function counts as a plain one, and is a jit within the traced program.
     """
     import jax
 
@@ -31,11 +31,11 @@ def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
 
 
 def layers(f: Any) -> Iterator[Any]:
-    """A function and what it wraps, outermost first; one that wraps itself is given once.
+    """Yields a function and those that it wraps, outermost first; ends at a cycle.
 
-    Gone: the function alone, as where a decorator does not say what it wraps.
+    Gone: the function only, as for a decorator that does not set `__wrapped__`.
     """
-    seen: dict[int, Any] = {}  # kept alive: a property may make its function anew
+    seen: dict[int, Any] = {}  # keeps them alive: a property may return a new function each time
     while id(f) not in seen:
         seen[id(f)] = f
         yield f
@@ -43,10 +43,10 @@ def layers(f: Any) -> Iterator[Any]:
 
 
 def inner_jit(f: Any) -> bool:
-    """Whether a callable that is not jitted itself is a library's wrapper of a jitted function.
+    """Whether a callable that is not jitted itself wraps a jitted function.
 
-    Equinox and Flax keep one in an attribute, decorators under `__wrapped__`; what `jax.pmap`
-    returns can be lowered though it is a plain function.
+    Equinox and Flax have the jitted function in an attribute, decorators in `__wrapped__`. The
+    result of `jax.pmap` is a plain function with a `lower` method.
 
     Gone: as with `jit_parts`.
     """
@@ -61,10 +61,10 @@ def inner_jit(f: Any) -> bool:
 
 
 def is_wrapper(f: Any) -> bool:
-    """Whether it hands its calls to a jitted function inside it: `nnx.jit`, `jax.pmap`, and such.
+    """Whether a callable passes its calls to an inner jitted function: `nnx.jit`, `jax.pmap`.
 
-    It can be lowered as what `jax.jit` returns can, which is public. A decorator that uses
-    `functools.wraps` copies the `lower` of what it decorates, and does more than that.
+    It has a `lower` method of its own, like the result of `jax.jit`. A `lower` that a decorator has
+    copied by `functools.wraps` does not count: it skips what the decorator does.
 
     Gone: as with `jit_parts`.
     """
@@ -76,7 +76,7 @@ def is_wrapper(f: Any) -> bool:
 
 
 class _HandedOver(BaseException):
-    """Ends a lowering where a jitted function is to be traced; no error, so no library's to catch.
+    """Stops a lowering at the trace of a jitted function; `except Exception` does not catch it.
 
     Attributes:
         call: The jitted function, its positional and its keyword arguments.
@@ -93,10 +93,10 @@ _intercepting = threading.Lock()
 def handed_over(
     f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """The jitted function that a wrapper hands a call to, and the arguments it gives it.
+    """Returns the jitted function that a wrapper calls, and the arguments that it passes.
 
-    The wrapper's own `lower` is run up to there; nothing is traced. Meanwhile `lower` and `trace`
-    of jitted functions are replaced, for this thread alone.
+    Runs the wrapper's own `lower` up to that call; nothing is traced. Until then `lower` and
+    `trace` of jitted functions are patched; other threads get the original behaviour.
 
     Gone: None.
     """
@@ -104,7 +104,7 @@ def handed_over(
 
     def intercepted(original: Any) -> Any:
         def hand_over(jitted: Any, *args: Any, **kwargs: Any) -> Any:
-            # `jax.eval_shape` traces by the same name, for a wrapper that asks it for shapes.
+            # A wrapper may call `jax.eval_shape`, which traces by the same method.
             shapes_only = sys._getframe(1).f_code.co_name.endswith("eval_shape")
             if shapes_only or threading.get_ident() != thread:
                 return original(jitted, *args, **kwargs)
@@ -122,19 +122,19 @@ def handed_over(
             jitted, positional, named = found.call
             return jitted, positional, named
         finally:
-            thread = None  # a jit made in another thread may have taken ours for JAX's
+            thread = None  # a jit made in another thread meanwhile may have our patch for good
             for home, name, original in originals:
                 setattr(home, name, original)
     return None
 
 
 def _lowerings() -> list[tuple[Any, str]]:
-    """Where `lower` and `trace` of jitted functions are looked up.
+    """Returns the objects and attribute names to patch for `lower` and `trace` of jitted functions.
 
-    Each jit that is made, as `jax.pmap` makes one when it is called, hangs those of the module
-    into the class anew.
+    Each new jit, such as `jax.pmap` makes when it is called, sets the functions of the module
+    `pjit` on the class again, so both are patched.
 
-    Gone: in the class alone, and a wrapper that makes its jit when it is called is lowered.
+    Gone: the class only; a wrapper that makes its jit during the call is then really lowered.
     """
     import jax
 
@@ -148,9 +148,9 @@ def _lowerings() -> list[tuple[Any, str]]:
 
 
 def rejit(fun: Callable[..., Any], info: Any) -> Any:
-    """Jits `fun` with the settings `info` that `jit_parts` gave.
+    """Jits `fun` with the settings `info` of `jit_parts`.
 
-    Gone: jit with the public settings among them.
+    Gone: `jax.jit` with only those settings that are public.
     """
     try:
         pjit = private("pjit")

@@ -1,4 +1,4 @@
-"""Lowering with large constants as arguments; the text of what was lowered."""
+"""Lowers with large constants as arguments; prints lowered programs."""
 
 import importlib
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from jaxlens.stages.compat.import_private import private
 
 
 def constants_as_arguments() -> AbstractContextManager[Any]:
-    """Within it, tracing keeps closed-over arrays as literals, which lowering can hoist.
+    """Makes tracing keep closed-over arrays as literals, which lowering can hoist.
 
     Gone: nothing is hoisted.
     """
@@ -22,7 +22,7 @@ def constants_as_arguments() -> AbstractContextManager[Any]:
 
 
 def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
-    """Lowers so that array literals become arguments, which JAX passes by itself at a call.
+    """Lowers with array literals as arguments, which JAX supplies at a call.
 
     Gone: an ordinary lowering, which copies the constants into the program.
     """
@@ -36,13 +36,13 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
 
 
 def hlo(lowered: Any) -> Any:
-    """The HLO computation that XLA is given for a lowered program.
+    """Returns the HLO computation that XLA compiles for a lowered program.
 
-    JAX resolves shapes first where the program calls what `jax.export` made with symbolic shapes
-    or for several platforms: StableHLO still has them, and `compiler_ir("hlo")`, which skips that,
-    fails on most. (Tried: 0.10.2, 0.12.0.1.)
+    If the program calls a `jax.export.Exported` with symbolic shapes or for several platforms, JAX
+    first refines the shapes. The StableHLO still has the symbolic ones, and `compiler_ir("hlo")`,
+    which does not refine, fails on most of them. (Tested: 0.10.2, 0.12.0.1.)
 
-    Gone: what `compiler_ir("hlo")` gives.
+    Gone: the result of `compiler_ir("hlo")`.
     """
     try:
         state = lowered._lowering.compile_args["shape_poly_state"]
@@ -62,11 +62,11 @@ def hlo(lowered: Any) -> Any:
 
 @contextmanager
 def _each_constant_once() -> Iterator[None]:
-    """Within it, an array that several equations read becomes one argument.
+    """Makes an array that several equations read one argument.
 
-    JAX 0.10.2 to 0.12.0.1 tells the constants of a body apart by the literal that holds them, of
-    which each equation has its own, and so makes an argument of every reading. The other threads
-    of the process see an answer that is as right for them. Gone: an argument for every reading.
+    JAX 0.10.2 to 0.12.0.1 identifies the constants of a body by their Literal, and each equation
+    has its own, so every use becomes an argument. The patch is visible in other threads, for which
+    the deduplicated list is correct too. Gone: one argument for each use.
     """
     try:
         core = private("core")
@@ -86,13 +86,13 @@ def _each_constant_once() -> Iterator[None]:
 
 
 def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
-    """Names the arguments that hoisting made of constants, as JAX names the others.
+    """Names the arguments of hoisted constants by MLIR locations, as JAX does for the others.
 
     Args:
         lowered: A lowered program.
-        name_of: Gives the name of a constant; "" for none.
+        name_of: Returns the name of a constant; "" for none.
 
-    Gone: they are called after their numbers.
+    Gone: they have only their numbers as names.
     """
     try:
         ir: Any = importlib.import_module("jax.extend.mlir.ir")
@@ -108,12 +108,12 @@ def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
 
 
 def hlo_text(computation: Any) -> str:
-    """Text of an HLO module as XLA prints compiled ones, with metadata and large constants elided.
+    """Returns HLO text as XLA prints compiled modules: with metadata, large constants elided.
 
     Args:
-        computation: What `hlo` gives.
+        computation: The result of `hlo`.
 
-    Gone: JAX's own print, which writes constants in full.
+    Gone: the text of `as_hlo_text`, which has constants in full.
     """
     try:
         from jaxlib import _hlo

@@ -1,4 +1,4 @@
-"""Cache keys of our own, so that a look leaves JAX's caches as they were."""
+"""Separate cache keys for jaxlens, so that its traces leave the user's cache entries alone."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -8,12 +8,13 @@ from jaxlens.stages.compat.import_private import private
 
 
 def context_value() -> Any:
-    """A value that `apart` can put into JAX's cache keys.
+    """Returns a value that `apart` can put into JAX's cache keys.
 
-    It is a small jit fast-path cache: the one thing that JAX expects in the context that
-    `apart` borrows. Jits made at top level in there keep their fast-path entries in it.
+    It is a small jit fast-path cache, the only type that JAX expects as the value of
+    `jax_jit_cpp_cache_obj`. Jits made at top level under `apart` have their fast-path entries in
+    it.
 
-    Gone: any object tells keys apart as well.
+    Gone: a plain object, which makes keys differ as well.
     """
     try:
         pjit = private("pjit")
@@ -23,13 +24,13 @@ def context_value() -> Any:
 
 
 def apart(value: Any) -> AbstractContextManager[Any]:
-    """Within it, JAX traces, lowers and compiles under cache keys of their own.
+    """Returns a context manager under which JAX's cache keys differ from the user's.
 
-    `jax.make_user_context` would do the same in public, but a new context changes every key
-    once, so that the user's functions would all compile again. `jax_jit_cpp_cache_obj` is a
-    user context that JAX itself has made; nobody's key changes outside of this block.
+    `jax.make_user_context` is the public way, but a new user context changes every key once, and
+    all of the user's functions would compile again. `jax_jit_cpp_cache_obj` is a user context that
+    JAX itself defines: setting it changes no key outside of the block.
 
-    Gone: a public user context, with that cost, once per process.
+    Gone: a public user context, with that cost once per process.
     """
     try:
         config = private("config")
@@ -50,9 +51,9 @@ def _own_context(made: list[Any] = []) -> Any:  # noqa: B006 - one context per p
 
 
 def is_apart(context: Sequence[Any], here: Sequence[Any]) -> bool:
-    """Whether a key's context is one that `apart` made, and not the one we are in.
+    """Whether a key's context is from `apart`, but not from the block that is active now.
 
-    Gone: such keys count as the user's.
+    Gone: False; such keys count as the user's.
     """
     try:
         kind = private("pjit")._jax.PjitFunctionCache

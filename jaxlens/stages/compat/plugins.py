@@ -1,4 +1,4 @@
-"""JAX's plugins for accelerators: which are there, and bringing one in that is idle."""
+"""Finds JAX's accelerator plugins, and registers the CUDA plugin in a process without a GPU."""
 
 import importlib
 import importlib.metadata
@@ -11,9 +11,9 @@ _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 
 
 def has_cuda_plugin() -> bool:
-    """Whether one of JAX's CUDA plugins is installed; nothing is imported.
+    """Whether a CUDA plugin of JAX is installed; imports nothing.
 
-    Gone (under another name): False, and GPUs that are not here are said to need it.
+    Gone (or renamed): False, and the message for an absent GPU asks for the plugin.
     """
     if importlib.util.find_spec("jax_plugins") is None:
         return False
@@ -21,9 +21,9 @@ def has_cuda_plugin() -> bool:
 
 
 def cuda_plugin_version() -> str:
-    """Version of the compiler in JAX's CUDA plugin, which is XLA's.
+    """Returns the version of JAX's CUDA plugin, and so of the XLA in it.
 
-    Gone, or not known: "".
+    Gone, or unknown: "".
     """
     for name in ("jax-cuda13-pjrt", "jax-cuda12-pjrt"):
         try:
@@ -34,13 +34,13 @@ def cuda_plugin_version() -> str:
 
 
 def register_cuda() -> None:
-    """Registers JAX's CUDA plugin where it is not, so that it can describe GPUs and compile.
+    """Registers JAX's CUDA plugin if it is not, to describe absent GPUs and compile for them.
 
-    JAX registers its plugins when it first looks for devices. This one refuses where CUDA's
-    libraries are missing, and is tried once more here, under an environment that lets it pass.
-    Call it when the process's devices are settled: then it cannot become the default backend.
+    JAX registers its plugins when it first looks for devices. The CUDA plugin fails to initialise
+    without CUDA's libraries; the caller sets JAX_SKIP_CUDA_CONSTRAINTS_CHECK for this second try.
+    Call it after JAX has initialised its backends: then CUDA cannot become the default backend.
 
-    Gone: the plugin is as JAX left it, and describing a GPU says why it cannot.
+    Gone: the plugin stays unregistered, and describing a GPU raises an error with the reason.
     """
     try:
         registered = "cuda" in private("xla_bridge")._topology_factories
@@ -52,12 +52,12 @@ def register_cuda() -> None:
 
 
 def has_idle_tpu_plugin() -> bool:
-    """Whether libtpu is loaded in a process that has no TPU, as for compiling for one elsewhere.
+    """Whether libtpu is loaded in a process without a TPU, as when compiling for an absent TPU.
 
-    JAX's profiler starts the tracers of all loaded plugins, and that of a libtpu from another
-    day than jaxlib's ends the process (0.10.2 with libtpu 0.0.4x: a segmentation fault).
+    JAX's profiler starts the tracers of all loaded plugins. The tracer of a libtpu that was not
+    built with this jaxlib crashes the process (0.10.2 with libtpu 0.0.4x: segmentation fault).
 
-    Gone: whether the package was imported, which is so whenever JAX has looked for TPUs.
+    Gone: whether the package is imported, which is True once JAX has looked for TPUs.
     """
     from jax.extend import backend
 

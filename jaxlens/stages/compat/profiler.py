@@ -1,17 +1,17 @@
-"""JAX's account of its one profiler session.
+"""Resets the state of JAX's profiler session.
 
-Tried with jax 0.10.2 and 0.12.0.1: `jax.profiler.stop_trace` forgets a session no earlier than
-it is written, so that one which could not be written runs on for JAX, and no other can start.
+Tested with jax 0.10.2 and 0.12.0.1: `jax.profiler.stop_trace` resets the state only after it has
+written the session. If writing fails, JAX regards the session as running, and none can start.
 """
 
 from jaxlens.stages.compat.import_private import private
 
 
 def forget_session(path: str) -> None:
-    """Ends a session of ours that could not be written, so that the user's next one can start.
+    """Resets a session of jaxlens that could not be written, so that the next one can start.
 
     Args:
-        path: Where it was to be written: another's session is left alone.
+        path: Log directory of the session; a session with another directory is not reset.
 
     Gone: the next session of the process fails, as it does in JAX alone.
     """

@@ -1,7 +1,7 @@
-"""A program that is there as a module alone, compiled by XLA's client: no jaxpr, no jit.
+"""Converts a module without a jaxpr or jit, and compiles it with XLA's client.
 
-Tried with jax 0.10.2 and 0.12.0.1. `jaxlib._jax.DeviceList` is what the client wants;
-`jaxlib._hlo` reads HLO text.
+Tested with jax 0.10.2 and 0.12.0.1. The client takes its devices as a `jaxlib._jax.DeviceList`;
+`jaxlib._hlo` parses HLO text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def from_hlo(text: str) -> Any:
-    """HLO text as an HLO module of XLA's.
+    """Parses HLO text into an HLO module of XLA.
 
-    Gone: None; then HLO text is read by us and compiled by nobody.
+    Gone: None; jaxlens reads the HLO text, but it cannot be compiled.
 
     Raises:
         ValueError: XLA cannot read the text.
@@ -29,7 +29,7 @@ def from_hlo(text: str) -> Any:
 
 
 def to_stablehlo(module: Any) -> bytes | None:
-    """An HLO module as bytecode of StableHLO. Gone: None."""
+    """Converts an HLO module to StableHLO bytecode. Gone: None."""
     try:
         from jaxlib import _jax
 
@@ -40,7 +40,7 @@ def to_stablehlo(module: Any) -> bytes | None:
 
 
 def to_hlo(module: Any) -> Any:
-    """A StableHLO module as XLA's own computation, which prints as HLO. Gone: None."""
+    """Converts a StableHLO module to an XLA computation, which prints as HLO. Gone: None."""
     try:
         from jaxlib import _jax
 
@@ -53,13 +53,13 @@ def to_hlo(module: Any) -> Any:
 def compiled(
     module: bytes, devices: Sequence[Any], partitions: int, options: Mapping[str, Any]
 ) -> Any:
-    """A StableHLO module (text or bytecode) compiled and loaded by XLA's client.
+    """Compiles and loads a StableHLO module (text or bytecode) with XLA's client.
 
     Args:
-        module: The program.
-        devices: On which it is to be.
-        partitions: Into how many it is cut; a program of one for each device beside that.
-        options: XLA's, by name.
+        module: The StableHLO module.
+        devices: The devices to compile for.
+        partitions: Number of partitions; there are len(devices) // partitions replicas.
+        options: XLA's compiler options, by name.
 
     Gone: None.
     """

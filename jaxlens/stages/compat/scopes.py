@@ -1,26 +1,26 @@
-"""Name stacks and locations, which carry our stamps through lowering."""
+"""Name stacks and MLIR locations, which carry the stamps through lowering."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
 class _End(NamedTuple):
-    """An element of a name stack that stands behind all others, however the stack is extended.
+    """An element of a name stack that is printed last, however the stack is extended.
 
-    A plain scope would change what transforms print: `jvp(while)/body` would be
-    `jvp(stamp)/while/body`, and nobody could tell how it was.
+    A plain scope would change the text of transforms: `jvp(while)/body` would become
+    `jvp(stamp)/while/body`, from which the original cannot be recovered.
     """
 
     name: str
 
     def wrap(self, parts: list[str]) -> None:
-        """Adds its name to the parts of the stack's text, which are the last first."""
+        """Inserts the name into the parts of the stack's text, which are in reverse order."""
         ends = next((i for i, part in enumerate(parts) if not part.startswith("_jl")), len(parts))
         parts.insert(ends, self.name)
 
 
 def named_last() -> Callable[[Any, str], Any] | None:
-    """Makes an equation's source info whose scope ends in a word more, and is the same otherwise.
+    """Returns a function that appends a word to the name stack of an equation's source info.
 
     Gone: None; equations are not stamped.
     """
@@ -43,16 +43,16 @@ def named_last() -> Callable[[Any, str], Any] | None:
 
 
 def scope_names(source: Any) -> Iterable[Any]:
-    """The parts of an equation's name stack, each with a `name`; they can be hashed.
+    """Returns the parts of an equation's name stack, each hashable and with a `name`.
 
-    Gone: never asked, since `named_last` tries the same first.
+    Gone: never called, since `named_last` tests the same attribute first.
     """
     parts: Iterable[Any] = source.name_stack.stack
     return parts
 
 
 def has_location_parts() -> bool:
-    """Whether MLIR's bindings can take locations apart and change an op's.
+    """Whether MLIR's bindings can read the parts of a location and set that of an op.
 
     Gone: nothing is stamped.
     """

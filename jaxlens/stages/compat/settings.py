@@ -1,4 +1,4 @@
-"""The settings that JAX traces, lowers and compiles under, some of them a thread's own."""
+"""JAX's settings for tracing, lowering and compiling, including their thread-local values."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -7,17 +7,17 @@ from typing import Any
 
 from jaxlens.stages.compat.import_private import private
 
-_OURS = "jax_jit_cpp_cache_obj"  # what `apart` borrows
+_OURS = "jax_jit_cpp_cache_obj"  # the setting that `own_keys.apart` uses
 
 
 def settings_here() -> Callable[[], AbstractContextManager[None]]:
-    """Remembers the settings of this place, and gives what puts them back for a block.
+    """Saves the current settings; the result makes a context manager that applies them.
 
-    A look is made where it is asked for, such as below the `with jax.enable_x64(True):` that a
-    call stands in, or in a thread of its own; and `jax.set_mesh` or a precision decide what
-    program a call is. (Tried: 0.10.2, 0.12.0.1.)
+    A capture is lazy: its stages may be made after a block like `with jax.enable_x64(True):` has
+    ended, or in another thread, but need the settings of the call. `jax.set_mesh` and the default
+    precision also change the program. (Tested: 0.10.2, 0.12.0.1.)
 
-    Gone: every look is made under the settings of the moment at which it is asked for.
+    Gone: each stage is made under the settings at the time when it is made.
     """
     try:
         config, mesh = private("config"), private("mesh")
@@ -28,7 +28,7 @@ def settings_here() -> Callable[[], AbstractContextManager[None]]:
 
 
 class _States:
-    """JAX's settings: each has a value for all threads, and may have one of this thread's own."""
+    """JAX's settings: each has a global value, and may have a thread-local value."""
 
     def __init__(self, config: Any, mesh: Any) -> None:
         kind = config.config_ext.Config
@@ -39,12 +39,12 @@ class _States:
         self._resources = mesh.thread_resources  # what `with mesh:` sets
 
     def values(self) -> tuple[Any, ...]:
-        """The value of each that holds here."""
+        """Returns the current value of each setting in this thread."""
         return tuple(state.value for state in self._states)
 
     @contextmanager
     def put_back(self, values: tuple[Any, ...], meshes: Any) -> Iterator[None]:
-        """Within it, this thread has these values."""
+        """Applies saved values in this thread, and restores the former ones at the end."""
         pairs = zip(self._states, values, strict=True)
         changed = [(state, value) for state, value in pairs if not _same(state.value, value)]
         before = [(state, state.get_local()) for state, _ in changed]
@@ -59,7 +59,7 @@ class _States:
                 self._set(state, value)
 
     def _set(self, state: Any, value: Any) -> None:
-        """Sets a thread's own value, and tells jaxlib of it, as JAX's own contexts do."""
+        """Sets a thread-local value, and calls the hook by which JAX updates jaxlib's copy."""
         state.set_local(value)
         if hook := getattr(state, "_update_thread_local_hook", None):
             hook(None if value is self._unset else value)

@@ -1,6 +1,6 @@
-"""What JAX's own stage objects know beyond their public attributes.
+"""Reads private attributes of JAX's stage objects.
 
-Tried with jax 0.10.2 and 0.12.0.1.
+Tested with jax 0.10.2 and 0.12.0.1.
 """
 
 import copy
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def argument_names(stage: Any) -> tuple[str, ...]:
-    """The names of the arguments' leaves ("params['w']") of a Traced, Lowered or Compiled.
+    """Returns the names of the argument leaves ("params['w']") of a Traced, Lowered or Compiled.
 
-    Gone: (), and the leaves are called by their place.
+    Gone: (), and the leaves are named by position.
     """
     try:
         if hasattr(stage, "jaxpr"):
@@ -25,9 +25,9 @@ def argument_names(stage: Any) -> tuple[str, ...]:
 
 
 def devices_of(stage: Any) -> tuple[Any, ...]:
-    """The devices that a Lowered or Compiled is for, those that are not here too.
+    """Returns the devices of a Lowered or Compiled, also those absent from this process.
 
-    Gone: (), and where JAX would run it is taken for it.
+    Gone: (), and the default device of JAX is used instead.
     """
     try:
         if hasattr(stage, "_lowering"):
@@ -38,18 +38,18 @@ def devices_of(stage: Any) -> tuple[Any, ...]:
 
 
 def argument_places(traced: Any) -> tuple[Any, ...]:
-    """Objects with the `sharding` and `committed` of each argument of a Traced.
+    """Returns objects with the `sharding` and `committed` of each argument of a Traced.
 
-    Gone: (), and where JAX would run it by default is taken for it.
+    Gone: (), and the default device of JAX is used instead.
     """
     found = getattr(traced, "_meta_tys_flat", ())
     return tuple(leaf for leaf in found if hasattr(leaf, "sharding"))
 
 
 def own_copy(lowered: Any) -> Any:
-    """A Lowered of the same program with a module of its own, whose locations can be changed.
+    """Copies a Lowered and its module, so that the locations of the copy can be changed.
 
-    Gone: None; then the program is compiled without stamps.
+    Gone: None; the program is compiled without stamps.
     """
     try:
         from jaxlib.mlir import ir

@@ -1,4 +1,4 @@
-"""A trace at work, and what it left behind."""
+"""Reads the current trace, and the origin of its tracers."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,9 @@ from jaxlens.stages.compat.import_private import private
 
 
 def recorded() -> tuple[int, list[Any]] | None:
-    """The equations that the innermost trace has recorded so far, and a number for that trace.
+    """Returns the equations recorded so far by the innermost trace, and an id of that trace.
 
-    Gone: None, and a tape of tracing does not say which line recorded an equation.
+    Gone: None, and a line trace does not say which line recorded an equation.
     """
     try:
         trace = private("core").trace_ctx.trace
@@ -22,9 +22,9 @@ def recorded() -> tuple[int, list[Any]] | None:
 
 
 def leaked_tracers(traced: Any) -> Sequence[Any]:
-    """The tracers of other traces that a traced function closed over.
+    """Returns the tracers of other traces that a traced function closes over.
 
-    Gone: none; that there are some is known without (`Traced.in_tree`).
+    Gone: an empty list; whether there are any is known without it (`Traced.in_tree`).
     """
     import jax
 
@@ -33,13 +33,13 @@ def leaked_tracers(traced: Any) -> Sequence[Any]:
 
 
 class ValueOrigin(NamedTuple):
-    """What a traced value is computed from.
+    """The origin of a traced value.
 
     Attributes:
-        equation: The equation that made it; None for an argument.
-        arguments: The arguments that it is computed from, as JAX calls them: "params['w']".
-        function: The name of the function that was being traced.
-        file: The file that it is written in, as Python knows it.
+        equation: The equation that computes it; None for an argument.
+        arguments: JAX's names of the arguments that it depends on: "params['w']".
+        function: Name of the traced function.
+        file: File name of the traced function's code object.
     """
 
     equation: Any = None
@@ -49,11 +49,12 @@ class ValueOrigin(NamedTuple):
 
 
 def origin(tracer: Any) -> ValueOrigin:
-    """What a traced value is computed from, read off the trace that it belongs to.
+    """Returns the origin of a traced value, read from its trace.
 
-    A value under `jax.vmap` or `jax.grad` stands for one of the trace around that.
+    A tracer of `jax.vmap` or `jax.grad` wraps a tracer of the enclosing trace, whose origin is
+    returned.
 
-    Gone: nothing is known, and JAX's message alone says it.
+    Gone: an empty `ValueOrigin`; the origin is in JAX's message only.
     """
     try:
         while not hasattr(tracer._trace, "frame"):

@@ -1,4 +1,4 @@
-"""What JAX's other transforms returned: which one it was, and what it was told."""
+"""Identifies the JAX transform that returned a function, and reads its arguments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -6,10 +6,10 @@ from typing import Any
 
 from jaxlens.stages.compat.import_private import private
 
-# What JAX calls a function that its user left without a name, such as `jax.vmap(model)`.
+# JAX's name for a function without `__name__`, such as the `model` in `jax.vmap(model)`.
 UNNAMED = "<unnamed function>"
 
-# By the name of the code of what they return.
+# By the code name of the returned function.
 _TRANSFORMS = {
     "grad_f": "grad",
     "grad_f_aux": "grad",
@@ -19,12 +19,12 @@ _TRANSFORMS = {
 
 
 def transform_name(f: Any) -> str:
-    """Which of JAX's transforms returned the function `f` ("grad"), or "".
+    """Returns the name of the JAX transform that returned `f` ("grad"), or "".
 
-    JAX's transforms return a function of their own, most of them inside one that filters
-    tracebacks; both are told by the name of their code.
+    JAX's transforms return an inner function, most of them wrapped in one that filters tracebacks.
+    Both are identified by the name of their code.
 
-    Gone: "", and the transform is not named in what was taken.
+    Gone: "", and the header of an answer does not name the transform.
     """
     code: Any = getattr(_unfiltered(f), "__code__", None)
     if code is None or not code.co_filename.endswith(("jax/_src/api.py", "jax\\_src\\api.py")):
@@ -35,9 +35,9 @@ def transform_name(f: Any) -> str:
 
 
 def settings(f: Any) -> dict[str, Any]:
-    """What a transform was told when it made the function `f`: `{"in_axes": (0, None), ...}`.
+    """Returns the arguments of the transform that returned `f`: `{"in_axes": (0, None), ...}`.
 
-    Gone: {}, as if it had been told nothing.
+    Gone: {}, as if the transform had no arguments.
     """
     inside = _unfiltered(f)
     code: Any = getattr(inside, "__code__", None)
@@ -49,10 +49,11 @@ def settings(f: Any) -> dict[str, Any]:
 
 
 def wrapped(f: Any) -> Any:
-    """What a function wraps, or None where it does not say.
+    """Returns the function that `f` wraps; None if it is unknown.
 
-    A transform of an object without a name, such as a Flax module, leaves `__wrapped__` as the
-    filter of tracebacks set it: at the transform's own function, which holds what was transformed.
+    For an object without a `__name__`, such as a Flax module, a transform leaves `__wrapped__` as
+    the traceback filter has set it: to the transform's inner function. The transformed object is
+    in the closure of that function.
 
     Gone: None for such a transform.
     """
@@ -70,7 +71,7 @@ def wrapped(f: Any) -> Any:
 def is_checkpoint(f: Any) -> bool:
     """Whether `jax.checkpoint` returned the function `f`.
 
-    Gone: False, and a ladder has no step of its own for it.
+    Gone: False, and a ladder has no separate step for it.
     """
     code: Any = getattr(_unfiltered(f), "__code__", None)
     name, file = getattr(code, "co_name", ""), getattr(code, "co_filename", "")
@@ -78,7 +79,7 @@ def is_checkpoint(f: Any) -> bool:
 
 
 def _unfiltered(f: Any) -> Any:
-    """What stands inside the function with which JAX filters tracebacks; `f` where it is none."""
+    """Returns the function inside JAX's traceback filter; `f` if it is not filtered."""
     code: Any = getattr(f, "__code__", None)
     if getattr(code, "co_name", "") != "reraise_with_filtered_traceback":
         return f
@@ -87,9 +88,9 @@ def _unfiltered(f: Any) -> Any:
 
 
 def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
-    """Within it, axes have names, as within a `vmap` that was given one.
+    """Returns a context manager that binds axis names, like a `vmap` with `axis_name`.
 
-    Gone: a ladder cannot show what stands inside a `vmap` whose axis is named.
+    Gone: a ladder cannot show the function inside a `vmap` with a named axis.
     """
     try:
         named: AbstractContextManager[Any] = private("core").extend_axis_env_nd(list(sizes.items()))
@@ -102,9 +103,9 @@ def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
 def differentiated(
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Iterator[bool]:
-    """Within it, reverse-mode differentiation (vjp, grad, value_and_grad) wraps its function first.
+    """Applies `wrap` to every function that vjp, grad or value_and_grad differentiates.
 
-    Yields whether it does. Gone: it does not, and what `jax.checkpoint` changes cannot be tried.
+    Yields whether it does. Gone: False, and the effect of `jax.checkpoint` cannot be tried.
     """
     import jax
 
