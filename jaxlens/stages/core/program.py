@@ -1,8 +1,8 @@
 """Programs of `jaxlens.core` as JAX's own stages: traced by the core, lowered into JAX's module.
 
-The core writes a function down as its own jaxpr, and that is what is looked at. To be compiled for
-any target, with dumps and under JAX's own stage objects, it stands as one equation in a jaxpr of
-JAX's, whose lowering emits the core's ops in its place.
+The core traces a function to its own jaxpr, which is the one that jaxlens shows. To compile it for
+any target, with dumps and JAX's stage objects, that jaxpr is a parameter of a single equation in a
+jaxpr of JAX. The lowering rule of its primitive, `core_program`, emits the core's ops inline.
 """
 
 import functools
@@ -20,16 +20,16 @@ from jaxlens.stages.arguments import pytrees
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
-_MOST = 2_000  # objects that are searched for a use of the core
+_MOST = 2_000  # most objects searched for a use of the core
 
 program_p: Any = Primitive("core_program")
 program_p.multiple_results = True
 
 
 def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call is the core's: by its function, or because an argument is the core's array.
+    """Whether a call uses the core: its function does, or an argument is an array of the core.
 
-    `def f(x): return x * 2 + 1` names no library: what it computes with is its argument's.
+    `def f(x): return x * 2 + 1` names no library: the type of `x` decides what computes it.
     """
     if is_core(f):
         return True
@@ -39,9 +39,9 @@ def is_core_call(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 
 
 def is_core(f: Any) -> bool:
-    """Whether a function is the core's, or one of the user's that calls the core.
+    """Whether a function belongs to the core, or is a user function that calls the core.
 
-    Looks at what its code names, and the functions of the user's that it names; runs nothing.
+    Searches the objects that its code names, and those that named user functions name; runs none.
     """
     if _CORE not in sys.modules:
         return False
@@ -58,7 +58,7 @@ def is_core(f: Any) -> bool:
 
 
 def _is_part(thing: Any) -> bool:
-    """Whether it is a module, function or object of the core's."""
+    """Whether an object is a module, a function or an instance of a class of the core."""
     if isinstance(thing, ModuleType):
         name = thing.__name__
     else:
@@ -69,12 +69,12 @@ def _is_part(thing: Any) -> bool:
 
 
 def _module_of(code: CodeType, function: Any) -> str:
-    """The module that a function was written in, whatever name a wrapper gave it."""
+    """Returns the module of a function's globals; a wrapper may have changed its `__module__`."""
     return str(function.__globals__.get("__name__", "")) if hasattr(function, "__globals__") else ""
 
 
 def _named(thing: Any) -> Iterator[Any]:
-    """What a function of the user's names: globals, closures, what it wraps."""
+    """Yields the objects that a user function names: globals, closure, wrapped function."""
     if isinstance(thing, functools.partial):
         yield thing.func
     inner = getattr(thing, "__wrapped__", None)
@@ -92,20 +92,20 @@ def _named(thing: Any) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not yet filled
+        except ValueError:  # an empty cell
             continue
 
 
 def maker(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-    """Whose transforms fit a call of a function: the core, or JAX."""
+    """Returns the module whose transforms apply to a call: `jaxlens.core` or `jax`."""
     return sys.modules[_CORE] if is_core_call(f, args, kwargs or {}) else jax
 
 
 def traceable(f: Any) -> Callable[..., Any]:
-    """The function that JAX can trace in the place of one of the core's.
+    """Returns a function that JAX can trace, and that runs a function of the core.
 
     Args:
-        f: A function of pytrees; the core traces it once whenever JAX does.
+        f: A function of pytrees. Each trace by JAX traces it once by the core.
     """
     from jaxlens import core
     from jaxlens.core.kernel.trace import trace
@@ -137,7 +137,7 @@ def traceable(f: Any) -> Callable[..., Any]:
 
 
 def jitted(f: Any) -> Callable[..., Any]:
-    """The same, jitted for JAX where the core's own `jit` made it, with what that was told."""
+    """Makes a function traceable; if `core.jit` made it, applies `jax.jit` with its options."""
     from jaxlens import core
 
     if not isinstance(f, core.Jitted):
@@ -152,7 +152,7 @@ def jitted(f: Any) -> Callable[..., Any]:
 
 
 def transform(f: Any) -> str:
-    """The core's transform that made a function, "" for none."""
+    """Returns the name of the core's transform that returned a function; "" for none."""
     code = getattr(f, "__code__", None)
     if code is None or not _is_part(f):
         return ""
@@ -161,7 +161,7 @@ def transform(f: Any) -> str:
 
 
 def _bind(closed: Any, operands: list[Any]) -> list[Any]:
-    """The program in JAX's trace; on a mesh where it has a shard_map in it."""
+    """Binds `core_program` in JAX's trace, with shardings if the program has a shard_map."""
     from jaxlens.core.aot.device import spread
     from jaxlens.core.parallel.meshes import P, layout
 
@@ -180,13 +180,13 @@ def _bind(closed: Any, operands: list[Any]) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """The array of JAX's that holds the numbers of one of the core's; anything else as it is."""
+    """Returns the JAX array behind an array of the core; any other value unchanged."""
     core = sys.modules.get(_CORE)
     return value.live() if core is not None and isinstance(value, core.Array) else value
 
 
 def written(traced: Any) -> Any:
-    """The core's own jaxpr of a call, from JAX's; None where JAX traced it all."""
+    """Returns the core's jaxpr from a Traced of JAX; None if it has no `core_program` equation."""
     for eqn in traced.jaxpr.eqns:
         if eqn.primitive is program_p:
             return eqn.params["program"]

@@ -1,8 +1,8 @@
-"""`--core`: a function written for `jax.numpy`, made again to call `jaxlens.core` in JAX's place.
+"""`--core`: copies a function written for `jax.numpy`, so that it calls `jaxlens.core` instead.
 
-A function finds `jnp` and `jax` among its globals and closures. A copy of it, and of every function
-of the user's that it reaches, gets the core's modules there; the code is the same, so every line
-keeps its place. Nothing of the user's is changed.
+A function looks up `jnp` and `jax` in its globals and closure. The function, and every user
+function that it can reach, is copied with the core's modules in their place. The copies share the
+code objects of the originals, so source lines are the same. No object of the user is modified.
 """
 
 import functools
@@ -27,25 +27,25 @@ _MODULES = {
 
 
 def on_core(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the core's functions in the place of JAX's.
+    """Returns a copy of a function that calls the core's functions instead of JAX's.
 
     Raises:
-        OptionError: When it is traced: it needs a function that the core does not have.
+        OptionError: When the copy is traced, if the core lacks a function that it calls.
     """
     found: Callable[..., Any] = _Rewriting().value(f)
     return found
 
 
 def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
-    """A namespace whose modules and functions are on the core; each name when it is looked up."""
+    """Returns a namespace that replaces JAX by the core; each name is replaced at its look-up."""
     return _Names(names)
 
 
 class _Names(dict[str, Any]):
-    """Looks up in another namespace, and hands out what it finds on the core.
+    """A dict that looks names up in another namespace, and replaces JAX in their values.
 
-    Also the globals of a lambda that is made in an expression: Python asks a dict of another class
-    than its own for each name.
+    It can be the globals of a lambda in an evaluated expression: for a subclass of dict, Python
+    calls `__missing__` when it looks up a global.
     """
 
     def __init__(self, names: Mapping[str, Any]) -> None:
@@ -61,13 +61,13 @@ class _Names(dict[str, Any]):
 
 
 class MissingError(OptionError, AttributeError):
-    """The core has no such function; an AttributeError too, so that `hasattr` answers no."""
+    """The core lacks a function. An AttributeError too, so that `hasattr` returns False."""
 
 
 class _Stand:
-    """Stands for a module of JAX's: has the core's functions under JAX's names."""
+    """Replaces a module of JAX: has the core's functions under JAX's names."""
 
-    __module__ = "jaxlens.core"  # whoever names it calls the core
+    __module__ = "jaxlens.core"  # so that `core.program.is_core` recognises it
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -92,18 +92,18 @@ class _Stand:
 
 
 class _Rewriting:
-    """Makes functions again, each once, so that functions that call each other still do."""
+    """Copies functions, each once, so that functions which call each other call the copies."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
-        self._kept: list[Any] = []  # so that no id is used twice
+        self._kept: list[Any] = []  # keeps objects alive, so that ids stay unique
         self._globals: dict[int, dict[str, Any]] = {}
 
     def value(self, thing: Any) -> Any:
-        """What stands in the place of a value: itself, where it has nothing to do with JAX."""
+        """Returns the replacement of a value; the value itself if it does not involve JAX."""
         if id(thing) not in self._made:
             self._kept.append(thing)
-            self._made[id(thing)] = thing  # while it is being made, and for what stays
+            self._made[id(thing)] = thing  # ends the recursion of a cyclic reference
             self._made[id(thing)] = self._new(thing)
         return self._made[id(thing)]
 
@@ -143,14 +143,14 @@ class _Rewriting:
         made.__kwdefaults__ = f.__kwdefaults__
         functools.update_wrapper(made, f, updated=("__dict__",))
         made.__dict__.pop("__wrapped__", None)
-        self._made[id(f)] = made  # it may name itself
+        self._made[id(f)] = made  # before its globals, as it may be recursive
         for name in _names(f.__code__):
             if name in f.__globals__:
                 space[name] = self.value(f.__globals__[name])
         for new, old in zip(cells, f.__closure__ or (), strict=True):
             try:
                 new.cell_contents = self.value(old.cell_contents)
-            except ValueError:  # not yet filled
+            except ValueError:  # an empty cell
                 continue
         return made
 
@@ -163,7 +163,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _counterpart(function: Any) -> Any:
-    """The core's function of the name of one of JAX's, wherever JAX really keeps it."""
+    """Returns the core's function of the same name; its public module is inferred from JAX's."""
     name = str(getattr(function, "__name__", type(function).__name__))
     module = str(getattr(function, "__module__", ""))
     for part, place in (
