@@ -41,7 +41,8 @@ class Listeners:
     Attributes:
         begin: At the start of a step ("trace", "lower", "compile"), with the function's name.
         end: At the end of a step, with its seconds and the function's name.
-        disk: At a look-up in the persistent cache: True for a hit, False for a miss.
+        disk: At a hit of the persistent cache, with True; with False after a miss, when JAX writes
+            the program to it (JAX reports no other misses).
         part: At the hash of a part of a persistent cache key, with the part's name, its hash and
             the variables of JAX's function that makes the key.
         note: With "traced" when a Python function is traced (no inner cache hit), with "entered"

@@ -1,1 +1,1 @@
-"""What JAX traces, lowers and compiles while a block runs, and what would have avoided it."""
+"""Logs what JAX traces, lowers and compiles in a block, and how to avoid recompiles."""

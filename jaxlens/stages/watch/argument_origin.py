@@ -1,7 +1,7 @@
-"""The user's line that created an argument of a call, read from the source of the caller.
+"""Finds the user's line that created an argument of a call, in the source of the caller.
 
-An optimiser that is created in a loop equals none of the earlier ones. The object has no line, and
-its functions are the library's; the source of the caller shows it:
+An optimiser that is created in a loop is unequal to the earlier ones. The object does not record
+where it was created, and its functions are those of the library, so the caller's AST is searched:
 
     optimizer = nnx.Optimizer(model, optax.adam(1e-3))    <- this line
     step(model, optimizer, batch)
@@ -17,13 +17,13 @@ _LONGEST = 60  # characters of code
 
 
 def argument_origin(line: Span, called: str, parameters: Sequence[str], name: str) -> str:
-    """`cell 3:2: tx = optax.adam(rate)`, or "" if the source does not show it.
+    """Returns "cell 3:2: tx = optax.adam(rate)"; "" if the source does not show it.
 
     Args:
-        line: The line that calls.
-        called: Name of the function that is called.
+        line: The line of the call.
+        called: Name of the called function.
         parameters: Names of its parameters, in order.
-        name: The parameter that the object was passed as.
+        name: Name of the parameter that the object is passed to.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(line.key or line.file)))
@@ -44,10 +44,10 @@ def argument_origin(line: Span, called: str, parameters: Sequence[str], name: st
 
 
 def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, ast.Call | None]:
-    """The innermost function round a line, or the module, and the call on that line."""
+    """Returns the innermost function that encloses a line, or the module, and the call on it."""
     scope: ast.AST = tree
     calls: list[ast.Call] = []
-    for node in ast.walk(tree):  # the outer before the inner
+    for node in ast.walk(tree):  # breadth first: enclosing nodes before inner ones
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
         if not first <= line <= (last or 0):
             continue
@@ -60,7 +60,7 @@ def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, 
 
 
 def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr | None:
-    """The expression that is passed as a parameter; None if it is in a starred argument."""
+    """Returns the expression passed to a parameter; None if it is in a starred argument."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -72,7 +72,7 @@ def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr 
 
 
 def _assigned(scope: ast.AST, name: str, line: int) -> ast.Assign | ast.AnnAssign | None:
-    """The last assignment of a name before a line."""
+    """Returns the last assignment of a name at or before a line."""
     return max(
         (node for node in _assignments(scope) if node.lineno <= line and name in _targets(node)),
         key=lambda node: node.lineno,
@@ -81,7 +81,7 @@ def _assigned(scope: ast.AST, name: str, line: int) -> ast.Assign | ast.AnnAssig
 
 
 def _assignments(scope: ast.AST) -> Iterator[ast.Assign | ast.AnnAssign]:
-    """Assignments of a function or module, none of functions within it."""
+    """Yields the assignments in a function or module, without those of nested scopes."""
     pending = list(ast.iter_child_nodes(scope))
     while pending:
         node = pending.pop()

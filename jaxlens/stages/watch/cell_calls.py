@@ -1,7 +1,7 @@
-"""Which programs a cell calls: each jitted function, with the shapes of its arguments.
+"""Records the programs that a cell calls: each jitted function, with its arguments' avals.
 
-Calls that hit JAX's caches are recorded too, at some microseconds each. Nothing is traced, and no
-array is kept: to look at a program later, the shapes of its arguments suffice.
+Calls that hit JAX's caches are recorded too, at a few microseconds each. Nothing is traced, and no
+reference to an array is kept: shapes, dtypes and shardings suffice to capture a program later.
 """
 
 import linecache
@@ -23,9 +23,9 @@ from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.existing.opening import opened
 
-# Calls of one function that are all recorded; then those whose number is a power of two.
+# Up to so many calls of a function are recorded; then the calls 32, 64, 128, ...
 _ALL_RECORDED = 16
-_MOST = 500  # programs that are recorded
+_MOST = 500  # programs in one recording
 _LONGEST = 60
 
 
@@ -35,7 +35,7 @@ class CellCalls:
     def __init__(self) -> None:
         self._programs: dict[Any, CalledProgram] = {}
         self._counted: dict[int, list[int]] = {}
-        self._functions: list[Any] = []  # so that no id is used twice
+        self._functions: list[Any] = []  # keeps functions alive, so that ids stay unique
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
 
@@ -48,7 +48,7 @@ class CellCalls:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it, calls are ours and are not recorded."""
+        """Stops recording in the block, which runs calls of jaxlens itself."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -57,13 +57,13 @@ class CellCalls:
 
     @property
     def programs(self) -> tuple[CalledProgram, ...]:
-        """What was called, in the order of the first calls."""
+        """The programs that were called, in the order of their first calls."""
         return tuple(self._programs.values())
 
     def _hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._paused:
             return
-        with suppress(Exception):  # no exception of ours may reach the user's call
+        with suppress(Exception):  # an error in the recording must not reach the user's call
             parts = compat.jit_parts(function)
             if parts is not None:
                 self._record(parts[0], lambda: function, args, kwargs)
@@ -94,7 +94,7 @@ class CellCalls:
             return
         leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return  # a part of a program that is being traced
+            return  # a call within a trace is part of the outer program
         counted[0] = number
         self._functions.append(fun)
         key = id(fun), structure, tuple(map(_identity, leaves))
@@ -112,16 +112,17 @@ class CellCalls:
 
 
 def _identity(leaf: Any) -> Any:
-    """The part of an argument that identifies a program."""
+    """Returns the part of an argument that identifies a program."""
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     return type(leaf) if isinstance(leaf, int | float | complex) else id(leaf)
 
 
 def traced_before(program: CalledProgram) -> Capture | None:
-    """The trace of a call in JAX's caches as a capture; None if there is none.
+    """Returns a capture of the trace that JAX has cached for a call; None if there is none.
 
-    What a library jits for the user can be traced within the library's own call only.
+    A function that a library jits internally can be traced only within the library's own call, so
+    its cached trace is used.
     """
     parts = compat.jit_parts(program.function)
     if parts is None:
@@ -136,7 +137,7 @@ def traced_before(program: CalledProgram) -> Capture | None:
 def abstracted(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a call with shapes in the place of arrays."""
+    """Returns the arguments of a call with a ShapeDtypeStruct for each array."""
     shaped: tuple[tuple[Any, ...], dict[str, Any]] = jax.tree_util.tree_map(
         abstract, (tuple(args), dict(kwargs))
     )
@@ -144,7 +145,7 @@ def abstracted(
 
 
 def abstract(leaf: Any) -> Any:
-    """An array's shape, dtype and place without the array; anything else as it is."""
+    """Returns a ShapeDtypeStruct for an array, with its sharding if committed; else the value."""
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     if not (isinstance(leaf, jax.Array) or type(leaf).__module__ == "numpy"):
@@ -160,7 +161,7 @@ def abstract(leaf: Any) -> Any:
 
 
 def call_site(frame: FrameType | None) -> CallSite:
-    """The innermost line of the user's on a stack, and the call on it."""
+    """Returns the innermost line of user code on a stack, and the call on it."""
     while frame is not None:
         file = describe(frame.f_code.co_filename)
         if not file.library and not file.own:
@@ -172,7 +173,7 @@ def call_site(frame: FrameType | None) -> CallSite:
 
 
 def _text(frame: FrameType) -> str:
-    """The call that a frame is in, as written; "" if it is long."""
+    """Returns the source of the call that a frame is in; "" if it is long or spans lines."""
     places = list(frame.f_code.co_positions())
     line, end, column, stop = places[frame.f_lasti // 2]
     if None in (line, end, column, stop) or line != end:

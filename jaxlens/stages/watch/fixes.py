@@ -1,17 +1,17 @@
-"""What would have avoided a recompile, and whether it would: each cure is tried if possible.
+"""Proposes a cure for each recompile, and tests it if possible.
 
-There are three kinds of trial, none of which compiles or runs anything:
+There are three kinds of test, none of which compiles or runs anything:
 
-- The key without the change is compared with the nearest earlier one: if they differ in nothing
-  else, the call would have been a hit (settings, containers, devices, options, types).
+- The key without the change is compared with the nearest earlier key. If nothing else differs, the
+  call would have been a hit (settings, containers, devices, options, types).
 - The call is traced with the cure applied (`retrace.py`): static or closed-over numbers as data,
   padded shapes.
-- The programs are compared: of new function objects, of static objects that equal no other, of
+- The programs are compared: of new function objects, of static objects with identity equality, of
   bodies of loops.
 
-A cure that cannot be tried says so: its function was garbage-collected; other differences remain,
-which are named; a static that is no number is to take fewer values; a line of operations is to run
-within jit, which would run the user's program.
+A cure without a test says so. That is the case if the function was garbage-collected, if other
+differences remain (they are named), if a static value that is not a number should take fewer
+values, and if a line of ops should be jitted, as the test would run the user's program.
 """
 
 import re
@@ -37,15 +37,15 @@ _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
 def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
-    """The log with a cure at the last recompile of each cause.
+    """Returns the log with a cure at the last recompile of each cause.
 
     Args:
-        log: A log of a watch that has ended.
+        log: The log of a watch that has ended.
         keys: The keys of its calls, by number.
     """
     causes: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
-        if not call.main.name.startswith("input "):  # of a backward pass, which follows
+        if not call.main.name.startswith("input "):  # of a backward pass, an effect of the forward
             cause = (call.function, call.defined, call.under, call.cause)
             causes.setdefault(cause, []).append(call)
     cures = {}
@@ -65,7 +65,7 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
 
 
 def _function_once(cause: RecompileCause) -> Cure:
-    """For a new function object at each call: create it once."""
+    """Cure for a new function object at each call: create it once."""
     line = cause.last.line
     at = f" at {line.file}:{line.line}" if line else ""
     text = f"make the jitted function once, before the loop{at}"
@@ -87,7 +87,7 @@ def _function_once(cause: RecompileCause) -> Cure:
 
 
 def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: JaxKey) -> Cure:
-    """For a function that closes over other values each time: pass them."""
+    """Cure for a function that closes over different values: pass them as arguments."""
     closed = few(names)
     failure = retrace.closed_as_data(key, names)
     if failure is None:
@@ -111,7 +111,7 @@ def _traced(text: str, values: int) -> Cure:
 
 
 def _static_as_data(cause: RecompileCause) -> Cure:
-    """For a static value that changes: pass it as data."""
+    """Cure for a static value that changes: pass it as data."""
     last, name, key = cause.last, cause.name, cause.key
     if len(last.changes) == 1 and _is_default(last.main.old, last.main.new):
         return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
@@ -143,19 +143,19 @@ def _is_default(was: str, now: str) -> bool:
 
 
 def _equals_only_itself(value: Any) -> bool:
-    """Whether an object equals no other one of its class."""
+    """Whether an object compares by identity, with the `__eq__` of `object`."""
     return getattr(type(value), "__eq__", None) is object.__eq__ and not isinstance(value, type)
 
 
 def _no_data(value: Any) -> str:
-    """Why a static value cannot become data, where its type tells."""
+    """Returns why a value of this type cannot become data; "" if the type does not exclude it."""
     if value is None or isinstance(value, str | bytes | type):
         return f"{'None' if value is None else f'a {type(value).__name__}'} is no array"
     return ""
 
 
 def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
-    """For a static object that equals no other, so that each is a program, whatever it holds."""
+    """Cure for static objects that compare by identity, each of which has its own program."""
     name, equal = cause.name, cause.equal_programs()
     if value is None:
         text = (
@@ -179,7 +179,7 @@ def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
 
 
 def _one_device(cause: RecompileCause) -> Cure:
-    """For arrays that lie elsewhere."""
+    """Cure for arrays on different devices: put them in one place."""
     moved = cause.names("place")
     names = (container(moved) if len(moved) > 1 else "") or few([*map(root, moved)])
     text = f"put {names} in one place with jax.device_put before the first call"
@@ -191,7 +191,7 @@ def _same_containers(cause: RecompileCause) -> Cure:
 
 
 def _constant_field(cause: RecompileCause) -> Cure:
-    """For what a pytree keeps beside its arrays."""
+    """Cure for a changed static field of a pytree."""
     tried = cause.equal_programs() or cause.alone()
     if cause.is_new_object:
         objects = few([*recreated_objects(cause.last.changes).values()])
@@ -202,7 +202,7 @@ def _constant_field(cause: RecompileCause) -> Cure:
 
 
 def _same_arrays(cause: RecompileCause) -> Cure:
-    """For containers that come with more arrays or fewer."""
+    """Cure for containers with a varying number of arrays."""
     if len({call.main.name for call in cause.calls}) > 1:
         argument = cause.last.cause[1]
         return Cure(
@@ -238,7 +238,7 @@ def _same_settings(cause: RecompileCause) -> Cure:
 
 
 def _follows_x64(change: KeyChange, call: CallEvent) -> bool:
-    """Whether a type changed only because 64 bits were switched; an array has its type itself."""
+    """Whether `jax_enable_x64` alone explains a changed dtype; never for a jax.Array."""
     new, old = split(change.new), split(change.old)
     if change.kind != "type" or new is None or old is None or new[1] != old[1]:
         return False
@@ -261,7 +261,7 @@ def _same_mesh(cause: RecompileCause) -> Cure:
 
 
 def _kept_caches(cause: RecompileCause) -> Cure:
-    """For a key that JAX had: if no trace failed, the caches were cleared or were full."""
+    """Cure for a key that JAX had before: if no trace failed, its entry was cleared or evicted."""
     own = [call for call in cause.log.calls if call.function == cause.last.function]
     if any(step.failed for call in own for step in call.steps):
         return Cure("")

@@ -1,8 +1,8 @@
 """Logs everything that JAX traces, lowers and compiles, in every thread.
 
-Nothing of JAX's is replaced. JAX reports each step to listeners (`compat/events.py`), and the call
-that the step is part of is read from the Python stack. Both happen only if JAX has work to do, so a
-call that hits its caches costs nothing more. Listeners are registered during a watch only.
+No function of JAX is patched. JAX reports each step to listeners (`compat/events.py`), and the call
+that the step belongs to is read from the Python stack. Both happen on a cache miss only, so a call
+that hits JAX's caches has no overhead. Listeners are registered during a watch only.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
-_REMEMBERED = 64  # earlier calls of one line that a call is compared with
-_KEPT = 20_000  # calls in one log
-_LARGE = 64  # elements of a constant that a fingerprint counts
+_REMEMBERED = 64  # most earlier calls of one origin that a call is compared with
+_KEPT = 20_000  # most calls in one log
+_LARGE = 64  # most elements of a constant that a fingerprint includes
 
 UNHEARD = "this version of JAX does not tell of calls that compile nothing; they are not in the log"
 
@@ -48,38 +48,38 @@ class CompileWatch:
         self._forgotten = 0
 
     def start(self) -> None:
-        """Begins the watch, if it has not begun yet."""
+        """Starts the watch; does nothing if it has started."""
         if not self._open:
             self._open = True
             self._thread = threading.get_ident()
             _recorder.add(self)
 
     def stop(self) -> None:
-        """Ends the watch; the log stays. The last watch that ends removes the listeners."""
+        """Ends the watch and keeps its log. The last watch to end unregisters the listeners."""
         if not self._open:
             return
         self._open = False
         _recorder.remove(self)
 
     def log(self) -> CompileLog:
-        """The log so far, as frozen data."""
+        """Returns the log so far, as frozen data."""
         calls = tuple(call.frozen(n) for n, call in self._shown())
         if self._forgotten:
             self._troubles.add(f"{self._forgotten:,} more calls were not kept")
         return CompileLog(calls, tuple(sorted(self._troubles)), self._open)
 
     def keys(self) -> dict[int, JaxKey]:
-        """The keys of the calls in the log, by number."""
+        """Returns the keys of the calls in the log, by number."""
         return {n: call.key for n, call in self._shown() if call.key is not None}
 
     def _shown(self) -> list[tuple[int, PendingCall]]:
-        """The calls that are part of the log, with their numbers."""
+        """Returns the calls that the log shows, with their numbers."""
         numbers = {"user": itertools.count(1), "op": itertools.count(1)}
         shown = [call for call in list(self._calls) if call.layer and not call.hidden]
         return [(next(numbers[call.role]), call) for call in shown]
 
     def wants(self) -> bool:
-        """Whether the event that this thread reports now is part of the watch."""
+        """Whether the watch includes the current event of this thread."""
         return True
 
     def add(self, call: PendingCall) -> None:
@@ -90,15 +90,15 @@ class CompileWatch:
             self._forgotten += 1
 
     def trouble(self, text: str) -> None:
-        """Adds a sentence on what could not be observed."""
+        """Adds a sentence about something that could not be observed."""
         self._troubles.add(text)
 
 
 class _Local(threading.local):
-    """The steps that one thread is in."""
+    """The open steps of a thread."""
 
     def __init__(self) -> None:
-        # Steps that have begun, outermost first.
+        # Steps that have begun and not ended, outermost first.
         self.open: list[tuple[str, PendingCall | None]] = []
         self.last: PendingCall | None = None
 
@@ -155,22 +155,22 @@ class _Recorder:
         self._local = _Local()
 
     def _safe(self, hear: Callable[..., None]) -> Callable[..., None]:
-        """A listener whose exceptions go to the log and not to the user's call."""
+        """Wraps a listener: its exceptions go to the log, not to the user's call."""
 
         def listener(*about: Any) -> None:
             try:
                 hear(*about)
-            except Exception as why:  # whatever JAX or a user's __eq__ does
+            except Exception as why:  # raised by JAX or by a user's __eq__
                 for watch in self._watches:
                     watch.trouble(f"a call could not be read: {type(why).__name__}: {why}"[:200])
 
         return listener
 
     def _stack(self) -> Stack | None:
-        """The Python stack at an event of JAX's; None if the event is not part of a watch.
+        """Returns the Python stack at an event of JAX; None if no watch includes the event.
 
-        Its first five frames are ours: JAX calls a listener, that the function that `_safe` makes,
-        that a method of this class, that one more, and that this one.
+        The first five frames are those of jaxlens, innermost first: this method, two methods of
+        this class, the wrapper that `_safe` returns, and the listener that JAX calls.
         """
         if not any(watch.wants() for watch in self._watches):
             return None
@@ -184,7 +184,7 @@ class _Recorder:
         try:
             call = None if compat_events.looking() else self._step_call(kind, name)
         finally:
-            self._local.open.append((kind, call))  # each end finds its beginning
+            self._local.open.append((kind, call))  # also for None: each end event pops one
 
     def _step_call(self, kind: CompileStepKind, name: str) -> PendingCall | None:
         stack = self._stack()
@@ -213,7 +213,7 @@ class _Recorder:
     def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
         local = self._local
         if not local.open or local.open[-1][0] != kind:
-            return  # it began before the watch
+            return  # the step began before the watch
         _, call = local.open.pop()
         if call is None:
             return
@@ -226,7 +226,7 @@ class _Recorder:
         others = call.others if missed else None
         call.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
         if kind == "trace" and served and call.layer == "trace":
-            call.layer = ""  # the caches below may still miss
+            call.layer = ""  # the lowering or compile cache may still miss
 
     def _disk(self, held: bool) -> None:
         if (call := self._compiling()) is not None:
@@ -238,7 +238,7 @@ class _Recorder:
             call.disk_parts[name] = disk_key_parts.part(name, digest, about)
 
     def _compiling(self) -> PendingCall | None:
-        """The call whose program this thread compiles."""
+        """Returns the call whose program this thread is compiling."""
         steps = reversed(self._local.open)
         return next((s for kind, s in steps if kind == "compile" and s is not None), None)
 
@@ -267,7 +267,7 @@ class _Recorder:
             self._entered()
 
     def _traced_aside(self) -> None:
-        """A jitted function is traced under a transform that runs op by op: JAX reports no step."""
+        """Logs a trace under a transform that runs op by op, for which JAX reports no step."""
         stack = self._stack()
         if stack is None or stack.traces != 1 or (caller := stack.caller) is None:
             return
@@ -280,7 +280,7 @@ class _Recorder:
         call.steps.append(CompileStep("trace", None))
 
     def _entered(self) -> None:
-        """A call missed the fast path."""
+        """Logs a call that misses the fast path."""
         stack = self._stack()
         if stack is None or stack.under or (caller := stack.caller) is None:
             return
@@ -289,7 +289,7 @@ class _Recorder:
             return
         origin = function_origin(caller.fun)
         if is_jax_function(origin, caller.fun):
-            return  # operations: thousands, and of no interest unless they compile
+            return  # single ops: too many, and irrelevant unless they compile
         call = self._new(function_name(caller.fun), stack)
         if call.key is not None:
             found = explain.entry_changes(call.key, self._others(call.key))
@@ -300,10 +300,10 @@ class _Recorder:
     # ---- the call of a step ------------------------------------------------------------------
 
     def _joined(self, kind: CompileStepKind, name: str, stack: Stack) -> PendingCall | None:
-        """The pending call that a step is part of; None if the step begins a call.
+        """Returns the pending call that a step belongs to; None if the step starts a new call.
 
-        `f(x)` is one call of three steps, all of which have its frame on the stack. Of
-        `f.lower(x).compile()` the two steps have different frames, but follow each other.
+        `f(x)` is one call with three steps, and all have the call's frame on the stack. The steps
+        of `f.lower(x).compile()` have different frames; they are matched by name and order.
         """
         last = self._local.last
         if last is None or kind in last.begun or kind == "trace":
@@ -318,7 +318,7 @@ class _Recorder:
             return last
         if stack.under or last.under:
             return last if last.under and last.function == _plain(name) and last.begun else None
-        # f.lower(x).compile(): each step is a call of its own, in order
+        # f.lower(x).compile(): a separate Python call for each step, in order
         if last.function != _plain(name) or "compile" in last.begun:
             return None
         return last if last.begun and (kind == "compile" or "lower" not in last.begun) else None
@@ -336,7 +336,7 @@ class _Recorder:
         return call
 
     def _log(self, call: PendingCall) -> None:
-        """Adds a call to the watches that this thread is part of."""
+        """Adds a call to the watches that include this thread."""
         own = threading.get_ident()
         for watch in self._watches:
             if watch.wants():
@@ -351,7 +351,7 @@ class _Recorder:
             return
         call.function = function_name(fun)
         if origin.span is not None and origin.span.library and call.line is not None:
-            # A library makes many functions of one def: the line that calls tells them apart.
+            # A library may create many functions from one def: the calling line identifies them.
             origin = replace(origin, site=f"{call.function} {call.line.file}:{call.line.line}")
         else:
             call.defined = origin.span
@@ -367,7 +367,7 @@ class _Recorder:
             call.changes, call.earlier = found
 
     def _others(self, key: JaxKey) -> list[JaxKey]:
-        """The keys of other calls of functions that the same line created."""
+        """Returns the keys of other calls of functions with the same origin."""
         return [other for other in self._memory[key.origin] if other is not key]
 
 
@@ -375,7 +375,7 @@ _recorder = _Recorder()
 
 
 def _plain(name: str) -> str:
-    """The function's name: lowering and compiling report `jit(f)` for `f`."""
+    """Returns the function's name: events of lowering and compiling have "jit(f)" for "f"."""
     return name[4:-1] if name.startswith("jit(") and name.endswith(")") else name
 
 
@@ -392,7 +392,7 @@ def _is_own_stage(file: str) -> bool:
 
 
 def _read_program(call: PendingCall, stack: Stack) -> None:
-    """Reads from a jaxpr what a jitted function on the stack would show."""
+    """Reads origin and inputs from a jaxpr, for a step without a jitted function on the stack."""
     program = stack.program
     source = compat_events.program_source(program)
     file, _, line = source.rpartition(" at ")[2].rpartition(":")
@@ -405,7 +405,7 @@ def _read_program(call: PendingCall, stack: Stack) -> None:
 
 
 def _program_parts(program: Any) -> tuple[KeyPart, ...]:
-    """The inputs of a jaxpr by name."""
+    """Returns the inputs of a jaxpr, with names and avals."""
     names = compat_events.program_names(program)
     avals = tuple(getattr(program, "in_avals", ()))
     if len(names) != len(avals):
@@ -414,7 +414,7 @@ def _program_parts(program: Any) -> tuple[KeyPart, ...]:
 
 
 def _transform(stack: Stack) -> str:
-    """Which transform runs a jitted function op by op."""
+    """Returns the name of the transform that runs a jitted function op by op."""
     functions = {function.rpartition(".")[2] for *_, function in stack.frames}
     return next((name for code, name in _TRANSFORMS.items() if code in functions), "a transform")
 
@@ -431,7 +431,7 @@ _TRANSFORMS = {
 
 
 def _fingerprint(module: Any) -> str:
-    """A hash of the StableHLO text without large constants: equal programs have equal ones."""
+    """Returns a hash of the StableHLO text, with large constants elided; "" if unavailable."""
     if module is None:
         return ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):

@@ -1,7 +1,8 @@
-"""Watches what functions that `jaxlens.core` jitted trace, lower and compile, in the same log.
+"""Logs the traces, lowerings and compiles of functions that `jaxlens.core` has jitted.
 
-The core reports its steps itself (`core/transforms/events.py`), its keys are data, and it drops
-none; so the call is compared with `cache_keys()`, and with calls of other objects of the same line.
+The core has its own events (`core/transforms/events.py`). Its cache keys are public data and are
+never evicted, so a call is compared with `cache_keys()`, or with the keys of other function objects
+of the same origin.
 """
 
 import sys
@@ -30,11 +31,11 @@ _EVENTS = "jaxlens.core.transforms.events"
 def listen(
     log: Callable[[PendingCall], None], safe: Callable[[Callable[..., None]], Callable[..., None]]
 ) -> Callable[[], None]:
-    """Listens to the core until the function returned is called, also if it is imported later.
+    """Listens to the core until the returned function is called, also if it is imported later.
 
     Args:
         log: Adds a call to the logs.
-        safe: Wraps a listener so that no exception of ours reaches the user's call.
+        safe: Wraps a listener so that its exceptions do not reach the user's call.
     """
     listening = ExitStack()
 
@@ -56,19 +57,19 @@ def _remove(finder: MetaPathFinder) -> None:
 
 
 class _CoreImport(MetaPathFinder):
-    """Finds one module as Python would, and calls a function after its import."""
+    """An import hook that calls a function after the import of the core's event module."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The module's own spec, whose loader calls the function; None for every other module."""
+        """Returns the module's spec with a loader that calls the function; None for others."""
         spec = PathFinder.find_spec(name, path) if name == _EVENTS else None
         loader: Any = spec.loader if spec is not None else None
         if loader is not None:
 
             def exec_module(module: Any) -> None:
-                del loader.exec_module  # a reload is Python's own again
+                del loader.exec_module  # restores the loader's own method
                 loader.exec_module(module)
                 self._then()
 
@@ -77,7 +78,7 @@ class _CoreImport(MetaPathFinder):
 
 
 class _Listener:
-    """Builds pending calls from the core's events."""
+    """Makes pending calls from the core's events."""
 
     def __init__(self, log: Callable[[PendingCall], None]) -> None:
         self._log = log
@@ -119,7 +120,7 @@ class _Listener:
         self._log(call)
 
     def _compared(self, jitted: Any, key: Any, origin: FunctionOrigin) -> Comparison:
-        """What differs from the nearest key of the function, or of another of its line."""
+        """Compares a key with the nearest one of the function, or of others of its origin."""
         own = jitted.cache_keys()
         others = own or [
             old for reference, old in self._memory[origin] if reference() is not jitted

@@ -15,18 +15,18 @@ _UNNAMED = "a part of JAX's key that this lens has no name for"
 
 @dataclass(slots=True)
 class PendingCall:
-    """One call. What is not listed here is explained at `ir.compile_log.CallEvent`.
+    """One call; `ir.compile_log.CallEvent` documents the attributes that are not listed here.
 
     Attributes:
         begun: Kinds of the steps that have begun.
-        token: Tells the call from others that are running.
-        key: Its key; None for an operation, and where JAX hides it.
-        traced: Whether a Python function really ran.
-        disk: Whether the persistent cache had its program; False if it was written there, None for
-            neither.
-        others: How many programs of its name the persistent cache had before its compile.
+        token: Identifies the call among those that are running.
+        key: Its key; None for a single op, and if JAX's key cannot be read.
+        traced: Whether a Python function was traced (no inner cache hit).
+        disk: Whether the persistent cache had its program: False if JAX wrote it there, None if JAX
+            reported neither.
+        others: Number of programs of its name in the persistent cache before its compile.
         disk_parts: The parts of its key in the persistent cache, by name.
-        hidden: Whether it repeats an earlier one.
+        hidden: Whether the log leaves it out, as it repeats an earlier call.
     """
 
     function: str
@@ -51,7 +51,7 @@ class PendingCall:
     hidden: bool = False
 
     def frozen(self, number: int) -> CallEvent:
-        """The call as data."""
+        """Returns the call as frozen data."""
         changes = self.changes
         if self.traced and self.earlier and not changes:
             changes = (KeyChange("other", self.function, _UNNAMED),)
@@ -73,6 +73,6 @@ class PendingCall:
 
 
 def user_line(stack: Stack) -> Span | None:
-    """The user's line that called: the innermost frame that is of no library."""
+    """Returns the calling line: the innermost frame outside of libraries, else the innermost."""
     lines = spans(stack.frames)
     return next((line for line in lines if not line.library), lines[0] if lines else None)

@@ -1,4 +1,4 @@
-"""The recompiles of one function for one reason, and what their keys and programs show."""
+"""The recompiles of one function for one reason, with facts from their keys and programs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch.argument_origin import argument_origin
 
-_NAMED = 3  # arguments named in one cure
+_NAMED = 3  # most arguments named in one cure
 _ALONE = "the nearest earlier key differs in nothing else, so that call would have been a hit"
 
 
@@ -18,7 +18,7 @@ class RecompileCause:
 
     Attributes:
         calls: The calls that recompiled it, oldest first.
-        log: The log that they are in.
+        log: The log that contains them.
         key: The key of the last of them; None if it is unknown.
     """
 
@@ -33,29 +33,30 @@ class RecompileCause:
 
     @property
     def name(self) -> str:
-        """What changed: an argument, an option, a setting."""
+        """Name of the argument, option or setting that changed."""
         return self.last.main.name
 
     @property
     def is_new_object(self) -> bool:
-        """Whether the value is another object at each call, whose text is the same."""
+        """Whether the value is a different object with the same text at each call."""
         return self.last.main.new.startswith("another ")
 
     @property
     def values(self) -> list[str]:
-        """The values that it took, with the one before the first of the calls."""
+        """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
         return list(dict.fromkeys([changes[0].old, *(change.new for change in changes)]))
 
     def names(self, *kinds: str) -> list[str]:
-        """The names of what changed in these ways in the last call."""
+        """Returns the names of the changes of these kinds in the last call."""
         return list(dict.fromkeys(c.name for c in self.last.changes if c.kind in kinds))
 
     def alone(self, follows: Callable[[KeyChange], bool] | None = None) -> str:
-        """What the keys say of the last call without its main change and those that follow it.
+        """Returns a sentence: would the last call have been a hit without its main change?
 
         Args:
-            follows: Whether a change follows the main one; by default, one of the same kind.
+            follows: Whether a change is a consequence of the main one; by default, if it has the
+                same kind.
         """
         main = self.last.main
         is_consequence = follows or (lambda change: change.kind == main.kind)
@@ -63,9 +64,9 @@ class RecompileCause:
         return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
 
     def programs(self) -> tuple[int, int]:
-        """How many programs of these input types the function has, and how many different ones.
+        """Counts the programs of the function with the last call's avals, and the distinct ones.
 
-        (0, 0) where they cannot be compared.
+        Returns (0, 0) if there are no two programs to compare.
         """
         last = self.last
         programs = [
@@ -78,12 +79,12 @@ class RecompileCause:
         return (len(programs), len(set(programs))) if len(programs) > 1 else (0, 0)
 
     def equal_programs(self) -> str:
-        """The sentence that all programs are equal; "" where they are not."""
+        """Returns the sentence that all programs are equal; "" if they are not."""
         count, different = self.programs()
         return f"their programs were compared: {every(count)} are equal" if different == 1 else ""
 
     def argument_origin(self) -> str:
-        """The line that makes an object which is another at each call, in brackets."""
+        """Returns the line that creates the changed object, in brackets; "" if unknown."""
         function = self.key.function() if self.key is not None else None
         signature = signature_of(function) if function is not None else None
         if self.last.line is None or signature is None:
@@ -98,12 +99,12 @@ def _input_types(call: CallEvent) -> tuple[str, ...]:
 
 
 def every(count: int) -> str:
-    """`both` or `all 5`."""
+    """Returns "both" or "all 5"."""
     return "both" if count == 2 else f"all {count}"
 
 
 def few(names: Sequence[str]) -> str:
-    """`a, b and c`, each once, or the first of many."""
+    """Returns "a, b and c", each name once; of many names the first, and a count of the rest."""
     names = list(dict.fromkeys(names))
     if len(names) > _NAMED:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -1,7 +1,7 @@
-"""Traces a call again with a change: another shape, or a value that becomes data.
+"""Traces a call again with a change: another shape, or a static value as data.
 
-It is traced on abstract shapes, under cache keys of our own, and its output is discarded. Nothing
-is compiled or run.
+The trace uses avals, separate cache keys (`call.isolate`), and discards printed output. Nothing is
+compiled or run.
 """
 
 import ast
@@ -34,8 +34,8 @@ def at_sizes(key: JaxKey, sizes: Mapping[int, tuple[int, ...]]) -> str | None:
         sizes: Shapes by the leaf's position.
 
     Returns:
-        "" if it works, the exception's name if it fails. None if it cannot be tried: the function
-        was garbage-collected, or JAX's settings have changed.
+        "" if it traces, the exception's name if it fails. None if it cannot be tried, as the
+        function was garbage-collected or JAX's settings have changed.
     """
     call = _call(key)
     return None if call is None else _failure(key, call, sizes=sizes)
@@ -49,7 +49,7 @@ def as_data(key: JaxKey, path: str) -> str | None:
         path: The value's name: "n", "config.rate".
 
     Returns:
-        As `at_sizes`; None also where the value is no number and no container of numbers.
+        As `at_sizes`; None also if the value is neither a number nor a container of numbers.
     """
     call = _call(key)
     place = locate(call.arguments, path) if call else None
@@ -63,7 +63,7 @@ def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
 
     Args:
         key: The key of the call.
-        names: Names of the values, as `closed_values.values` gives them.
+        names: Names of the values, as in `closed_values.values`.
 
     Returns:
         As `as_data`.
@@ -88,9 +88,9 @@ def _is_data(value: Any) -> bool:
 
 
 def _call(key: JaxKey) -> Call | None:
-    """The call as the user wrote it, with an `ArrayLeaf` for each array.
+    """Rebuilds the user's call from its key, with an `ArrayLeaf` for each array.
 
-    None if its function was garbage-collected or JAX's settings have changed.
+    Returns None if the function was garbage-collected or JAX's settings have changed.
     """
     fun = key.inner()
     context, (info, signature, *_) = key.exact
@@ -110,16 +110,16 @@ _Place = tuple[str, Sequence[_Step]]
 
 
 def locate(values: Mapping[str, Any], path: str) -> _Place | None:
-    """The value that a path leads to: the name that it begins with, and the steps behind it.
+    """Parses a path into the name of a value and the steps to a part of it.
 
-    "config.rates[0]" is ("config", [("attribute", "rates"), ("item", 0)]).
+    "config.rates[0]" is parsed as ("config", [("attribute", "rates"), ("item", 0)]).
 
     Args:
         values: Values by name.
         path: A path into one of them, as written in a key.
 
     Returns:
-        None where it leads nowhere, or a key in it is no literal.
+        The name and the steps; None if there is no such part, or a key in the path is no literal.
     """
     root = max((name for name in values if path.startswith(name)), key=len, default=None)
     if root is None:
@@ -140,14 +140,14 @@ def locate(values: Mapping[str, Any], path: str) -> _Place | None:
 
 
 def part(value: Any, steps: Sequence[_Step]) -> Any:
-    """The part of a value at the end of some steps."""
+    """Returns the part of a value that the steps select."""
     for kind, step in steps:
         value = getattr(value, step) if kind == "attribute" else value[step]
     return value
 
 
 def _replaced(value: Any, steps: Sequence[_Step], new: Any) -> Any:
-    """A value with another part at the end of some steps; the user's objects stay as they are."""
+    """Returns a copy of a value with one part replaced; the user's object is not modified."""
     if not steps:
         return new
     (kind, step), *rest = steps
@@ -176,19 +176,19 @@ def _failure(
     closed: Mapping[str, Any] = MappingProxyType({}),
     sizes: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
 ) -> str | None:
-    """Name of the exception that tracing ends in; "" for none, None where it cannot be tried.
+    """Returns the name of the exception that tracing raises; "" for none, None if not tried.
 
     Args:
         key: The key of the call.
         call: The call.
-        place: A static value that becomes data.
-        closed: Values that the function closes over and that become data.
+        place: A static value to pass as data.
+        closed: Closed-over values to pass as data.
         sizes: Other shapes by the leaf's position.
     """
     arguments = call.arguments
-    shape: Any = jax.ShapeDtypeStruct  # it has no types
+    shape: Any = jax.ShapeDtypeStruct  # has no type annotations
     try:
-        for name, value in arguments.items():  # static ones too, of which JAX flattens none
+        for name, value in arguments.items():  # static ones too, which JAX does not flatten
             pytrees.check(name, value)
     except OptionError as why:
         return type(why).__name__

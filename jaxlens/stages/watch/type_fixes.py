@@ -1,4 +1,4 @@
-"""Cures for arguments whose type changed: pad, cast, or keep one kind of number."""
+"""Cures for arguments whose aval changed: pad, cast, or pass one kind of number."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.watch import retrace
 from jaxlens.stages.watch.recompile_cause import RecompileCause, few
 
-_FEW = 2  # sizes for which padding to the largest is proposed whatever they are
+_FEW = 2  # up to so many sizes, padding to the largest is always proposed
 
 
 def type_cure(cause: RecompileCause) -> Cure:
-    """For an argument of another type."""
+    """Returns the cure for an argument whose aval changed."""
     main, name, alone = cause.last.main, cause.name, cause.alone()
     new, old = split(main.new), split(main.old)
     if "key<" in main.new + main.old:
@@ -35,13 +35,13 @@ def type_cure(cause: RecompileCause) -> Cure:
 
 
 def split(text: str) -> tuple[str, list[str]] | None:
-    """Dtype and dimensions of "weak f32[3,4]"; None for what is no type."""
+    """Splits "weak f32[3,4]" into dtype and dimensions; None for text of another form."""
     dtype, bracket, rest = text.partition("[")
     return (dtype, rest.partition("]")[0].split(",")) if bracket else None
 
 
 def _pad(cause: RecompileCause) -> Cure:
-    """For dimensions that change: pad them, to the largest size or to powers of two."""
+    """Cure for a dimension that changes: pad it to the largest size or to powers of two."""
     types = [(parts[1], text) for text in cause.values if (parts := split(text))]
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
@@ -60,7 +60,7 @@ def _pad(cause: RecompileCause) -> Cure:
 
 
 def _padded(cause: RecompileCause, text: str, gain: str = "") -> Cure:
-    """The cure, with what a trace at padded shapes showed."""
+    """Returns a padding cure, with the outcome of a trace at padded shapes."""
     text = f"{text}, and mask what was padded{gain}"
     failure = retrace.at_sizes(cause.key, _padded_shapes(cause, cause.key)) if cause.key else None
     if failure is None:
@@ -71,12 +71,12 @@ def _padded(cause: RecompileCause, text: str, gain: str = "") -> Cure:
 
 
 def _power(size: int) -> int:
-    """The next power of two."""
+    """Returns the smallest power of two that is not less than a size."""
     return 1 << max(size - 1, 0).bit_length()
 
 
 def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int, ...]]:
-    """Padded shapes of the arrays whose dimensions changed, by position."""
+    """Returns the padded shapes of the arrays whose dimensions changed, by position."""
     shapes = {}
     names = list(key.inputs)
     for change in cause.last.changes:
