@@ -29,9 +29,7 @@ class KeptDriver(LiveDriver):
         missing: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(staging)
-        if (
-            missing and "stablehlo" in missing
-        ):  # converted for the compile only; its ops are not shown
+        if missing and "stablehlo" in missing:  # converted to compile it; its ops are not shown
             made = origins(lambda: stablehlo_stage(staging).module)
             self.compiling = Compiling(staging, made, self._forget_lowered)
         self.holder, self.cure = staging.holder, staging.cure

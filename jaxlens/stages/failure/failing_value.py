@@ -54,7 +54,7 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
     """Returns the traced value that caused the failure; None if it cannot be determined."""
     # Two sources: a tracer in JAX's frames below the line (exact, but without the user's name), and
     # the variables that the failing expression names (perhaps several). If one object is in both,
-    # it has that name: `if mask:`. Else the expression stands for it: `if x > 0:` gives "x > 0".
+    # it has that name: `if mask:`. Else its text is that of the expression: "x > 0".
     if mistake in _OF_NO_VALUE:
         return None
     fits = _FITS.get(mistake, lambda _: True)
