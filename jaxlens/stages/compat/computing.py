@@ -1,4 +1,4 @@
-"""Tells which of JAX's own functions compute, by their modules."""
+"""Identifies JAX's own functions that compute, by their modules."""
 
 import functools
 from typing import Any

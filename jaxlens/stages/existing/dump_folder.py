@@ -81,7 +81,7 @@ def _among(stems: list[str], stem: str) -> str:
 
 
 def _platform(path: Path, stem: str) -> str:
-    """ "cpu", "gpu" or "tpu", as the name of the optimised program's file says; "" without."""
+    """Returns "cpu", "gpu" or "tpu" from the name of the optimised HLO's file; "" without one."""
     for name in os.listdir(path):
         if name.startswith(f"{stem}.") and (match := _PLATFORM.search(name)):
             return match["platform"]

@@ -35,7 +35,7 @@ _LONGEST = 300
 
 
 def mistake_of(error: BaseException) -> Mistake:
-    """Returns the kind of mistake; "other" for errors unrelated to tracing, such as shapes."""
+    """Returns the kind of mistake; "other" if unrelated to tracing, such as a shape mismatch."""
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_TYPE:
             return _BY_TYPE[kind.__name__]

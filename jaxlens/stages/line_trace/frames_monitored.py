@@ -42,7 +42,7 @@ def following(to: Listener, number: int) -> Iterator[Callable[[], None]]:
     followed = _Followed(to, number)
     events = {name: getattr(_MONITORING.events, name) for name in (*_EVERYWHERE, *_IN_USERS)}
     try:
-        _MONITORING.restart_events()  # that the last user of this tool id disabled
+        _MONITORING.restart_events()  # enables events that the last user of the tool id disabled
         for name, event in events.items():
             _MONITORING.register_callback(number, event, getattr(followed, f"on_{name.lower()}"))
         _MONITORING.set_events(number, sum(events[name] for name in _EVERYWHERE))
@@ -51,7 +51,7 @@ def following(to: Listener, number: int) -> Iterator[Callable[[], None]]:
         followed.stop()
         for event in events.values():
             _MONITORING.register_callback(number, event, None)
-        _MONITORING.restart_events()  # that we disabled, for the next user of this tool id
+        _MONITORING.restart_events()  # enables those that `DISABLE` switched off here
         _MONITORING.free_tool_id(number)
 
 

@@ -34,7 +34,7 @@ class Listener(Protocol):
 
 
 def may_be_users(code: CodeType) -> bool:
-    """Whether a code object is from a user's file: neither a library's nor jaxlens's own."""
+    """Whether code is from a user's file or cell: not a library's, JAX's or generated code."""
     file = describe(code.co_filename)
     return not file.library and not file.own
 
@@ -42,8 +42,8 @@ def may_be_users(code: CodeType) -> bool:
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs source code that the user wrote, as a part of the traced program.
 
-    False for code from `exec`, whose file name is like `<string>`, and for listeners of
-    `jax.monitoring`, which run during a trace but are no part of it.
+    False for generated code, whose file name is like `<string>`, except in `__main__`; and for
+    listeners of JAX's events, which run during a trace but are no part of it.
     """
     code, caller = frame.f_code, frame.f_back
     if caller is not None and caller.f_code.co_filename.endswith(_TOLD):

@@ -28,7 +28,7 @@ class RecompileCause:
 
     @property
     def last(self) -> CallEvent:
-        """The last of the calls."""
+        """The last call that recompiled."""
         return self.calls[-1]
 
     @property
