@@ -1,7 +1,7 @@
-"""The live driver: each fact of a capture, got from JAX when it is first asked for.
+"""The live driver: computes each stage and fact of a capture with JAX, on first use.
 
-One look is at most one trace, one lowering and one compile (`staging.py`, `compiling.py`). Asking
-for the passes after a compile without them is the one case that compiles again.
+A capture traces, lowers and compiles at most once (`session/tracing.py`, `session/compiling.py`).
+It compiles again only for pass dumps or a profile that an earlier compile did not record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,16 +59,17 @@ def capture(
     name: str | None = None,
     transforms: Sequence[str] = (),
 ) -> Capture:
-    """Prepares a look at a call. Nothing is traced yet, and the call is never run.
+    """Returns a capture of a call. Nothing is traced yet, and the call is never run.
 
     Args:
         f: A function, jitted or not, a bound method, a partial, or a callable object.
-        args: Positional arguments: arrays, `ShapeDtypeStruct`s, pytrees of them, statics.
+        args: Positional arguments: arrays, `ShapeDtypeStruct`s, pytrees of them, static values.
         kwargs: Keyword arguments, likewise.
         target: "cpu", "gpu", "tpu", "tpu:v5e:2x2", "gpu:h100"; by default where JAX would run
             the call.
-        name: What the user calls the function.
-        transforms: What was put round it, outermost first; by default what can be seen.
+        name: The function's name in the user's source.
+        transforms: The transforms applied to it, outermost first; by default those that its
+            wrappers show.
 
     Raises:
         OptionError: `f` cannot be called.
@@ -78,7 +79,7 @@ def capture(
 
 
 def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]) -> Variant:
-    """A prepared call as a program and its driver."""
+    """Returns the program and the driver of a prepared call."""
     place = resolve(target, call.leaves, call.settings)
     settings: Any = jax.config
     program = Program(
@@ -96,12 +97,16 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
 
 
 def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:
-    """A program for each rung of a call; a jit is shown as the call of a jitted function.
+    """Returns a program per rung of a call's ladder of transforms, the plain function first.
+
+    A rung whose outermost transform is jit is traced through a caller, so that its jaxpr shows
+    the jit eqn.
 
     Args:
         opened: The call.
         name: The function's name.
-        by_core: Whether `jaxlens.core` traces it, also where shapes no longer tell.
+        by_core: Whether `jaxlens.core` traces it, even if its arguments are shapes, from which
+            this cannot be detected.
     """
     found = []
     told: tuple[str, ...] = ()
@@ -130,10 +135,10 @@ class LiveDriver(Running):
             return self._stages[name]
 
     def _forget_lowered(self, why: str) -> None:
-        """Forgets the stages that were lowered, as a stand-in is to be compiled.
+        """Drops the cached StableHLO and HLO stages before a stand-in is compiled.
 
         Raises:
-            UnavailableError: One of them was read, and what it says may be on show.
+            UnavailableError: One of them has been parsed, and its content may be displayed.
         """
         lowered = [self._stages[name] for name in ("stablehlo", "hlo") if name in self._stages]
         if any("module" in vars(stage) for stage in lowered):
@@ -162,12 +167,12 @@ class LiveDriver(Running):
 
     @property
     def traced(self) -> Any:
-        """JAX's own traced object."""
+        """The `jax.stages.Traced`."""
         return self.staging.traced
 
     @property
     def lowered(self) -> Any:
-        """JAX's own lowered object, each op's location with a stamp of its own."""
+        """The `jax.stages.Lowered`, with each op's stamp in its location."""
         return self.staging.lowered
 
     def passes(self) -> tuple[PassStage, ...]:
@@ -190,7 +195,7 @@ class LiveDriver(Running):
         return compiled | {"tape"} if self.staging.has_tape else compiled
 
     def fusing(self) -> tuple[PassStage, ...]:
-        """Dumps of the passes that fuse; of a small program those of every pass."""
+        """Returns dumps of the fusion passes; for a small program, those of every pass."""
         if "passes" in self.recorded():
             return self.passes()
         return self.compiling.compiled(self._dumped("fusing")).passes
@@ -241,20 +246,20 @@ class LiveDriver(Running):
         return sources.sources(self.stage("jaxpr").module, self.staging.call.span)
 
     def rungs(self) -> tuple[Variant, ...]:
-        """The same function with ever more of its transforms, itself first; for the ladder.
+        """Returns the ladder of transforms: the plain function, then one more transform each.
 
         Raises:
-            UnavailableError: It has no transform, or was made for a trial.
+            UnavailableError: The function has no transform, or was made for a trial.
         """
         call = self.staging.call
         with self.staging.as_called():
             return ladder_of(self.staging.opened, call.name, call.core is not None)
 
     def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        """The ways of `jax.checkpoint`, in words and in Python, and what tries each.
+        """Yields each way to apply `jax.checkpoint`: in words, in Python, and a function.
 
-        What tries one traces the call anew with all that it differentiates wrapped, and raises
-        UnavailableError where that cannot be done.
+        The function traces the call again with each differentiated function wrapped, and raises
+        UnavailableError if that is impossible.
         """
         if self.staging.by_core:
             raise UnavailableError(
@@ -264,12 +269,12 @@ class LiveDriver(Running):
             yield way.name, way.code, partial(self._under, way)
 
     def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:
-        """Scans in the place of unrolled loops, bodies checkpointed: in Python, and what tries it.
+        """Returns the attempt to replace unrolled loops by scans with checkpointed bodies.
 
-        What tries it raises UnavailableError where it cannot be done.
+        Its function raises UnavailableError if that is impossible.
 
         Args:
-            loops: Gives the loops of a jaxpr's entry, as `ir.driver.Loop`.
+            loops: Returns the loops of a jaxpr's entry, as `ir.driver.Loop`.
         """
         way = over_loops(loops)
         return "", way.code, partial(self._under, way)

@@ -1,1 +1,1 @@
-"""What one look has computed so far: each step is done once, when first asked for."""
+"""The cached stages of one capture: each step runs once, on first use."""

@@ -1,4 +1,4 @@
-"""The compiles of one lowered call: one, and one more for what the first was not asked for."""
+"""Compiles one lowered call once, and again only for passes or a profile not yet recorded."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,23 +14,23 @@ from jaxlens.stages.session.tracing import TracedCall
 
 
 class Compiling:
-    """What was compiled of a call, each kind of it once.
+    """Compiles a call lazily, and caches the compiled program and its profile.
 
     Attributes:
-        made: The compiled program, if there is one already.
-        times: Seconds of the compiles made so far.
-        origins: Gives the frames of the program's ops.
+        made: The compiled program; None before the first compile.
+        times: Seconds of the steps of all compiles so far.
+        origins: Returns the stack frames of a StableHLO op.
     """
 
     def __init__(
         self, staging: TracedCall, origins: Origins, give_up: Callable[[str], None]
     ) -> None:
-        """Takes a call.
+        """Stores the call; nothing is compiled yet.
 
         Args:
             staging: The call.
-            origins: See above.
-            give_up: Is called with why, before a stand-in takes the place of what was lowered.
+            origins: Returns the stack frames of a StableHLO op.
+            give_up: Called with the reason before a stand-in replaces the lowered program.
         """
         self._staging = staging
         self._give_up = give_up
@@ -40,11 +40,11 @@ class Compiling:
         self.times: tuple[Timing, ...] = ()
 
     def compiled(self, passes: bool | str = False, profiled: bool = False) -> CompileOutput:
-        """The compiled program; made once, and once more for what the first compile left out.
+        """Returns the compiled program; compiles again if passes or the profile are missing.
 
         Args:
-            passes: The passes whose dumps are wanted; see `compile_lowered`.
-            profiled: Whether `profile` is wanted.
+            passes: The passes to dump; see `compile_lowered`.
+            profiled: Whether to record a profile.
         """
         with self._staging.lock:
             dumps = self.made is None or not self.made.gives(passes)
@@ -59,9 +59,9 @@ class Compiling:
             return self.made
 
     def _compile(self, what: str, **asked: Any) -> CompileOutput:
-        """Compiles, for `what` if it was done before.
+        """Compiles; for a repeated compile, `what` names the output that it is made for.
 
-        (`compile_lowered` says what can be asked.)
+        (`compile_lowered` documents the keyword arguments.)
         """
         staging, again = self._staging, self.made is not None
         try:
@@ -89,13 +89,13 @@ class Compiling:
             )
 
     def profile(self) -> Profile:
-        """What a compile spent its time on."""
+        """Returns XLA's profile of a compile; compiles again if none was recorded."""
         self.compiled(profiled=True)
         assert self._profile is not None
         return self._profile
 
     def recorded(self) -> frozenset[Extra]:
-        """The extras that the compiles made so far have recorded."""
+        """Returns the extras that the compiles so far have recorded."""
         at_hand: dict[Extra, bool] = {
             "passes": self.made is not None and self.made.passes_asked is True,
             "fusion_log": self.made is not None and bool(self.made.dump.fusion_log),
@@ -105,6 +105,6 @@ class Compiling:
 
 
 def _again(timing: Timing, what: str) -> Timing:
-    """Says that a step was done twice, because something was asked for late."""
+    """Returns the timing with a note that this compile is a repeated one, made for `what`."""
     words = f"a second time, for the {what}"
     return replace(timing, note=f"{timing.note}; {words}" if timing.note else words)

@@ -1,4 +1,4 @@
-"""The stages that need no compile: how each is printed, and how it is read."""
+"""Builds the `Stage` of the jaxpr, of StableHLO and of HLO before optimisation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ from jaxlens.stages.trace import lower, stamp
 
 
 def jaxpr_stage(staging: TracedCall) -> Stage:
-    """The traced program."""
+    """Returns the jaxpr stage."""
     program, name = staging.program, staging.call.name
     return Stage(BY_NAME["jaxpr"], lambda: _printed(program), lambda: _read(program, name))
 
 
 def stablehlo_stage(staging: TracedCall) -> Stage:
-    """The lowered program."""
+    """Returns the StableHLO stage."""
     lowered = staging.lowering.lowered
     return Stage(
         BY_NAME["stablehlo"],
@@ -32,13 +32,13 @@ def stablehlo_stage(staging: TracedCall) -> Stage:
 
 
 def hlo_stage(staging: TracedCall, origins: Origins, converted: Callable[[], str]) -> Stage:
-    """HLO before optimisation.
+    """Returns the stage of HLO before optimisation.
 
     Args:
         staging: The lowered call.
-        origins: Gives the frames of its ops.
-        converted: What a compile has made of StableHLO already, or "": to make it again takes as
-            long as a pass.
+        origins: Returns the stack frames of a StableHLO op.
+        converted: Returns the HLO text that a compile has already dumped, or "". Converting
+            StableHLO again takes as long as a pass.
     """
     lowered = staging.lowered
     stage = Stage(
@@ -55,12 +55,12 @@ def _read(program: Any, name: str) -> Module:
 
 
 def _scope(stack: Any) -> str:
-    """A name stack's text; the core's is a tuple of names."""
+    """Returns a name stack as text; a name stack of `jaxlens.core` is a tuple of names."""
     return "/".join(stack) if isinstance(stack, tuple) else str(stack)
 
 
 def _printed(program: Any) -> str:
     with isolate.deeper(), stamp.none():
-        if not hasattr(program, "pretty_print"):  # the core's
+        if not hasattr(program, "pretty_print"):  # a jaxpr of jaxlens.core
             return str(program)
         return str(program.pretty_print(use_color=False))

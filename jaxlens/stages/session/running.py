@@ -1,4 +1,4 @@
-"""A call run and measured, and tried when written otherwise: what costs more than a look."""
+"""Runs and measures a compiled call, and compiles variants of it for comparison."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,11 +19,11 @@ from jaxlens.stages.session.tracing import TracedCall
 
 
 class Running(Driver):
-    """Runs and measurements of one call; nothing else of a capture runs the user's program.
+    """The part of the live driver that executes programs; no other part of a capture does.
 
     Attributes:
-        staging: The call, traced and lowered.
-        compiling: The same, compiled.
+        staging: The call's trace and lowering.
+        compiling: The call's compiles.
     """
 
     def __init__(self, staging: TracedCall, compiling: Compiling) -> None:
@@ -31,35 +31,35 @@ class Running(Driver):
         self.compiling = compiling
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call's arguments without static ones.
+        """Returns the call's dynamic arguments.
 
         Raises:
-            UnavailableError: An array is gone.
+            UnavailableError: An array has been freed.
         """
         return self.staging.given()
 
     @property
     def executable(self) -> Any:
-        """JAX's own compiled object."""
+        """The `jax.stages.Compiled`."""
         return self.compiling.compiled().executable
 
     def run(self, n: int) -> Run:
-        """Executes the program `n` times and measures it.
+        """Executes the program `n` times and measures each run.
 
         Raises:
             OptionError: `n` is below 1, or an argument is a shape without data.
-            UnavailableError: The program was compiled for a device that is not here, or the
-                call's arrays are gone.
+            UnavailableError: The program was compiled for a device that this process lacks, or
+                the call's arrays have been freed.
         """
-        # Taken first: compiling lets go of arrays that only this call keeps.
+        # Read first: compiling drops the reference to arrays that only this call keeps alive.
         args, kwargs = self.given()
         return run(self.executable, args, n, kwargs, self._names())
 
     def run_watched(self, n: int) -> Run:
-        """`run` with the seconds of each instruction, from the profiler, which slows it.
+        """Runs under JAX's profiler, which slows it, and adds the seconds of each instruction.
 
         Raises:
-            UnavailableError: As `run`, or the profiler is not to be had.
+            UnavailableError: As for `run`, or the profiler cannot start.
         """
         args, kwargs = self.given()
         watch = instruction_times.Watch(self.compiling.compiled().optimized.module.name)
@@ -72,13 +72,13 @@ class Running(Driver):
         return [leaf.name for leaf in self.staging.call.inputs]
 
     def limits(self, dtypes: Iterable[str]) -> Limits:
-        """What a device of this capture's kind does at most, measured once per process.
+        """Returns the peak rates of this capture's kind of device, measured once per process.
 
         Args:
-            dtypes: Element types of the products that matter.
+            dtypes: Element types of the matrix products to measure.
 
         Raises:
-            UnavailableError: The device is not in this process.
+            UnavailableError: This process has no such device.
         """
         target = self.staging.place.target
         if target.absent:
@@ -88,15 +88,15 @@ class Running(Driver):
         return measured(target.platform, dtypes)
 
     def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
-        """What scans in the place of unrolled loops would change; both programs are compiled.
+        """Compares the program with one whose unrolled loops are scans; both are compiled.
 
         Args:
-            region: The body of the jaxpr that the loops stand in.
-            loops: First equation, equations of a repetition and repetitions of each, in order.
-            run: Execute both on random inputs, and compare.
+            region: The name of the jaxpr body that contains the loops.
+            loops: The loops in order, each as (first eqn, eqns per iteration, iterations).
+            run: Execute both on random inputs, and compare the results.
 
         Raises:
-            UnavailableError: A loop cannot be written as a scan by us.
+            UnavailableError: jaxlens cannot rewrite a loop as a scan.
         """
         if self.staging.by_core:
             raise UnavailableError("programs of jaxlens.core are not tried: compile one by JAX")

@@ -1,8 +1,8 @@
-"""One call, traced and lowered when that is first asked for; its arrays are let go of then.
+"""Traces and lowers one call on first use, then drops its references to the user's arrays.
 
-A capture may be kept for long, and the user's arrays must not live that long with it: what only
-they can tell is asked before the lowering is done with them. From then on the call has shapes in
-their place, with which it can be traced again.
+A capture may live long and must not keep the user's arrays alive. Facts that need the arrays
+(constants, cache verdict, earlier trace) are computed right after lowering. From then on the call
+has a `ShapeDtypeStruct` in place of each array, with which it can be traced again.
 """
 
 import threading
@@ -46,11 +46,11 @@ class TracedCall:
     """One trace and one lowering of a call.
 
     Attributes:
-        call: The call; from the lowering on with shapes in the place of its arrays.
-        place: Where it is to run.
-        lock: Held while something is made that must not be made twice.
-        as_called: Gives a context in which JAX's settings are those of where the capture was
-            made: it may be asked about below the `with jax.enable_x64(True):` that it stands in.
+        call: The call; after lowering, with shapes in place of its arrays.
+        place: The target.
+        lock: Acquired around each step that must run only once.
+        as_called: Returns a context manager that restores the JAX settings of the place where
+            the capture was made, which may be inside `with jax.enable_x64(True):`.
     """
 
     def __init__(self, call: TraceableCall, place: ResolvedTarget) -> None:
@@ -67,16 +67,16 @@ class TracedCall:
     def traced_before(
         cls, call: TraceableCall, place: ResolvedTarget, done: trace.Trace
     ) -> "TracedCall":
-        """Of a call that was never made, such as one whose function was wrapped for a trial."""
+        """Wraps the trace of a call that the user never made, such as that of a trial."""
         staging = cls(call, place)
         staging._trace = done
-        # The verdict is no question about the user's call, whose arrays are gone.
+        # No cache verdict: it is about the user's own call, and this one has no arrays.
         staging.verdict = Verdict(None, reasons=("this call was never made",))
         return staging
 
     @property
     def traced(self) -> Any:
-        """JAX's own traced object."""
+        """The `jax.stages.Traced`."""
         return self._trace.traced
 
     @cached_property
@@ -84,14 +84,14 @@ class TracedCall:
         return self._traced()
 
     def _traced(self, during: AbstractContextManager[None] | None = None) -> trace.Trace:
-        """Traces the call; what that raises is explained, and stays the user's."""
+        """Traces the call; adds an explanation to an error and raises it unchanged."""
         start = time.perf_counter()
         try:
             with self.as_called():
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
             from jaxlens.stages.failure import (
-                explain as explain_failure,  # a trace that succeeds pays nothing for it
+                explain as explain_failure,  # imported only when tracing fails
             )
 
             explain_failure.explain(error, self.call, self.place, time.perf_counter() - start)
@@ -99,36 +99,36 @@ class TracedCall:
 
     @property
     def program(self) -> Any:
-        """The jaxpr, JAX's or the core's."""
+        """The jaxpr, of JAX or of `jaxlens.core`."""
         return written(self.traced) or self.traced.jaxpr
 
     @property
     def by_core(self) -> bool:
-        """Whether jaxlens.core made the program, and not JAX."""
+        """Whether `jaxlens.core`, not JAX, traced the program."""
         return written(self.traced) is not None
 
     @property
     def lowered(self) -> Any:
-        """JAX's own lowered object, each op's location with a stamp of its own."""
+        """The `jax.stages.Lowered`, with each op's stamp in its location."""
         return self._stamped[0]
 
     @property
     def stamps(self) -> tuple[Paths, ...]:
-        """The equations that each op came from; worked out no earlier than something needs it."""
+        """The paths of equations that each op came from, computed on first use."""
         return self._stamped[1]
 
     @cached_property
     def _stamped(self) -> tuple[Any, tuple[Paths, ...]]:
-        """The lowered object with its stamps, which are put there now, and the stamps."""
+        """The lowered object, after its ops are stamped in place, and the stamps."""
         lowered = self.lowering.lowered
         return lowered, stamp.ops(lowered, self.lowering.ids)
 
     @cached_property
     def lowering(self) -> lower.Lowering:
-        """The one lowering, whose ops need not have their stamps yet."""
+        """The lowering; its ops may not be stamped yet."""
         with self.as_called():
             done = self._lowered()
-        # The facts that only the arguments can tell are kept, and the arguments let go of.
+        # Cache the facts that need the arguments, then drop the arguments.
         vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)
         self._release()
         return done
@@ -145,12 +145,12 @@ class TracedCall:
 
     @cached_property
     def captured_bytes(self) -> int:
-        """Bytes of the arrays that the function closed over."""
+        """Size in bytes of the arrays that the function closes over."""
         return self._trace.survey.bytes
 
     @property
     def stand_in(self) -> str:
-        """Why what is lowered is a stand-in for the program; "" where it is the program."""
+        """Why a stand-in is lowered instead of the program; "" for the program itself."""
         return captured_limits.overdue() if self._overdue else self._refusal
 
     @cached_property
@@ -158,21 +158,21 @@ class TracedCall:
         return captured_limits.refusal(self.captured_bytes)
 
     def waiting(self) -> Callable[[float], None] | None:
-        """Is called with the seconds that a compile has lasted; None where that is no matter."""
+        """Returns a callback for the elapsed seconds of a compile; None where none is needed."""
         if self.stand_in or self.captured_bytes < captured_limits.LARGE:
             return None
         return captured_limits.Waiting(self.call.name, self.captured_bytes)
 
     def fall_back(self) -> None:
-        """Lowers a stand-in in the place of a program that XLA took too long for."""
+        """Lowers a stand-in to replace a program that XLA takes too long to compile."""
         with self.lock, self.as_called():
-            done = self._lowered_stand_in()  # of a call with shapes in the place of arrays by now
+            done = self._lowered_stand_in()  # the call has shapes, not arrays, by now
             self.__dict__.pop("_stamped", None)
             self.__dict__["lowering"] = done
             self._overdue = True
 
     def deviations(self) -> tuple[str, ...]:
-        """Where the program lowered is not the one that runs; see `Driver.deviations`."""
+        """Returns how the lowered program differs from the one that runs, in sentences."""
         why = self.stand_in
         sentences = [captured_limits.deviation(self.constants, why)] if why else []
         if isinstance(results := self._results, Written):
@@ -182,25 +182,25 @@ class TracedCall:
         return tuple(sentences)
 
     def _release(self) -> None:
-        """Lets go of the user's arrays."""
+        """Drops the strong references to the user's arrays; weak ones remain."""
         self._held = weakly_held(*self.call.dynamic())
         self.call = shaped(self.call)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call's arguments without static ones.
+        """Returns the call's dynamic arguments.
 
         Raises:
-            UnavailableError: An array is gone.
+            UnavailableError: An array has been freed.
         """
         return self._held.get() if self._held else self.call.dynamic()
 
     @property
     def opened(self) -> Call:
-        """The call with its partials and bound methods opened.
+        """The call with its partials and bound methods unwrapped.
 
         Raises:
-            UnavailableError: There was no such call: the program was made for a trial.
+            UnavailableError: The program was made for a trial, so there is no such call.
         """
         self._check_called()
         opened = self.call.core or self.call.opened
@@ -208,7 +208,7 @@ class TracedCall:
         return opened
 
     def _check_called(self) -> None:
-        """Refuses a trial's program: the function that it was traced from is a wrapper of ours."""
+        """Raises UnavailableError for a trial's program, traced from a wrapper of jaxlens."""
         if self.call.core is None and self.call.opened is None:
             raise UnavailableError(
                 "this program was traced for a trial only, from no call of its own: ask about the "
@@ -216,7 +216,7 @@ class TracedCall:
             )
 
     def tape(self) -> Tape:
-        """What the function's lines did while it was traced; a trace made before is made again.
+        """Returns the record of each executed line of the function; traces the call again.
 
         Raises:
             UnavailableError: The program was made for a trial.
@@ -224,7 +224,7 @@ class TracedCall:
         with self.lock:
             if self._tape is None:
                 self._check_called()
-                isolate.retire()  # else JAX would serve a trace that was made before
+                isolate.retire()  # else JAX's cache would return the earlier trace
                 recorder = Recorder()
                 done = self._traced(recorder.recording())
                 self.__dict__.setdefault("_trace", done)
@@ -233,11 +233,11 @@ class TracedCall:
 
     @property
     def has_tape(self) -> bool:
-        """Whether a trace was recorded already."""
+        """Whether the executed lines have been recorded."""
         return self._tape is not None
 
     def times(self) -> tuple[Timing, ...]:
-        """Seconds of the steps done so far."""
+        """Returns the seconds of the steps done so far."""
         done = []
         if "_trace" in self.__dict__:
             done.append(Timing("trace", self._trace.seconds))
@@ -249,7 +249,7 @@ class TracedCall:
     def verdict(self) -> Verdict:
         """Whether this call would have hit JAX's caches."""
         opened = self.call.opened
-        assert opened is not None  # released only after this was answered
+        assert opened is not None  # `_release` runs only after this is computed
         core = self.call.core
         with self.as_called():
             if core is not None:
@@ -258,9 +258,9 @@ class TracedCall:
 
     @cached_property
     def earlier(self) -> str:
-        """What a program that the call would find traced, and run, has otherwise; "" for nothing.
+        """How the program in JAX's trace cache differs from this one; "" for no difference.
 
-        Reading it from JAX's caches traces nothing and makes no entry.
+        On a hit the call runs the cached program. Reading it traces nothing and adds no entry.
         """
         inner = self.call.inner
         call = inner.call if inner and inner.known else self.call.opened
@@ -275,23 +275,23 @@ class TracedCall:
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
-        """Arrays that the function closed over."""
+        """The arrays that the function closes over."""
         return captured_arrays.constants(self._trace.survey, self.call.function, self.call.owner)
 
     @property
     def _results(self) -> Any:
-        """The results' containers, a number in the place of each array."""
+        """The result pytree, with a number in place of each array."""
         return self.traced.out_tree.unflatten(range(len(self.traced.jaxpr.out_avals)))
 
     @cached_property
     def outputs(self) -> tuple[Input, ...]:
-        """Results with their pytree paths."""
+        """The results, named by their pytree paths."""
         avals = self.traced.jaxpr.out_avals
         if self.call.inner is not None:
             names = self.call.inner.results(self.traced.out_tree, len(avals))
             pairs = zip(names, avals, strict=True)
             return tuple(Input(name, type_of(aval)) for name, aval in pairs)
-        # Not `out_info`: it makes an object for each result, a whole model's parameters.
+        # Not `out_info`: it makes an object per result, as many as a model has parameters.
         results = self._results
         if isinstance(results, Written):
             pairs = zip(results.names(), avals, strict=True)
