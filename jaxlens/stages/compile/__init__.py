@@ -1,1 +1,1 @@
-"""One compile by XLA, and all that it writes about it."""
+"""Compiles with XLA and reads the dumps, kernels, profile and memory analysis of the compile."""

@@ -1,8 +1,8 @@
-"""Turns one function of an object file into assembly text.
+"""Disassembles one function of an object file.
 
-Offsets count from the function's start, in hexadecimal, and jumps name such offsets; bytes are
-not shown. A place that the linker fills in shows the symbol or section that it refers to, so the
-text is the same in every process. Reads ELF objects for x86-64 and 64-bit Arm.
+Offsets, also those of jump targets, count from the function's start, in hexadecimal; bytes are
+not shown. A relocated operand shows the symbol or section that it refers to, so the text is the
+same in every process. Reads ELF objects for x86-64 and AArch64.
 """
 
 import bisect
@@ -23,13 +23,13 @@ _OFFSET = re.compile(r"(?:#|0x)[0-9a-fx]+$|\d+$")
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """Where a function's bytes are.
+    """The location of a function's bytes in an object file.
 
     Attributes:
         name: Its symbol.
         section: Index of its section.
-        start: Offset in the section.
-        end: Offset behind it.
+        start: Offset of its first byte in the section.
+        end: Offset after its last byte.
     """
 
     name: str
@@ -40,13 +40,13 @@ class _Function:
 
 @cache
 def missing() -> str:
-    """Which package there is no disassembly without, as the end of a sentence; "" for none."""
+    """Returns the missing package that disassembly needs, as the end of a sentence, or ""."""
     for module, package in (("capstone", "capstone"), ("elftools.elf.elffile", "pyelftools")):
         try:
             import_module(module)
         except ModuleNotFoundError:
             return f"{package}, which is not installed: pip install {package}"
-        except ImportError as error:  # its library is not there, or for another machine
+        except ImportError as error:  # its shared library is missing, or for another machine
             line = (str(error).splitlines() or ["no reason given"])[0][:160]
             return f"{package}, which does not load: {line}"
     return ""
@@ -54,7 +54,7 @@ def missing() -> str:
 
 @cache
 def _installed() -> bool:
-    """Whether the packages are there; to load them takes longer than a table of kernels."""
+    """Whether the packages are installed; importing them takes longer than a kernel table."""
     try:
         return all(find_spec(name) is not None for name in ("capstone", "elftools"))
     except ImportError:
@@ -62,21 +62,21 @@ def _installed() -> bool:
 
 
 def readable(data: bytes) -> bool:
-    """Whether `disassemble` knows the kind of object file, told by its first bytes."""
+    """Whether `disassemble` supports the object file; reads its ELF header only."""
     return _installed() and data[:4] == b"\x7fELF" and data[18:20] in (b"\x3e\x00", b"\xb7\x00")
 
 
 def symbols(data: bytes) -> list[str]:
-    """Names of the functions that an object file defines for others; empty if it is not ELF."""
+    """Returns the names of an object file's functions; empty if it is not ELF."""
     return [] if missing() else [f.name for f in _opened(data)[1]]
 
 
 def disassemble(data: bytes, symbol: str) -> str:
-    """The assembly of one function: its name, then a line per instruction.
+    """Returns the assembly of one function: its name, then a line per instruction.
 
     Raises:
         UnavailableError: The object is not ELF, is for another machine, or lacks the function;
-            the packages that read it are not installed.
+            or the packages that read it are not installed.
     """
     if missing():
         raise UnavailableError(f"assembly needs {missing()}")
@@ -91,9 +91,9 @@ def disassemble(data: bytes, symbol: str) -> str:
     return "\n".join([f"{symbol}:", *(f"  {o:>{width}}: {text}" for o, text in lines), ""])
 
 
-@lru_cache(maxsize=1)  # names are asked for first, then the code
+@lru_cache(maxsize=1)  # `symbols`, then `disassemble`, read the same object
 def _opened(data: bytes) -> tuple[Any, list[_Function]]:
-    """An object file and its functions; None where it is of another format, or broken."""
+    """Returns the ELF file and its functions; (None, []) if it is not valid ELF."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -105,7 +105,7 @@ def _opened(data: bytes) -> tuple[Any, list[_Function]]:
 
 
 def _functions(elf: Any) -> list[_Function]:
-    """Global functions by place; one without a size ends where the next one starts."""
+    """Returns the functions by section and offset; one without a size ends at the next one."""
     table = elf.get_section_by_name(".symtab")
     found = []
     for entry in table.iter_symbols() if table is not None else ():
@@ -124,7 +124,7 @@ def _functions(elf: Any) -> list[_Function]:
 
 
 def _lines(elf: Any, function: _Function) -> Iterator[tuple[str, str]]:
-    """Offset and text of each instruction; bytes that are none stand as `.byte`."""
+    """Yields offset and text of each instruction; bytes that do not decode become `.byte`."""
     code = elf.get_section(function.section).data()[function.start : function.end]
     places = _references(elf, function)
     offsets = sorted(places)
@@ -155,7 +155,7 @@ def _decoder(elf: Any) -> Any:
 
 
 def _references(elf: Any, function: _Function) -> dict[int, tuple[str, int, bool]]:
-    """What the linker fills in, by offset in the function: name, addend, whether relative."""
+    """Returns relocations by offset in the function: (name, addend, whether PC-relative)."""
     section = elf.get_section(function.section)
     table = elf.get_section_by_name(f".rela{section.name}")
     if table is None:
@@ -177,14 +177,17 @@ def _section_name(elf: Any, symbol: Any) -> str:
 
 
 def _resolved(operands: str, name: str, addend: int, relative: bool, behind: int) -> str:
-    """Operands with the name in the place that is filled in.
+    """Returns the operands with the relocated value replaced by its symbol.
+
+    For example, `call 0x15` with a PC-relative relocation (`exp`, addend -4), 4 bytes before the
+    instruction's end, is `call exp`: the addend is -4 because the CPU counts from that end.
 
     Args:
-        operands: What the disassembler printed.
+        operands: The operands as the disassembler prints them.
         name: Symbol or section.
-        addend: What is added to its address.
-        relative: Whether the distance is counted from the end of the instruction (x86-64).
-        behind: Bytes from the place to the end of the instruction.
+        addend: The relocation's addend.
+        relative: Whether the CPU counts from the end of the instruction (x86-64).
+        behind: Bytes from the relocated field to the end of the instruction.
     """
     offset = addend + behind if relative else addend
     word = name if offset == 0 else f"{name}{'+' if offset > 0 else '-'}{abs(offset):#x}"

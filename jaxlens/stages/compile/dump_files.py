@@ -1,9 +1,9 @@
-"""The files that XLA writes about one compile, read into memory, their folder removed.
+"""Reads the files that XLA dumps during one compile into memory, and removes their folder.
 
 XLA names every file `module_NNNN.MODULE.REST`. REST says what it is: `0007.PIPELINE.after_PASS...`
 for HLO after a pass, `UNIT.ir-no-opt.ll` and `UNIT.ir-with-opt.ll` for LLVM IR, `obj-file.UNIT.o`
-for objects, `UNIT.ptx`, and one text each for buffers, live ranges and thunks. A unit holds one
-kernel; on GPU its name is a number, and LLVM IR before and after optimisation have their own.
+for objects, `UNIT.ptx`, and one text each for buffers, live ranges and thunks. A unit contains one
+kernel; on GPU its name is a number, which differs for LLVM IR before and after optimisation.
 """
 
 import glob
@@ -33,25 +33,32 @@ _PREFIX = f"jaxlens-{platform.node()}-"
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What XLA wrote about one module; "" or empty where it wrote nothing.
+    """The dump files of one module; "" or empty for each file that XLA did not write.
 
     Attributes:
         before: HLO before optimisation.
         optimized: HLO after the last pass.
         pass_names: File name of each dump of HLO, in order; the first is `before`'s.
-        pass_texts: Their texts, packed; empty where no passes were asked for.
+        pass_texts: Their texts, packed; empty if pass dumps were off.
         buffers: Buffer assignment as text.
         live: Live ranges as text.
+<<<<<<< HEAD:jaxlens/stages/compile/dump_files.py
         thunks: The runtime's list of thunks (GPU).
         thunk_names: Which instruction each of them belongs to.
         fusion_log: What the fusing pass decided, and why (GPU); see `ir.hlo.fusion_log`.
+=======
+        thunks: The thunk sequence as text (GPU).
+        thunk_names: The thunk metadata as text: the instruction of each thunk.
+        fusion_log: Decisions of the priority fusion pass and their reasons (GPU); see
+            `ir.hlo.fusion_log`.
+>>>>>>> 80f6f42 (Docstrings of the compile name XLA's dumps, thunks and profile events instead of circumlocutions):jaxlens/stages/compile/dump.py
         llvm_before: LLVM IR as generated, by unit.
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.
         ptx: PTX, by unit.
         written: When LLVM IR before and after optimisation and the object were written, by unit,
-            in nanoseconds; empty where nobody asked.
-        lost: Why there is nothing although XLA wrote: the disk was full. "" else.
+            in nanoseconds; empty if the times were not read.
+        lost: Why the dump is discarded: the disk was full. "" otherwise.
     """
 
     before: str = ""
@@ -73,15 +80,15 @@ class Dump:
 
 @contextmanager
 def folder(large: bool) -> Iterator[Path]:
-    """A fresh folder that is gone afterwards, whatever happened.
+    """Creates a temporary folder and removes it on exit, also after an error.
 
     Args:
-        large: Whether every pass is to be dumped. Without them the files are few megabytes and
-            go to memory where there is room: writing hundreds of files to a disk costs a
-            compile of a large program 5 % of its time.
+        large: Whether every pass is dumped. Without pass dumps the files are a few megabytes and
+            go to a file system in memory if it has room: writing hundreds of files to a disk
+            takes 5 % of the compile time of a large program.
 
     Raises:
-        UnavailableError: There is no room for one.
+        UnavailableError: The folder cannot be created.
     """
     parent = Path((None if large else _memory()) or tempfile.gettempdir())
     sweep(parent)
@@ -96,7 +103,7 @@ def folder(large: bool) -> Iterator[Path]:
 
 
 def no_room(folder: Path, error: OSError) -> str:
-    """Says that nothing more can be written into a folder, and what to do."""
+    """Returns the message for a folder that cannot be written to."""
     return (
         f"nothing more can be written to {folder} ({error.strerror}), where XLA writes what is "
         "shown: make room there, or set TMPDIR to a folder with room and start anew"
@@ -104,9 +111,9 @@ def no_room(folder: Path, error: OSError) -> str:
 
 
 def full(path: Path) -> str:
-    """Why what was written into a folder may be cut off; "" where there is room for more.
+    """Returns why files in a folder may be truncated; "" if there is room for more.
 
-    XLA goes on where a file cannot be written, and leaves it empty or cut off.
+    XLA ignores a failed write and leaves the file empty or truncated.
     """
     probe = path / "room"
     try:
@@ -118,12 +125,12 @@ def full(path: Path) -> str:
 
 
 def sweep(parent: Path) -> None:
-    """Removes what a process of this machine left that was killed during a compile.
+    """Removes dump folders of processes on this machine that were killed during a compile.
 
-    XLA cannot be interrupted, so restarting the kernel is what a user does.
+    XLA cannot be interrupted, so users restart the kernel.
     """
     if os.name != "posix":
-        return  # there is no way to ask for a process that could not also end it
+        return  # on Windows, os.kill(pid, 0) could end the process
     for path in parent.glob(f"{glob.escape(_PREFIX)}*"):
         number = path.name.removeprefix(_PREFIX).partition("-")[0]
         if number.isdecimal() and not _lives(int(number)):
@@ -136,17 +143,17 @@ def _lives(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # somebody else's, or no process at all
+        return True  # another user's process, or not a process id
     return True
 
 
 def remove(path: Path) -> None:
-    """Removes a folder and what is in it; nothing happens if it is gone."""
+    """Removes a folder and its contents; does nothing if it does not exist."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def _memory() -> str | None:
-    """A file system in memory with a gigabyte free, or None: the usual temporary folder."""
+    """Returns /dev/shm if it has a gigabyte free, else None for the usual temporary folder."""
     if "TMPDIR" in os.environ:
         return None
     with suppress(OSError, AttributeError):
@@ -161,9 +168,9 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
 
     Args:
         path: The folder.
-        clock: Whether to look when the files of kernels were written.
-        stem: How the module's files begin; by default the first that was optimised. A compile
-            can dump helpers of its own beside the program (autotuning does); they come later.
+        clock: Whether to read the modification times of the kernels' files.
+        stem: Common prefix of the module's file names; by default that of the first module. A
+            compile can also dump helper modules (autotuning does); they come later.
     """
     names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
     stem = stem or next(iter(_stems(names)), "")
@@ -191,7 +198,7 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
 
 
 def stems(path: Path) -> list[str]:
-    """How the files of each module in a folder begin ("module_0012.jit_step"), in order."""
+    """Returns the file name prefix of each module ("module_0012.jit_step"), in order."""
     return _stems(os.listdir(path))
 
 
@@ -205,7 +212,7 @@ def _text(path: Path) -> str:
 
 
 def _only(rests: Mapping[str, Path], ending: str) -> str:
-    """The text of the one file with that ending; a pass's dump can have it too."""
+    """Returns the text of the one file with that ending; skips pass dumps, which can share it."""
     found = [p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r)]
     return _text(found[0]) if found else ""
 

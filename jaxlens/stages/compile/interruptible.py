@@ -1,4 +1,4 @@
-"""Work that Python cannot stop, done so that an interrupt still reaches the user at once."""
+"""Runs uninterruptible work in a thread, so that KeyboardInterrupt reaches the caller at once."""
 
 import threading
 import time
@@ -14,11 +14,11 @@ _STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte o
 
 
 class Abandon:
-    """Says between two threads that nobody waits any more.
+    """Signals to a worker thread that its caller no longer waits.
 
     Attributes:
-        asked: Set by the thread that no longer waits.
-        cleanup: What it may clean up at once.
+        asked: Whether the caller has stopped waiting.
+        cleanup: Called by the caller at that moment; the worker sets it.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Abandon:
 
 
 class _Outcome(Generic[T]):
-    """What a thread returned or raised."""
+    """The return value or the exception of a thread."""
 
     def __init__(self) -> None:
         self.value: T | None = None
@@ -38,14 +38,14 @@ class _Outcome(Generic[T]):
 def interruptible(
     work: Callable[[Abandon], T], waiting: Callable[[float], None] | None = None
 ) -> T:
-    """Runs work in a thread, so that an interrupt reaches the caller while XLA is busy.
+    """Runs `work` in a thread, so that an interrupt reaches the caller while XLA is busy.
 
     Args:
-        work: What is done.
-        waiting: Is called with the seconds that it has lasted, time and again; what it raises
-            ends the waiting as an interrupt does.
+        work: The function to run.
+        waiting: Called twice a second with the elapsed seconds; an exception from it ends the
+            waiting like an interrupt.
 
-    The thread is no daemon: a process that ends waits for XLA rather than cutting it off in C++.
+    The thread is no daemon: an exiting process waits for XLA rather than killing it inside C++.
     """
     abandon, outcome = Abandon(), _Outcome[T]()
     context, as_here = copy_context(), compat.settings_here()
@@ -60,15 +60,15 @@ def interruptible(
             outcome.done.set()
 
     thread = threading.Thread(target=run, name="jaxlens compile")
-    try:  # from here on an interrupt finds something to abandon
+    try:  # from here on an interrupt has work to abandon
         size = threading.stack_size(_STACK)
         try:
             thread.start()
         finally:
             threading.stack_size(size)
         start = time.perf_counter()
-        # Not by joining: an interrupted join makes Python 3.11 forget that the thread lives.
-        while not outcome.done.wait(_POLL):  # without a limit, Windows would not see the interrupt
+        # Not `join`: after an interrupted join Python 3.11 takes the thread for finished.
+        while not outcome.done.wait(_POLL):  # no timeout: no interrupt on Windows
             if waiting is not None:
                 waiting(time.perf_counter() - start)
     except BaseException:

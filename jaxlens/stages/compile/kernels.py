@@ -1,11 +1,11 @@
-"""Ties each instruction that runs to the code that computes it, by name.
+"""Maps each executed HLO instruction to its generated code, by symbol name.
 
 On CPU a kernel's LLVM function and its object's symbol have the name of the HLO instruction
-(`call.2_kernel` for a called computation that is compiled whole); a sort's comparison has the
-name of its computation. On GPU the runtime's list of thunks says which instruction
-launches which code (its own name with `_` for `.`, or an equal one's), and how wide. Matrix
-products, transforms and custom calls are libraries' code, and loops, branches and copies are the
-runtime's own work (thunks): there is nothing to show.
+(`call.2_kernel` for a called computation that is compiled as one kernel); a sort's comparator has
+the name of its computation. On GPU the thunk sequence names the kernel that each instruction
+launches (the instruction's name with `_` for `.`, or that of an equal fusion) and its launch
+dimensions. Matrix products, FFTs and custom calls run library code, and loops, branches and copies
+are thunks of the runtime: they have no generated code.
 Checked with jax 0.10.2 and 0.12.0.1.
 """
 
@@ -28,7 +28,7 @@ _DEFINE = re.compile(
 _ENTRY = re.compile(rb"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w.$]+)", re.MULTILINE)
 _LIBRARY_KIND = re.compile(r'"kind":\s*"__(\w+?)(?:[_$]fusion)?"')
 
-# Nothing runs for these: they name, group or describe values.
+# Opcodes that execute nothing: they name, group or describe values.
 _SILENT = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier "
     "optimization-barrier domain".split()
@@ -49,7 +49,7 @@ _THUNKS = {
     "sort": "the runtime sorts; shown is the comparison that it calls",
 }
 _OWN = ("triton", "custom")  # kinds of custom fusions that name no library
-# Thunks of XLA:GPU that are code made for this program; the others are the runtime's own.
+# Kinds of XLA:GPU thunks that launch generated code; the runtime implements the others.
 _CODE = frozenset({"kKernel", "kCustomKernel"})
 _RUNTIME = {
     "kCopy": "the runtime copies; no code is generated",
@@ -59,16 +59,16 @@ _RUNTIME = {
 
 
 def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
-    """What the executable calls, in the program's order, loop bodies after their loop.
+    """Returns the kernels, library calls and thunks of a program, loop bodies after their loop.
 
     Args:
         module: The optimised program.
-        dump: What XLA wrote about it.
+        dump: XLA's dump of it.
         platform: "cpu", "gpu" or "tpu".
 
     Returns:
-        One for each instruction that runs, in the entry and in the computations that it calls
-        (not inside fusions); then code whose instruction is not known, if there is any.
+        One `Kernel` per executed instruction of the entry and of the computations that it calls
+        (not inside fusions), in program order; then code that matches no instruction, if any.
     """
     code = _Code(dump)
     running = list(_running(module, code))
@@ -86,7 +86,7 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
 
 
 def without_code(found: Iterable[Kernel], note: str) -> tuple[Kernel, ...]:
-    """Kernels whose code nobody wrote down: the note says why."""
+    """Returns the kernels without their code, and with a note that says why."""
     return tuple(
         Kernel(k.name, k.instruction, k.kind, note=note if k.kind == "kernel" else k.note)
         for k in found
@@ -94,14 +94,14 @@ def without_code(found: Iterable[Kernel], note: str) -> tuple[Kernel, ...]:
 
 
 class _Code:
-    """Where the code of each symbol is.
+    """The generated code of a dump, by symbol.
 
     Attributes:
         units: Unit by symbol.
-        before: Unit of LLVM IR before optimisation by symbol, where units have other names there.
-        launches: On GPU, what each instruction makes the runtime do.
-        taken: The instruction of each symbol that has one.
-        shared: For fusions without code of their name, an equal one with code.
+        before: Unit of unoptimised LLVM IR by symbol, if its units have other names (GPU).
+        launches: On GPU, the launches of each instruction, by its name.
+        taken: The first instruction that each symbol is assigned to.
+        shared: For fusions without code of their name, the name of an equal one with code.
     """
 
     def __init__(self, dump: Dump) -> None:
@@ -114,7 +114,7 @@ class _Code:
         self._texts: dict[str, dict[Text, Callable[[], str]]] = {}
 
     def share(self, module: Module, fusions: Iterable[Node]) -> None:
-        """Finds code for fusions without code of their name."""
+        """Sets `shared` for the fusions that have no symbol of their name."""
         having: list[Node] = []
         lacking: list[Node] = []
         for node in fusions if self.units else ():
@@ -123,19 +123,19 @@ class _Code:
         self.shared = owners(module, lacking, having)
 
     def symbol(self, node: Node) -> str | None:
-        """The symbol that computes a node; None where there is no code of its name."""
+        """Returns the symbol of a node's code; None if no symbol has its name."""
         names = [launch.symbol for launch in self.launches.get(node.id, ())] or _names(node.id)
         if node.opcode == "sort":
             names += node.regions
         return next((name for name in names if name in self.units), None)
 
     def launch(self, node: Node, symbol: str | None = None) -> launches.Launch | None:
-        """How the GPU's runtime starts a node's code, or what it does instead; None elsewhere."""
+        """Returns the GPU launch of a node, that of `symbol` if there are several; or None."""
         found = self.launches.get(node.id, ())
         return next((each for each in found if each.symbol == symbol), found[0] if found else None)
 
     def texts(self, symbol: str) -> dict[Text, Callable[[], str]]:
-        """A function for each text that there is; many kernels may share them, made once."""
+        """Returns a cached function per text of a symbol's code; kernels may share it."""
         if symbol not in self._texts:
             self._texts[symbol] = {kind: cache(make) for kind, make in self._makers(symbol).items()}
         return self._texts[symbol]
@@ -158,7 +158,7 @@ class _Code:
 
 
 def symbols_of(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Every symbol of generated code with its unit; object files are opened if they must be."""
+    """Yields (symbol, unit) of all generated code; opens object files only without LLVM IR."""
     if not dump.ptx:
         yield from _defined(dump.llvm_after or dump.llvm_before)
     for unit, text in dump.ptx.items():
@@ -170,14 +170,14 @@ def symbols_of(dump: Dump) -> Iterator[tuple[str, str]]:
 
 
 def _defined(units: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Every function of LLVM modules with its unit."""
+    """Yields (symbol, unit) of every function that the LLVM modules define."""
     for unit, text in units.items():
         for match in _DEFINE.finditer(text):
             yield match[1].strip(b'"').decode("utf-8", "replace"), unit
 
 
 def _running(module: Module, code: _Code) -> Iterator[Node]:
-    """Instructions that run, in order; a computation's follow the one that calls it first."""
+    """Yields the executed instructions in order; a computation's follow its first caller."""
     seen = {module.entry}
     pending = [iter(module.body().nodes)]
     while pending:
@@ -214,7 +214,7 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
 
 
 def _sharing(node: Node, code: _Code) -> Kernel:
-    """A fusion that runs the code of an equal one; its texts are that one's."""
+    """Returns the kernel of a fusion that runs the code of an equal one, with its texts."""
     owner = code.shared[node.id]
     symbol = next(n for n in _names(owner) if n in code.units)
     note = f"equal to {owner}: XLA compiles equal fusions once"
@@ -222,14 +222,15 @@ def _sharing(node: Node, code: _Code) -> Kernel:
 
 
 def _names(instruction: str) -> list[str]:
-    """Symbols that an instruction's code can have."""
+    """Returns the symbols that an instruction's code can have."""
     return [instruction, f"{instruction}_kernel", re.sub(r"[^\w$]", "_", instruction)]
 
 
 def _kind(node: Node, platform: str) -> Kind:
-    """What an instruction without code of its own is.
+    """Returns the kind of an instruction without a symbol of its own.
 
-    TPUs run every instruction but control flow as code that XLA generated and does not show.
+    On TPUs, XLA generates code for all but control flow, async ops and custom calls, and does not
+    dump it.
     """
     if node.opcode in _LIBRARY and platform != "tpu":
         return "library call"
@@ -243,7 +244,7 @@ def _kind(node: Node, platform: str) -> Kind:
 
 
 def _library(node: Node) -> str:
-    """The library that a custom fusion names, "" if it names none."""
+    """Returns the library that a custom fusion calls, "" if it names none."""
     match = _LIBRARY_KIND.search(node.attrs.get("backend_config", ""))
     if node.attrs.get("kind") != "kCustom" or match is None or match[1].startswith(_OWN):
         return ""
@@ -251,7 +252,7 @@ def _library(node: Node) -> str:
 
 
 def _note(node: Node, platform: str) -> str:
-    """Why an instruction has no code."""
+    """Returns why an instruction has no code to show."""
     if node.opcode == "custom-call":
         target = node.attrs.get("custom_call_target", "").strip('"')
         return f"calls {target or 'a target without a name'}: ready-made code, not generated here"
@@ -271,7 +272,7 @@ def _decoded(text: bytes, symbol: str) -> str:
 
 
 def _function(text: bytes, symbol: str) -> str:
-    """One function of an LLVM module that holds many."""
+    """Returns the text of one function of an LLVM module."""
     for match in _DEFINE.finditer(text):
         if match[1].strip(b'"') == symbol.encode():
             end = text.find(b"\n}\n", match.start())
@@ -280,11 +281,11 @@ def _function(text: bytes, symbol: str) -> str:
 
 
 def _assembly(data: bytes, symbol: str) -> str:
-    return "" if missing() else disassemble(data, symbol)  # `Compiled.asm` says what is missing
+    return "" if missing() else disassemble(data, symbol)  # `CompileOutput.asm` names the package
 
 
 def _entry(text: bytes, symbol: str) -> str:
-    """One kernel of a PTX text, from its directive to its closing brace."""
+    """Returns one kernel of a PTX text, from its directive to its closing brace."""
     for match in _ENTRY.finditer(text):
         if match[1] == symbol.encode():
             end = text.find(b"\n}", match.start())
@@ -293,13 +294,13 @@ def _entry(text: bytes, symbol: str) -> str:
 
 
 def llvm_text(dump: Dump) -> str:
-    """Every unit's LLVM IR after LLVM's optimisations (before them, if there is no other)."""
+    """Returns every unit's optimised LLVM IR, or the unoptimised one if there is no other."""
     units: Mapping[str, bytes] = dump.llvm_after or dump.llvm_before
     return "\n".join(text.decode("utf-8", "replace") for text in units.values())
 
 
 def asm_text(found: Iterable[Kernel], dump: Dump) -> str:
-    """Every kernel's assembly once, in the program's order; PTX as XLA wrote it."""
+    """Returns each distinct assembly once, in program order; on GPU, the PTX as dumped."""
     if dump.ptx:
         return "\n".join(text.decode("utf-8", "replace") for text in dump.ptx.values())
     return "\n".join(dict.fromkeys(kernel.asm for kernel in found if kernel.asm))

@@ -1,10 +1,10 @@
-"""Seconds that LLVM spent on each kernel, from the times at which XLA wrote its dumps.
+"""Computes the seconds that LLVM takes for each kernel from the modification times of the dumps.
 
-XLA's profiler names no kernel of those that LLVM works on. But XLA:CPU hands LLVM a module for each
-kernel, works on it in one thread, and writes three files on the way: just before LLVM's passes,
-just after them, and just after the machine code was made. So the file system's clock holds the
-times, some milliseconds coarse on some systems, and writing the files is in them. On GPU the files
-have other names each time, and nothing is said. Seen with jax 0.10.2 and 0.12.0.1.
+XLA's profiler does not say which kernel LLVM compiles. But XLA:CPU compiles one LLVM module per
+kernel in one thread, and writes three files on the way: just before LLVM's passes, just after
+them, and just after code generation. Their modification times give the seconds, with a resolution
+of some milliseconds on some systems, and include the writing of the files. On GPU the three files
+of a kernel have different names, so there are no parts. Checked with jax 0.10.2 and 0.12.0.1.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from jaxlens.stages.compile.kernels import symbols_of
 
 
 def llvm_parts(dump: Dump) -> Iterator[Part]:
-    """Two parts for each kernel: LLVM's passes, and the making of machine code."""
+    """Yields two parts for each kernel: LLVM's passes, and machine code generation."""
     names: dict[str, str] = {}
     for symbol, unit in symbols_of(dump) if dump.written else ():
         names.setdefault(unit, symbol)

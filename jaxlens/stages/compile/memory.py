@@ -1,4 +1,4 @@
-"""What the compiled program needs in memory, as XLA's buffer assignment counted it."""
+"""Reads the memory statistics of a compiled program, which XLA's buffer assignment computes."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ _HOST = "host memory is not counted"
 def memory(executable: Any) -> Memory:
     """Reads `memory_analysis()` of a `jax.stages.Compiled`; sizes in bytes, per device.
 
-    `aliases` are bytes of arguments whose buffers hold outputs (donation); XLA counts them
-    among the arguments and among the outputs too.
+    `aliases` are bytes of arguments whose buffers are reused for outputs (donation); XLA counts
+    them among the arguments and among the outputs too.
     """
     try:
         stats = executable.memory_analysis()
@@ -26,7 +26,7 @@ def memory(executable: Any) -> Memory:
         outputs=_size(stats, "output_size_in_bytes"),
         temporaries=_size(stats, "temp_size_in_bytes"),
         aliases=_size(stats, "alias_size_in_bytes"),
-        # XLA:CPU does not know it and says 0.
+        # XLA:CPU reports 0 for an unknown size.
         code=_size(stats, "generated_code_size_in_bytes") or None,
         note=_note(stats),
         peak=_size(stats, "peak_memory_in_bytes"),

@@ -1,7 +1,7 @@
-"""What XLA does during a compile, from JAX's profiler: read without TensorBoard, files removed.
+"""Profiles a compile with JAX's profiler and reads the trace events, without TensorBoard.
 
-XLA times its pipelines, passes and code generation by itself; a profiler session only writes the
-figures down. One session can run in a process. Where the user's own does, there is no profile.
+XLA annotates its pipelines, passes and code generation; a profiler session records these events.
+A process can have one session. While the user's own runs, there is no profile.
 """
 
 import tempfile
@@ -30,17 +30,17 @@ _EMPTY = "this compiler tells the profiler nothing of what it does"
 _PASSES = "hlo_pass_pipeline.cc"
 _BACKEND = "backend_compile_and_load"
 _KERNEL = "FusionCompiler::Compile"
-_PREFIX, _SUFFIX = "__compute_module_", "_kernel_module"  # round a kernel's name
-_WORKERS = ("_xla-cpu-codegen",)  # threads that make the kernels' code
+_PREFIX, _SUFFIX = "__compute_module_", "_kernel_module"  # around a kernel's name
+_WORKERS = ("_xla-cpu-codegen",)  # threads that generate the kernels' code
 _LLVM_TASK = "TaskDispatcher::dispatch"
 _QUIET = ("ThreadpoolListener", "RunInvariantCheckers")
 
 
 class Session:
-    """One profiler session round a compile.
+    """One profiler session around a compile.
 
     Attributes:
-        note: Why there is none; "" where there is.
+        note: Why there is no profile; "" otherwise.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Session:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Starts it, if no other session runs."""
+        """Starts the session; sets `note` if it cannot start."""
         if compat.has_idle_tpu_plugin():
             self.note = IDLE
             return
@@ -76,10 +76,10 @@ class Session:
                 self.note = BUSY if "already" in line or "one profile" in line else line
 
     def stop(self) -> bytes:
-        """Ends it, also when it had not been started; what it wrote is removed.
+        """Ends the session if it runs, and removes its files.
 
         Returns:
-            The profile, b"" where there is none.
+            The serialized XSpace, b"" if there is none.
         """
         with self._lock:
             path, self._path, self._over = self._path, None, True
@@ -96,10 +96,10 @@ class Session:
 
 
 def end(path: Path) -> None:
-    """Ends the session that writes to a folder; it is over also where that cannot be written.
+    """Ends the session that writes to a folder, also if writing its files fails.
 
     Raises:
-        Exception: What JAX raises then.
+        Exception: The error that JAX raises if the files cannot be written.
     """
     profiler: Any = jax.profiler
     try:
@@ -115,7 +115,7 @@ def _line(error: Exception) -> str:
 
 @contextmanager
 def ended(session: Session | None) -> Iterator[None]:
-    """Within it a session runs; it ends whatever happens."""
+    """Starts the session on entry and stops it on an error; the caller stops it otherwise."""
     if session is not None:
         session.start()
     try:
@@ -127,13 +127,13 @@ def ended(session: Session | None) -> Iterator[None]:
 
 
 def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:
-    """A profile's bytes as parts of the compile of one module.
+    """Reads the parts of one module's compile from a serialized profile.
 
     Args:
-        data: As `Session.stop` gives them.
+        data: The result of `Session.stop`.
         module: The HLO module's name ("jit_step").
         seconds: Wall clock of the compile.
-        note: Why there is no profile, where there is none.
+        note: Why there is no profile; "" otherwise.
     """
     lines = list(_lines(data)) if data else []
     main = _main(lines, module)
@@ -157,9 +157,9 @@ class _Event(NamedTuple):
 
 
 def _lines(data: bytes) -> Iterator[list[_Event]]:
-    """The events of each thread, those round others first."""
+    """Yields the events of each thread, enclosing events before the enclosed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its bindings make a class that Python warns of
+        warnings.simplefilter("ignore")  # Python warns of a class of the bindings
         planes = jax.profiler.ProfileData.from_serialized_xspace(data).planes
         for plane in planes:
             for line in plane.lines:
@@ -182,7 +182,7 @@ def _event(event: Any) -> _Event:
 
 
 def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
-    """What the thread did that ran the passes of that module."""
+    """Returns the events of the thread that ran the module's passes, during its compile."""
     for line in lines:
         mine = [e for e in line if e.kind == "pipeline" and e.module == module]
         if mine:
@@ -193,7 +193,11 @@ def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
 
 
 def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> Iterator[Part]:
-    """What went before XLA's compile: StableHLO is made HLO, which no event of its own says."""
+    """Yields the conversion of StableHLO to HLO, for which XLA records no event.
+
+    It runs between the start of `backend_compile_and_load` and the first event inside it, so that
+    gap is its time.
+    """
     round_all = [
         e for line in lines for e in line if e.name == _BACKEND and e.start <= first.start < e.end
     ]
@@ -204,14 +208,18 @@ def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> 
 
 
 class _Tree:
-    """Events added up by where they stand: those of one name within one part are one."""
+    """Parts summed over events: events with the same name and the same parent are one part."""
 
     def __init__(self) -> None:
         self._rows: list[list[Any]] = []
         self._known: dict[tuple[int, str, str, bool], int] = {}
 
     def add(self, events: Iterable[_Event], aside: bool) -> None:
-        """The events of one thread, those round others first."""
+        """Adds the events of one thread, enclosing events before the enclosed.
+
+        A stack of (part, end, kind) holds the open events. An event's parent is the top of the
+        stack after all events that ended before its start are popped.
+        """
         stack: list[tuple[int, float, str]] = []
         for event in events:
             while stack and stack[-1][1] <= event.start:
@@ -232,7 +240,7 @@ class _Tree:
             stack.append((number, event.end, kind))
 
     def number(self, name: str) -> int:
-        """The part of that name among those that stand in none; -1 for none."""
+        """Returns the index of the top-level part of that name; -1 for none."""
         outer = (n for n, row in enumerate(self._rows) if row[0] == name and row[4] == -1)
         return next(outer, -1)
 

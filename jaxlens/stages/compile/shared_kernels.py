@@ -1,7 +1,7 @@
-"""Fusions that share one kernel: XLA compiles equal fusions once and names the code after one.
+"""Finds fusions that share a kernel: XLA compiles equal fusions once, under one's name.
 
-Two fusions are equal if their computations are, names and metadata aside: the same opcodes, types
-with layouts, attributes and operands in the same order.
+Two fusions are equal if their computations have the same opcodes, types with layouts, attributes
+and operands in the same order; names and metadata are ignored.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from jaxlens.ir.hlo.lazy_module import Instruction, printed
 
 
 def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) -> dict[str, str]:
-    """For fusions without code, an equal one that has code.
+    """Returns, for each fusion without code, an equal one that has code.
 
     Args:
         module: The optimised program.
@@ -19,7 +19,7 @@ def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) 
         having: Fusions with code, in the program's order.
 
     Returns:
-        Node id to the id of the first equal node; one that has none is left out.
+        Node id to the id of the first equal node; nodes without one are left out.
     """
     if not lacking:
         return {}
@@ -32,7 +32,11 @@ def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) 
 
 
 def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
-    """A number for each region that these call, directly or not, equal for equal regions."""
+    """Numbers the regions that these fusions reach; equal regions get equal numbers.
+
+    Callees precede callers in the reversed order, so when a region is compared, each region that
+    it calls is a number already: one comparison of tuples per region, without recursion.
+    """
     wanted = {name for node in fusions for name in node.regions}
     pending = list(wanted)
     for name in pending:
@@ -42,14 +46,14 @@ def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
             pending += fresh
     numbers: dict[object, int] = {}
     bodies: dict[str, int] = {}
-    for name, region in reversed(list(module.regions.items())):  # callees stand behind
+    for name, region in reversed(list(module.regions.items())):  # `regions` lists callers first
         if name in wanted:
             bodies[name] = numbers.setdefault(_content(region, module, bodies), len(numbers))
     return bodies
 
 
 def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
-    """What a region computes, with places for names."""
+    """Returns a region's ops and results with positions instead of names, for comparison."""
     places = {node.id: place for place, node in enumerate(region.nodes)}
     nodes = tuple(
         [
@@ -64,7 +68,7 @@ def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
 
 
 def _said(node: Node) -> tuple[str, str, str] | None:
-    """What a plain instruction says without names and metadata; None where it is not plain."""
+    """Returns an instruction's text without names and metadata; None if `_call` must compare it."""
     if node.regions or not isinstance(node, Instruction):
         return None
     said = printed(node)

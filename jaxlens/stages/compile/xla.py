@@ -1,11 +1,11 @@
-"""Compiles a lowered program once, beside the user's caches, and keeps all that XLA tells of it.
+"""Compiles a lowered program once, outside the user's caches, and keeps XLA's dumps.
 
-Needs nothing but `jax.stages.Lowered` and compile options: no environment variable, no change of
-`jax.config`. The fresh dump folder is one of those options, so that JAX's caches in memory never
-serve an earlier compile, which would dump nothing; the persistent cache is off meanwhile.
+Uses only `jax.stages.Lowered` and compile options: no environment variable and no change of
+`jax.config`. The fresh dump folder is one of those options, so JAX's in-memory caches never hit
+an earlier compile, which would dump nothing; the persistent cache is disabled meanwhile.
 
-XLA cannot be stopped. An interrupt returns to the user at once: the folder is removed, and what
-is left of the compile ends in a thread of its own, which removes what it wrote since.
+XLA cannot be interrupted. On KeyboardInterrupt the user gets control at once: the dump folder is
+removed, and the compile finishes in its own thread, which then removes the files written since.
 """
 
 import time
@@ -41,19 +41,19 @@ _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a fil
 
 @dataclass(frozen=True)
 class CompileOutput:
-    """What one compile gave; each property is worked out when first asked for.
+    """The result of one compile; properties are computed on first access.
 
-    A text that XLA did not write raises UnavailableError when it is asked for.
+    A property whose text XLA did not write raises UnavailableError.
 
     Attributes:
         name: The program's name, for messages.
         platform: "cpu", "gpu" or "tpu".
         executable: The `jax.stages.Compiled`; it can run unless the target is absent.
-        dump: The files that XLA wrote, as they are.
+        dump: The contents of the dump files.
         times: Seconds of the compile and of reading the files.
-        passes_asked: Whether dumps of passes were asked for; a text: of those with such names.
-        origins: Gives the frames of the ops that the program's stamps name; see `hlo.read`.
-        profile: What the compile spent its time on; None where nobody asked.
+        passes_asked: Whether passes were dumped; a string is the regular expression of their names.
+        origins: Returns the frames of the ops that the program's stamps name; see `hlo.read`.
+        profile: XLA's profile of the compile; None if the profiler was off.
     """
 
     name: str
@@ -66,12 +66,12 @@ class CompileOutput:
     profile: Profile | None = field(default=None, repr=False)
 
     def gives(self, passes: bool | str) -> bool:
-        """Whether it was made with the dumps that these would ask for."""
+        """Whether this compile dumped the passes that `passes` selects."""
         return not passes or self.passes_asked in (True, passes)
 
     @cached_property
     def optimized(self) -> Stage:
-        """Optimised HLO, the form that runs."""
+        """The stage of optimised HLO, the module that runs."""
         text = self.dump.optimized or self.executable.as_text() or self._lacks("optimised HLO")
         return Stage(
             BY_NAME["optimized"],
@@ -86,30 +86,30 @@ class CompileOutput:
 
     @property
     def lowered_text(self) -> str:
-        """HLO whose every line but the first reads as it does before any compile, or "".
+        """The dumped HLO before optimisation if it equals the uncompiled module's text, else "".
 
-        The first holds options of the compile. From jaxlib 0.11 on dumps write tuple elements
-        and shardings in another way.
+        Equal but for the first line, which has options of the compile. From jaxlib 0.11 on, dumps
+        print tuple elements and shardings differently.
         """
         same = self.platform == "cpu" and jax.version.__version_info__ < (0, 11)
         return self.dump.before if same and len(self.name.encode()) < _NAME // 2 else ""
 
     @cached_property
     def passes(self) -> tuple[PassStage, ...]:
-        """The HLO before optimisation and after each pass that changed something, in order."""
+        """The HLO before optimisation and after each dumped pass that changed it, in order."""
         if not self.dump.pass_names:
             self._lacks("dump of a pass" if self.passes_asked else "passes: none were asked for")
         return pass_stages(self.dump.pass_names, self.dump.pass_texts, self.origins)
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
-        """What the executable calls, in the program's order; reads the optimised HLO."""
+        """The kernels, library calls and thunks in program order; parses the optimised HLO."""
         found = kernels(self.optimized.module, self.dump, self.platform)
         return without_code(found, self.dump.lost) if self.dump.lost else found
 
     @cached_property
     def llvm(self) -> Stage:
-        """LLVM IR of every kernel, after LLVM's optimisations; `kernels` have both."""
+        """The stage of every kernel's optimised LLVM IR; `kernels` also have the unoptimised."""
         if not (self.dump.llvm_after or self.dump.llvm_before):
             self._lacks("LLVM IR")
         stage = Stage(BY_NAME["llvm"], lambda: llvm_text(self.dump), lambda: llvm.read(stage.text))
@@ -117,7 +117,7 @@ class CompileOutput:
 
     @cached_property
     def asm(self) -> Stage:
-        """Disassembly of every kernel, or PTX."""
+        """The stage of every kernel's disassembly, or PTX."""
         if self.dump.objects and not self.dump.ptx and missing():
             raise UnavailableError(f"assembly needs {missing()}")
         if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
@@ -131,23 +131,23 @@ class CompileOutput:
 
     @property
     def buffers(self) -> str:
-        """Buffer assignment, and behind it the live ranges where XLA wrote them."""
+        """The buffer assignment as text, followed by the live ranges if XLA dumped them."""
         text = self.dump.buffers or self._lacks("buffer assignment")
         return bare(f"{text}\n{self.dump.live}" if self.dump.live else text)
 
     @property
     def fusion_log(self) -> str:
-        """What the fusing pass decided."""
+        """The decisions of the priority fusion pass (GPU)."""
         return self.dump.fusion_log or self._lacks("reasons for what it fused")
 
     @cached_property
     def memory(self) -> Memory:
-        """Sizes of arguments, outputs and temporaries."""
+        """Sizes of arguments, outputs and temporaries in bytes."""
         return memory(self.executable)
 
     @cached_property
     def cost(self) -> Mapping[str, float]:
-        """XLA's cost analysis under XLA's names, sorted; a loop's body counts once."""
+        """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
         return cost(self.executable, self.platform)
 
     def _lacks(self, what: str) -> str:
@@ -159,10 +159,10 @@ class CompileOutput:
 
 
 def cost(executable: Any, platform: str) -> dict[str, float]:
-    """XLA's cost analysis of a `jax.stages.Compiled`.
+    """Returns XLA's cost analysis of a `jax.stages.Compiled`.
 
     Raises:
-        UnavailableError: The backend has none, as for a device that is not here.
+        UnavailableError: The backend has none, for example for a device that is not present.
     """
     try:
         figures = executable.cost_analysis()
@@ -189,24 +189,24 @@ def compile_lowered(
     flags: Mapping[str, bool | int | str] | None = None,
     waiting: Callable[[float], None] | None = None,
 ) -> CompileOutput:
-    """Compiles exactly once, with what XLA dumps.
+    """Compiles exactly once, with XLA's dumps on.
 
     Args:
-        lowered: A `jax.stages.Lowered`, of any backend or described device.
+        lowered: A `jax.stages.Lowered`, for any backend or described device.
         name: The program's name, for messages.
         passes: Whether to dump the HLO after each pass that changed it (costs a large program
-            10 % more time and 50 MB); a text is a regular expression on pass names.
-        origins: Gives the frames of the program's ops, where it is stamped.
-        profiled: Whether JAX's profiler notes what the compile does (costs a few percent).
-        flags: Options of XLA's beyond those that make it dump; some end the process.
+            10 % more time and 50 MB); a string is a regular expression on pass names.
+        origins: Returns the frames of the program's ops, if it is stamped.
+        profiled: Whether JAX's profiler records the compile (costs a few percent).
+        flags: XLA options in addition to the dump options; some crash the process.
         waiting: See `interruptible`.
 
     Returns:
-        The executable and the texts. LLVM IR, objects, buffers and live ranges are always among
-        them; they cost 5-10 % of a compile.
+        The executable and the dumps. LLVM IR, objects, buffer assignment and live ranges are
+        always dumped; they cost 5-10 % of a compile.
 
     Raises:
-        Exception: What JAX raises where the program does not compile, unchanged.
+        Exception: The error that JAX raises if the program does not compile, unchanged.
     """
     session = profile.Session() if profiled else None
     options = dict(flags or {})
@@ -247,7 +247,7 @@ def _compile(
 
 
 def _seen(session: profile.Session | None, lowered: Any, seconds: float) -> Profile | None:
-    """What the session saw of the compile that has just ended."""
+    """Stops the profiler session and returns its profile of the compile."""
     if session is None:
         return None
     data = session.stop()
@@ -264,9 +264,9 @@ def _clean(path: Path, session: profile.Session | None) -> None:
 
 @contextmanager
 def _short_name(lowered: Any) -> Iterator[None]:
-    """Within it, the module's name is short enough to stand in the names of dump files.
+    """Shortens the module's name temporarily, so that names of dump files fit the file system.
 
-    XLA does not write a file whose name is too long, and complains on stderr for each.
+    XLA does not write a file whose name is too long, and logs each to stderr.
     """
     module = lowered.compiler_ir("stablehlo").operation if _named(lowered) else None
     if module is None or len(module.attributes["sym_name"].value.encode()) <= _NAME:
@@ -289,7 +289,7 @@ def _named(lowered: Any) -> bool:
 
 
 def _platform(executable: Any) -> str:
-    """ "cpu", "gpu" or "tpu": JAX says "cuda" or "rocm" for some kinds of client."""
+    """Returns "cpu", "gpu" or "tpu"; some clients report "cuda" or "rocm" for GPUs."""
     try:
         platform = executable.runtime_executable().local_devices()[0].platform
     except Exception:
