@@ -1,1 +1,1 @@
-"""Executes compiled programs and measures them, and what the device can do at most."""
+"""Executes and times compiled programs, and measures the peak rates of the device."""

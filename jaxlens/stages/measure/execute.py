@@ -1,8 +1,8 @@
-"""Executes a compiled program and measures it, leaving the caller's arrays alone.
+"""Executes a compiled program and times it without donating the caller's arrays.
 
-Each run starts when the one before it is done. What is measured is a call of the executable with
-its arguments on the device until all of its results are ready: it holds JAX's dispatch (some
-microseconds), and neither tracing nor compiling nor moving arguments to the device.
+Each run starts when the previous one is done. A run's time is from the call of the executable,
+with its arguments on the device, until all results are ready: it includes JAX's dispatch (some
+microseconds), and no tracing, compilation or transfer of arguments to the device.
 """
 
 import time
@@ -30,21 +30,21 @@ def run(
     """Executes `n` times after a warm-up.
 
     Args:
-        compiled: The `jax.stages.Compiled` (`Compiled.executable` of this package).
+        compiled: The `jax.stages.Compiled` (`CompileOutput.executable`).
         args: Positional arguments as the executable takes them, without static ones.
-        n: How often, at least once.
+        n: Number of timed runs, at least 1.
         kwargs: Keyword arguments, likewise.
-        names: What the leaves of both are called, in order; for messages.
-        during: What surrounds the counted runs, such as a profiler.
+        names: Names of the leaves of both, in order; for messages.
+        during: Context manager around the timed runs, such as a profiler.
 
     Returns:
-        Seconds of each run and the last results. Arrays given as donated are copied before each
-        run, outside of the measurement, so that the caller's stay alive.
+        Seconds of each run and the last results. Donated arrays are copied before each run,
+        outside of the measurement, so that the caller's stay valid.
 
     Raises:
         OptionError: `n` is below 1, or an argument is a shape without data.
-        UnavailableError: The program was compiled for a device that is not here.
-        Exception: What the program raises.
+        UnavailableError: The program was compiled for a device that this process lacks.
+        Exception: Any error of the program itself.
     """
     if n < 1:
         raise OptionError(f"expected at least 1 run, got {n}; say --run 10")
@@ -78,13 +78,13 @@ def _check(given: tuple[tuple[Any, ...], dict[str, Any]], names: Sequence[str]) 
 
 
 def _donated(compiled: Any) -> frozenset[int]:
-    """Places of the donated leaves among all leaves of the arguments."""
+    """Returns the indices of the donated leaves among all leaves of the arguments."""
     leaves = jax.tree.leaves(compiled.args_info, is_leaf=lambda x: hasattr(x, "donated"))
     return frozenset(i for i, leaf in enumerate(leaves) if leaf.donated)
 
 
 def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
-    """Leaves as arrays where the program wants them; arrays that are there already stay."""
+    """Returns the leaves as arrays with the program's input shardings; copies only if needed."""
     wanted = jax.tree.leaves(compiled.input_shardings)
     _check_devices({device for sharding in wanted for device in sharding.device_set})
     if len(wanted) != len(leaves):

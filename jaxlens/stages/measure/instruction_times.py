@@ -1,7 +1,7 @@
-"""Seconds of each HLO instruction of a running program, from JAX's profiler.
+"""Measures the seconds of each HLO instruction of a running program with JAX's profiler.
 
-XLA's runtime marks what it executes with the instruction's name and its module's. Watching costs
-time of its own, which weighs most on small kernels: the shares say more than the sums.
+XLA's runtime annotates each event with the names of the instruction and of its module. Profiling
+has an overhead, largest for small kernels: the shares are more reliable than the sums.
 """
 
 import tempfile
@@ -20,7 +20,11 @@ from jaxlens.stages.compile.profile import end
 
 
 class Watch:
-    """Seconds by instruction, once the block that it surrounds is done."""
+    """Profiles a `with watch.running():` block and sums its seconds by instruction.
+
+    Attributes:
+        seconds: Seconds by instruction name; empty until the block ends.
+    """
 
     def __init__(self, module: str) -> None:
         """Args:
@@ -31,10 +35,10 @@ class Watch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it the profiler runs.
+        """Runs the profiler during the `with` block.
 
         Raises:
-            UnavailableError: The user's own session runs, and a process can have one.
+            UnavailableError: The profiler cannot start, as during a session of the user's.
         """
         profiler: Any = jax.profiler
         options = profiler.ProfileOptions()
@@ -73,11 +77,11 @@ def _end(path: Path) -> None:
 
 
 def by_instruction(data: bytes, module: str) -> dict[str, float]:
-    """Seconds of every instruction of a module in a profile, all its executions together."""
+    """Returns the seconds of every instruction of a module, summed over its executions."""
     profiler: Any = jax.profiler
     found: Counter[str] = Counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python warns of a class that the bindings make
+        warnings.simplefilter("ignore")  # Python warns of a class of the bindings
         profile = profiler.ProfileData.from_serialized_xspace(data)
         for event in (e for p in profile.planes for line in p.lines for e in line.events):
             known = dict(event.stats)

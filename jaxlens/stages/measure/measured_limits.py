@@ -1,7 +1,7 @@
-"""What this machine does at most, measured: a matrix product for flops, a copy for bytes.
+"""Measures peak rates of a device: flop/s of a matrix product and bytes/s of a copy.
 
 Both are compiled by XLA like the user's program and run on one device, once per process. The best
-of several runs is taken: a roof is what nothing exceeds.
+of several runs counts, as a roofline is an upper bound.
 """
 
 import time
@@ -21,22 +21,22 @@ _TYPES: dict[str, Any] = {
     "f32": jnp.float32,
     "f64": jnp.float64,
 }
-_SIDES = {"cpu": (256, 512, 1024)}  # of the square matrices; elsewhere these:
+_SIDES = {"cpu": (256, 512, 1024)}  # sides of the square matrices; on other platforms _OTHERS
 _OTHERS = (4096, 8192)
-_BYTES = {"cpu": 2**28}  # that are passed over, more than caches hold; elsewhere 1 GiB
-_SECONDS = 0.25  # that each measurement takes about, after its warm-up
+_BYTES = {"cpu": 2**28}  # size of the copied array, larger than caches; otherwise 1 GiB
+_SECONDS = 0.25  # minimum duration of a measurement after its warm-up
 _RUNS = 3
 
 
 def measured(platform: str, dtypes: Iterable[str] = ("f32",)) -> Limits:
-    """Limits of one device of this process.
+    """Measures the limits of the first device of a platform.
 
     Args:
         platform: "cpu", "gpu" or "tpu".
-        dtypes: Element types of the products that the program has.
+        dtypes: Element types of the matrix products in the program.
 
     Raises:
-        UnavailableError: There is no such device in this process.
+        UnavailableError: This process has no such device.
     """
     try:
         device = jax.devices(platform)[0]
@@ -63,14 +63,14 @@ def measured(platform: str, dtypes: Iterable[str] = ("f32",)) -> Limits:
 
 
 def _sides(device: Any) -> str:
-    """The sizes of the matrices, in words."""
+    """Returns the sizes of the matrices as text."""
     *some, last = (f"{side:,}" for side in _SIDES.get(device.platform, _OTHERS))
     return f"{', '.join(some)} and {last}"
 
 
 @cache
 def _product(device: Any, dtype: str) -> float:
-    """Flops per second of the size that is fastest."""
+    """Returns the flops per second of the fastest matrix size."""
     multiply = jax.jit(jnp.matmul)
     rates = []
     for side in _SIDES.get(device.platform, _OTHERS):
@@ -81,10 +81,10 @@ def _product(device: Any, dtype: str) -> float:
 
 @cache
 def _copy(device: Any) -> float:
-    """Bytes per second, read and written counted both."""
+    """Returns the bytes per second, reads plus writes."""
     size = _BYTES.get(device.platform, 2**30)
     held = [jax.device_put(jnp.ones(size // 4, jnp.float32), device)]
-    # In the place of its input: fresh memory would be cleared by the system first.
+    # Donated, so the output reuses the buffer: the system would zero fresh pages first.
     add = jax.jit(lambda x: x + 1, donate_argnums=0)
 
     def step() -> Any:
@@ -95,7 +95,7 @@ def _copy(device: Any) -> float:
 
 
 def _best(run: Callable[[], Any]) -> float:
-    """Seconds of the fastest run."""
+    """Returns the seconds of the fastest run."""
     jax.block_until_ready(run())  # type: ignore[no-untyped-call]
     best, end = float("inf"), time.perf_counter() + _SECONDS
     done = 0
