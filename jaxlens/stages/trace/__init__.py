@@ -1,1 +1,1 @@
-"""Tracing and lowering, with a stamp on every equation."""
+"""Traces and lowers a call, with a stamp on every eqn."""

@@ -1,4 +1,4 @@
-"""The one lowering of a look, and the two texts that need no compile."""
+"""Lowers a traced call, and prints StableHLO and unoptimised HLO, which need no compile."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from jaxlens.stages.core.program import written
 from jaxlens.stages.trace import stamp
 from jaxlens.stages.trace.trace import Trace
 
-# Elements from which a printer writes `...` instead of a constant's values.
+# Number of elements above which printers elide a constant's values.
 ELIDE = 16
 
 _HOISTED = "traced again, with captured arrays as arguments"
@@ -25,10 +25,10 @@ class Lowering:
     """A lowered call.
 
     Attributes:
-        lowered: JAX's own object.
-        seconds: How long lowering took, wall clock.
-        note: What was done differently from a plain lowering, or "".
-        ids: Which equation each stamp in its locations stands for; see `stamp.ops`.
+        lowered: The `jax.stages.Lowered`.
+        seconds: Wall-clock seconds of lowering.
+        note: How it differs from a plain lowering, or "".
+        ids: The id of the eqn that each stamp in its locations stands for; see `stamp.ops`.
     """
 
     lowered: Any
@@ -38,7 +38,7 @@ class Lowering:
 
 
 def lower(done: Trace, call: TraceableCall, place: ResolvedTarget) -> Lowering:
-    """Lowers a traced call, with stamps that tell where each op and instruction came from."""
+    """Lowers a traced call with stamps, which link each op and instruction to its eqn."""
     with isolate.untouched(done.context, call.owner, call.function):
         start = time.perf_counter()
         lowered, ids = stamp.lowered(
@@ -52,10 +52,10 @@ def lower(done: Trace, call: TraceableCall, place: ResolvedTarget) -> Lowering:
 def lower_stand_in(
     done: Trace, call: TraceableCall, place: ResolvedTarget, names: Mapping[Any, str]
 ) -> Lowering:
-    """The same with captured arrays as arguments, which bear their names.
+    """Lowers a call with its captured arrays as arguments, named like the arrays.
 
-    That is JAX's own means: the call is traced once more so that they stay literals, which
-    lowering can hoist.
+    Uses JAX's own hoisting of constants: the call is traced again so that the arrays stay
+    literals, which lowering hoists into arguments.
     """
     with (
         isolate.untouched(done.context, call.owner, call.function),
@@ -76,12 +76,12 @@ def lower_stand_in(
 
 
 def stablehlo_text(lowered: Any, locations: bool = False) -> str:
-    """StableHLO as MLIR prints it, large constants elided; with source locations if asked."""
+    """Returns StableHLO as MLIR prints it, large constants elided, optionally with locations."""
     operation = lowered.compiler_ir("stablehlo").operation
-    with stamp.none():  # no other thread is at its locations
+    with stamp.none():  # no other thread changes its locations meanwhile
         return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=locations))
 
 
 def hlo_text(lowered: Any) -> str:
-    """HLO before optimisation, with metadata and stack frames, large constants elided."""
+    """Returns unoptimised HLO with metadata and stack frames, large constants elided."""
     return compat.hlo_text(compat.hlo(lowered))

@@ -1,4 +1,4 @@
-"""Source text of every file and cell that a program's spans name."""
+"""Reads the source text of every file and notebook cell that a program's spans refer to."""
 
 import linecache
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from jaxlens.ir.graph import Module, Span
 
 
 def sources(module: Module, *more: Span | None) -> Mapping[str, Source]:
-    """Reads the files of a module's spans, through the cache where IPython keeps its cells.
+    """Reads the files of a module's spans through `linecache`, where IPython stores its cells.
 
     Args:
         module: Any module with spans.

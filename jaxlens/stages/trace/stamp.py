@@ -1,9 +1,9 @@
-"""Stamps a traced program's equations while it is lowered, so that each op names its equation.
+"""Stamps the eqns of a jaxpr during lowering, so that each op's location names its eqn.
 
-The name stack of every equation is extended in place and put back afterwards, whatever happens.
-Equations may be shared: with jaxprs that the user holds, and between looks in several threads.
-So one lowering is stamped at a time, and a stamp is a number of its process, which means nothing
-to any other lowering: JAX may keep what it derived from a stamped equation.
+The name stack of every eqn is extended in place and restored afterwards, also after an error.
+Eqns may be shared with jaxprs that the user keeps, and between captures in several threads. So
+only one lowering is stamped at a time. A stamp's number is unique in the process, because JAX may
+cache what it derives from a stamped eqn: a later lowering ignores numbers that are not its own.
 """
 
 import itertools
@@ -19,12 +19,12 @@ from jaxlens.ir.stablehlo.stamps import Paths, assign, restamp
 from jaxlens.ir.stamps import alike, stamp
 from jaxlens.stages import compat
 
-# Their bodies are compiled to code that holds locations and scopes as data.
+# Primitives whose bodies compile to code that contains locations and scopes as data.
 _KERNELS = frozenset({"pallas_call", "core_map", "mpmd_map"})
 
 _serial = itertools.count(1)
 _one_at_a_time = threading.RLock()
-# JAX hands out one module where it has lowered the very jaxpr before; its stamps are then there.
+# JAX returns the cached module if it has lowered the same jaxpr before, already stamped.
 _modules: weakref.WeakKeyDictionary[Any, tuple[Paths, ...]] = weakref.WeakKeyDictionary()
 Saved = list[tuple[Any, Any]]
 Ids = dict[str, str]
@@ -33,24 +33,24 @@ Ids = dict[str, str]
 def lowered(
     traced: Any, lower: Callable[[Any], Any], meant: Any = None, program: Any = None
 ) -> tuple[Any, Ids]:
-    """Lowers with stamps in the equations.
+    """Lowers with stamps in the eqns.
 
     Args:
-        traced: JAX's own traced object.
+        traced: The `jax.stages.Traced`.
         lower: Lowers `traced`.
-        program: The core's jaxpr, where `traced` is only its wrapping.
-        meant: The jaxpr whose ids are wanted, where `traced` is another trace of the same call.
-            If its equations are others, none is stamped.
+        program: The jaxpr of `jaxlens.core`, if `traced` is JAX's wrapper of it.
+        meant: The jaxpr that eqn ids refer to, if `traced` is another trace of the same call.
+            If the eqns of the two differ, none is stamped.
 
     Returns:
-        JAX's own lowered object, and which equation each stamp stands for; both are for `ops`.
+        The `jax.stages.Lowered`, and the eqn id of each stamp; both are arguments of `ops`.
     """
     with stamped(traced.jaxpr if program is None else program, meant) as ids:
         return lower(traced), ids
 
 
 def ops(done: Any, ids: Ids) -> tuple[Paths, ...]:
-    """Has the lowered program's ops stamped instead; to be called before anything else reads it.
+    """Replaces the eqn stamps in a module by op stamps; call it before the module is read.
 
     Returns:
         For each op, by its number, the equations that made it (`ir.stablehlo.stamps.restamp`).
@@ -64,17 +64,18 @@ def ops(done: Any, ids: Ids) -> tuple[Paths, ...]:
 
 @contextmanager
 def none() -> Iterator[None]:
-    """Within it, no equation is stamped, also not by a lowering in another thread."""
+    """Holds the stamping lock: no eqn is stamped in the block, in any thread."""
     with _one_at_a_time:
         yield
 
 
 @contextmanager
 def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
-    """Within it, every equation of a jaxpr is stamped; gives which stamp stands for which id.
+    """Stamps every eqn of a jaxpr during the `with` block; yields the eqn id of each stamp.
 
-    Ids are those of `ir.jaxpr.read`. Nothing is stamped where a scope or function of the user's
-    could be taken for a stamp, where JAX's name stacks are not as we know them, or in kernels.
+    Ids are those of `ir.jaxpr.reader.read`. Nothing is stamped if a scope or function name of the
+    user's looks like a stamp, or if this version of JAX has other name stacks; eqns in the bodies
+    of Pallas kernels never are.
     """
     saved: Saved = []
     ids: Ids = {}
@@ -100,7 +101,7 @@ def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
             continue
         for eqn, ident in zip(body.jaxpr.eqns, body.ids, strict=True):
             source, serial = eqn.source_info, f"e{next(_serial)}"
-            core = isinstance(source.name_stack, tuple)  # jaxlens.core's: names alone
+            core = isinstance(source.name_stack, tuple)  # a name stack of jaxlens.core: names alone
             names.update(source.name_stack if core else compat.scope_names(source))
             if "name" in eqn.params:
                 functions.add(str(eqn.params["name"]))
@@ -117,7 +118,7 @@ def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
 
 
 def _in_kernels(found: dict[int, JaxprBody]) -> set[int]:
-    """The bodies that some kernel uses, itself or through what it calls; callers come first."""
+    """Returns the bodies that kernels reach; one pass suffices, as callers precede callees."""
     inside: set[int] = set()
     for key, body in found.items():
         for index, held in body.inner.items():
@@ -127,7 +128,7 @@ def _in_kernels(found: dict[int, JaxprBody]) -> set[int]:
 
 
 def _equal(found: dict[int, JaxprBody], others: dict[int, JaxprBody]) -> bool:
-    """Whether the programs have equations of the same ids, one to one."""
+    """Whether two programs have the same bodies, eqn ids and primitives, one to one."""
     return len(found) == len(others) and all(
         one.name == other.name
         and list(one.ids) == list(other.ids)

@@ -1,4 +1,4 @@
-"""The one trace of a look."""
+"""Traces a call."""
 
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -20,10 +20,10 @@ class Trace:
     """A traced call.
 
     Attributes:
-        traced: JAX's own object.
-        survey: The arrays that it closed over.
-        seconds: How long tracing took, wall clock.
-        context: Key of the caches that it was traced under; lowering uses the same.
+        traced: The `jax.stages.Traced`.
+        survey: The arrays that the function closes over.
+        seconds: Wall-clock seconds of tracing.
+        context: Cache key under which it was traced; lowering uses the same.
     """
 
     traced: Any
@@ -35,15 +35,15 @@ class Trace:
 def trace(
     call: TraceableCall, place: ResolvedTarget, during: AbstractContextManager[None] | None = None
 ) -> Trace:
-    """Traces a call for a place. The user's function runs once, on tracers.
+    """Traces a call for a target. The user's function runs once, on tracers.
 
     Args:
         call: The call.
-        place: Where it is to run.
-        during: Is entered round the trace itself, such as a recorder of what happens.
+        place: The target.
+        during: Context manager around the trace itself, such as a recorder of executed lines.
 
     Raises:
-        Exception: Whatever the user's function or JAX raises, unchanged.
+        Exception: Any error of the user's function or of JAX, unchanged.
     """
     context = isolate.context()
     with isolate.untouched(context, call.owner, call.function):
@@ -60,9 +60,10 @@ def trace(
 
 
 def _refuse_tracers(traced: Any, name: str) -> None:
-    """Ends a look at a function that closed over a tracer, which JAX took for one input more.
+    """Raises an error for a function that closes over a tracer, which JAX made an extra input.
 
-    Only using it tells that it has leaked, in JAX's own words, with the line that made it.
+    A leaked tracer is first passed to a jitted function, so that JAX raises its own
+    UnexpectedTracerError, which names the line that created the tracer.
     """
     for tracer in compat.leaked_tracers(traced):
         jax.jit(lambda value: value)(tracer)
