@@ -1,1 +1,1 @@
-"""Programs that are traced or compiled in another form, to see what would change."""
+"""Traces or compiles variants of a program, to compare them with the original."""

@@ -1,7 +1,7 @@
-"""Traces a call again with what it differentiates under `jax.checkpoint`, to see what that changes.
+"""Traces a call again with the functions that it differentiates under `jax.checkpoint`.
 
-Nothing of the user's is edited. While the call is traced, `jax.vjp`, which `jax.grad` and
-`jax.value_and_grad` call too, first wraps the function that it is given.
+The user's code is not changed. During the trace, `jax.vjp`, which `jax.grad` and
+`jax.value_and_grad` also call, wraps its function first.
 """
 
 import functools
@@ -25,19 +25,19 @@ from jaxlens.stages.experiments import checkpoint_segments
 from jaxlens.stages.experiments import scan as rolled
 from jaxlens.stages.trace.trace import Trace, trace
 
-_JIT = frozenset({"jit", "pjit"})  # what JAX's versions call it
+_JIT = frozenset({"jit", "pjit"})  # the primitive's name in different versions of JAX
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of checkpointing.
+    """One way to apply `jax.checkpoint`.
 
     Attributes:
-        name: Round what, in words.
+        name: The checkpointed part of the function, in words.
         code: The same in Python.
-        wrap: Makes the function that is differentiated instead.
+        wrap: Returns the function to differentiate instead.
     """
 
     name: str
@@ -67,7 +67,7 @@ def _scans(f: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _each_scan() -> Iterator[None]:
-    """Within it, the body of each `jax.lax.scan` is checkpointed."""
+    """Replaces `jax.lax.scan` by one that checkpoints its body, until the block ends."""
     original: Any = jax.lax.scan
 
     @functools.wraps(original)
@@ -91,7 +91,7 @@ def _stretches(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flattened(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
-    """A call's closed jaxpr, its arguments' leaves, and the structure of its results."""
+    """Returns a call's closed jaxpr, its argument leaves, and its result tree structure."""
     flat, tree = jax.tree.flatten(args)
 
     def flattened(*leaves: Any) -> Any:
@@ -103,11 +103,11 @@ def _flattened(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[
 
 
 def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
-    """The loops that tracing wrote out as scans, the body of each checkpointed.
+    """Returns the way that turns unrolled loops into scans with checkpointed bodies.
 
     Args:
-        loops: Gives those of a jaxpr's entry, in order: first equation, equations of a
-            repetition, and repetitions.
+        loops: Returns the loops of a jaxpr's entry in order, each as (first eqn, eqns per
+            iteration, iterations).
     """
 
     def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +125,7 @@ def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
 
 
 def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
-    """What a jaxpr calls with its arguments, where it is one call of a jitted function."""
+    """Returns the inner jaxpr and its arguments while a jaxpr is just one jit eqn."""
     body = closed.jaxpr
     while len(body.eqns) == 1 and body.eqns[0].primitive.name in _JIT:
         (eqn,) = body.eqns
@@ -158,17 +158,17 @@ WAYS: tuple[Way, ...] = (
 
 
 def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
-    """The call traced with what it differentiates wrapped.
+    """Traces a call with each function that it differentiates wrapped.
 
     Args:
-        call: What `shaped` gave.
-        place: Where it is to run.
+        call: The result of `shaped`.
+        place: The target.
         way: How to wrap.
 
     Raises:
-        UnavailableError: It cannot be wrapped, and why.
+        UnavailableError: It cannot be wrapped; says why.
     """
-    isolate.retire()  # what was traced before is not to be found again
+    isolate.retire()  # so that JAX does not reuse an earlier trace
     try:
         with compat.differentiated(way.wrap) as wraps:
             if not wraps:
@@ -176,7 +176,7 @@ def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
             return trace(call, place)
     except UnavailableError:
         raise
-    except Exception as error:  # a function that jax.checkpoint does not take, for any reason
+    except Exception as error:  # jax.checkpoint can reject the function for any reason
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UnavailableError(f"{type(error).__name__}: {line[:160]}") from None
     finally:

@@ -1,8 +1,8 @@
-"""Runs a jaxpr in stretches, each under `jax.checkpoint`: what a user would do layer by layer.
+"""Evaluates a jaxpr in segments, each under `jax.checkpoint`, as a user would layer by layer.
 
-The least memory is kept when there are about as many stretches as each has products (the square
-root rule of Chen et al., "Training deep nets with sublinear memory cost", 2016), cut where the
-fewest bytes go from one to the next.
+Peak memory is least when the number of segments is about the square root of the number of matrix
+products (Chen et al., "Training deep nets with sublinear memory cost", 2016). Segments are cut
+where the fewest bytes are live.
 """
 
 import math
@@ -18,7 +18,7 @@ _MOST = 32
 
 
 def checkpointed(closed: Any, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr whose stretches are checkpointed.
+    """Evaluates a jaxpr with each of its segments checkpointed, and returns its results.
 
     Args:
         closed: A closed jaxpr.
@@ -42,14 +42,18 @@ def _literal(var: Any) -> bool:
 
 
 def _last_reads(jaxpr: Any) -> dict[Any, int]:
-    """The last equation that reads each value; results are read behind all."""
+    """Returns the index of the last eqn that reads each var; len(eqns) for results."""
     last = {var: n for n, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
     last.update((var, len(jaxpr.eqns)) for var in jaxpr.outvars if not _literal(var))
     return last
 
 
 def _stretch(jaxpr: Any, start: int, stop: int, last: dict[Any, int]) -> Any:
-    """Equations as a jaxpr of their own, with what they read of others and others of them."""
+    """Returns eqns start..stop as a jaxpr of their own.
+
+    Its invars are the vars that the eqns read and do not define, its outvars those that later
+    eqns or the results read.
+    """
     eqns = jaxpr.eqns[start:stop]
     made = {var for eqn in eqns for var in eqn.outvars}
     read = dict.fromkeys(v for e in eqns for v in e.invars if not _literal(v) and v not in made)
@@ -61,7 +65,12 @@ def _stretch(jaxpr: Any, start: int, stop: int, last: dict[Any, int]) -> Any:
 
 
 def _cuts(jaxpr: Any) -> list[int]:
-    """Where to cut: near equal counts of products, where the fewest bytes cross."""
+    """Returns the eqn indices to cut at: where the fewest bytes are live, near an even split.
+
+    For p products in k parts, part i ideally ends at product i*p/k. The cut may move half a part
+    either way, to the index with the fewest live bytes. For example, with 9 products in 3 parts
+    the first cut lies between products[2] and products[4].
+    """
     products = [n for n, eqn in enumerate(jaxpr.eqns) if _is_product(eqn)]
     parts = min(max(2, round(math.sqrt(len(products)))), _MOST)
     if len(products) < 2 * parts - 1:
@@ -80,14 +89,18 @@ def _cuts(jaxpr: Any) -> list[int]:
 
 
 def _is_product(eqn: Any) -> bool:
-    """Whether it is a product, or calls a function that holds some."""
+    """Whether an eqn is a matrix product or a loop, or calls a jaxpr that contains one."""
     called = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
     inner = getattr(getattr(called, "jaxpr", called), "eqns", ())
     return eqn.primitive.name in _PRODUCTS or any(e.primitive.name in _PRODUCTS for e in inner)
 
 
 def _crossing(jaxpr: Any) -> list[int]:
-    """Bytes that equations before each cut made and equations behind it read."""
+    """Returns the bytes live at each index: defined by an earlier eqn, read by a later one.
+
+    A value adds its bytes after its eqn and subtracts them after its last read, so one running
+    sum over these changes gives all indices.
+    """
     change = [0] * (len(jaxpr.eqns) + 2)
     last = _last_reads(jaxpr)
     for n, eqn in enumerate(jaxpr.eqns):

@@ -1,6 +1,6 @@
-"""The names of XLA's flags, read out of jaxlib where an unknown one was asked for.
+"""Reads the names of XLA's flags from jaxlib, to suggest one for an unknown flag.
 
-XLA has no list of them that Python could ask for; their names stand in its shared library.
+XLA exposes no list of them to Python; their names are strings in its shared library.
 """
 
 import mmap
@@ -15,7 +15,7 @@ _FLAG = re.compile(rb"\0(xla_[a-z][a-z0-9_]{3,80})\0")
 
 @cache
 def names() -> tuple[str, ...]:
-    """All of them; nothing where the libraries cannot be read."""
+    """Returns all flag names, sorted; empty if the libraries cannot be read."""
     found: set[str] = set()
     for path in Path(jaxlib.__file__).parent.glob("*.so*"):
         try:

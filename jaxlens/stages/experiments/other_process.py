@@ -1,4 +1,4 @@
-"""The process apart that compiles a program once more: what it is told, and what it answers."""
+"""Sends a program to a child process that compiles it again, and reads the answer."""
 
 import os
 import pickle
@@ -18,16 +18,16 @@ from jaxlens.ir.driver import Driver
 
 TIMEOUT = 600.0  # seconds
 _CHILD = "jaxlens.stages.experiments.other_process_main"
-_LINE = 200  # characters of a crash's last words
+_LINE = 200  # maximum characters of a crash's message
 
 
 @dataclass(frozen=True)
 class RecompileRequest:
-    """What to leave out or to set.
+    """The passes to disable and the flags to set in a recompile.
 
     Attributes:
-        passes: Names of passes that are not to run.
-        flags: Flags of XLA's, with their values.
+        passes: Names of passes to disable.
+        flags: XLA flags as (name, value).
     """
 
     passes: tuple[str, ...] = ()
@@ -35,13 +35,13 @@ class RecompileRequest:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As `Program.flags` has them."""
+        """The request in the form of `Program.flags`."""
         without = [f"without {' and '.join(self.passes)}"] if self.passes else []
         return (*without, *(f"{name}={value}" for name, value in self.flags))
 
     @property
     def options(self) -> dict[str, bool | int | str]:
-        """As options of a compile."""
+        """The request as XLA compile options."""
         found: dict[str, bool | int | str] = {name: _value(text) for name, text in self.flags}
         if self.passes:
             found["xla_disable_hlo_passes"] = ",".join(self.passes)
@@ -49,20 +49,24 @@ class RecompileRequest:
 
     @property
     def clause(self) -> str:
-        """As the end of a sentence: "without fusion and with xla_flag=value"."""
+        """The request as the end of a sentence: "without fusion and with xla_flag=value"."""
         words = [w if w.startswith("without ") else f"with {w}" for w in self.words]
         return " and ".join(words)
 
 
 def _value(text: str) -> bool | int | str:
-    """A flag's value: XLA takes no text for a truth value or a number."""
+    """Returns a flag's value; XLA requires bool and int for flags of these types."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str, Any]:
-    """What the other process needs to know."""
+    """Returns the request that is pickled for the child process.
+
+    Raises:
+        UnavailableError: The child process could not compile or run the program.
+    """
     program, driver = capture.program, capture.driver
     lowered = driver.lowered
     if program.target.devices > 1:
@@ -92,7 +96,7 @@ def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str,
 
 
 def _bytecode(module: Any) -> bytes:
-    """The module with its locations, which are its stamps."""
+    """Returns the module as MLIR bytecode, with its locations, which contain the stamps."""
     import io
 
     written = io.BytesIO()
@@ -101,7 +105,7 @@ def _bytecode(module: Any) -> bytes:
 
 
 def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
-    """The call's arrays by name; those that are shapes or gone are left out."""
+    """Returns the call's arrays by name, without shapes and PRNG keys; {} if they are freed."""
     try:
         leaves = jax.tree.leaves(driver.given())
     except LensError:
@@ -121,7 +125,11 @@ def _is_key(leaf: Any) -> bool:
 
 
 def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict[str, Any]:
-    """What the other process answers."""
+    """Runs the child process and returns its answer.
+
+    Raises:
+        UnavailableError: The child process timed out or crashed.
+    """
     with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
         path = Path(folder)
         (path / "request").write_bytes(pickle.dumps(request))
@@ -149,11 +157,14 @@ def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict
 
 
 def _environment(platform: str, absent: bool) -> dict[str, str]:
-    """The same as here, but for where our own code is found and what JAX may take."""
+    """Returns the environment of the child process, with jaxlens on its path and a JAX platform.
+
+    The child does not preallocate GPU memory, which this process may use.
+    """
     here = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
     names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
-    beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu locks out a second
+    beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu allows one process
     return {
         **os.environ,
         **beside,
@@ -168,7 +179,7 @@ def _how(code: int) -> str:
 
 
 def _last(said: bytes) -> str:
-    """The last words of a process that say something."""
+    """Returns the last line of stderr that names an error, or else the last line."""
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     telling = [
         line for line in lines if "Check failed" in line or "Error" in line or "F0000" in line

@@ -1,10 +1,10 @@
-"""The other process of `recompile.py`: compiles a StableHLO module as it is told, and may run it.
+"""The child process of `recompile.py`: compiles a StableHLO module, and optionally runs it.
 
     python -m jaxlens.stages.experiments.other_process_main FOLDER
 
-reads FOLDER/request and writes FOLDER/answer, both pickled. A function of zeros with the module's
-arguments and results is lowered, and its module's ops are replaced by those that were sent: so the
-compile is JAX's own, with public means.
+reads FOLDER/request and writes FOLDER/answer, both pickled. It lowers a function that returns
+zeros, with the module's arguments and results, and replaces the ops of its module by the received
+ones. So JAX itself compiles them, through public API only.
 """
 
 import pickle
@@ -53,11 +53,11 @@ _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 
 
 class UnsuitedError(LensError):
-    """A module that cannot be compiled like this."""
+    """The module cannot be compiled in a child process."""
 
 
 def main(folder: Path) -> None:
-    """Answers the request in a folder."""
+    """Reads the request in a folder, and writes the answer next to it."""
     request = pickle.loads((folder / "request").read_bytes())  # written by our own process
     try:
         answer = _answer(request)
@@ -95,7 +95,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 def _lowered(
     bytecode: bytes, donated: list[str], place: ResolvedTarget | None = None
 ) -> tuple[Any, list[tuple[str, Any]]]:
-    """A lowered function whose module is the one that was sent, and its arguments."""
+    """Returns a lowered function with the received module, and (name, shape) of its arguments."""
     ir: Any = bindings
     probe: Any = jax.jit(lambda: jnp.zeros(())).lower().compiler_ir("stablehlo")
     with probe.context:
@@ -120,7 +120,7 @@ def _lowered(
 
 
 def _replace(module: Any, bytecode: bytes) -> None:
-    """Puts the ops and attributes that were sent in the place of a module's own."""
+    """Replaces the ops and attributes of a module by those of the received one."""
     ir: Any = bindings
     with module.context:
         sent = ir.Module.parse(bytecode)
@@ -135,7 +135,7 @@ def _replace(module: Any, bytecode: bytes) -> None:
 
 
 def _called(value: Any) -> str:
-    """What JAX called an argument."""
+    """Returns the name that JAX gave an argument, read from its location."""
     found = _NAME.match(str(value.location))
     return found[1] if found else ""
 
@@ -155,7 +155,7 @@ def _measured(
     arguments: list[tuple[str, Any]],
     request: dict[str, Any],
 ) -> tuple[tuple[float, ...], tuple[float, ...], str]:
-    """Seconds of both programs, one after the other in turn."""
+    """Returns the seconds of both programs, run alternately, and how they were measured."""
     random = np.random.default_rng(0)
     given = request["given"]
     values = [given.get(name, None) for name, _ in arguments]
@@ -173,7 +173,7 @@ def _measured(
             placed = ready([jnp.asarray(value) for value in inputs])
             start = time.perf_counter()
             ready(program.executable(*placed))
-            if turn:  # the first is to warm up
+            if turn:  # the first is a warm-up
                 one.append(time.perf_counter() - start)
     what = "the call's own inputs" if all(fits) else "random inputs"
     if any(fits) and not all(fits):
@@ -186,7 +186,7 @@ def _measured(
 
 
 def _random(shape: Any, random: np.random.Generator) -> np.ndarray:
-    """Normal floats; integers are zero: an index or a length may be among them."""
+    """Returns normal floats; integers are zero, as one may be an index or a length."""
     if jnp.issubdtype(shape.dtype, jnp.inexact):
         return np.asarray(random.standard_normal(shape.shape)).astype(shape.dtype)
     return np.zeros(shape.shape, shape.dtype)

@@ -1,8 +1,8 @@
-"""Compiles a captured program once more, with a pass left out or a flag set: in a process apart.
+"""Compiles a captured program again with a pass disabled or a flag set, in a child process.
 
-XLA ends the process on some flags, so the process that compiles is never the user's. It gets the
-very StableHLO that was compiled, stamps and all, so that every link of the result holds; and sends
-back what XLA dumped. With `run` it executes both programs too, turn by turn.
+XLA aborts the process on some flags, so it never compiles in the user's. The child gets the same
+StableHLO module, stamps included, so links to its source remain valid, and returns XLA's dumps.
+With `run` it also executes both programs, alternately.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _FUSING = "fusion"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of some executions of both programs, turn by turn on the same inputs.
+    """Seconds of alternate executions of both programs on the same inputs.
 
     Attributes:
-        before: Of the program as it is.
-        after: Of the one that was compiled anew.
+        before: Seconds of each run of the original program.
+        after: Seconds of each run of the recompiled program.
         how: How they were measured, in words.
     """
 
@@ -37,19 +37,19 @@ class Measured:
 def without(
     capture: Capture, names: str | Sequence[str], run: int = 0
 ) -> tuple[Capture, Measured | None]:
-    """The same program compiled with passes left out or flags set.
+    """Compiles a capture's program with passes disabled or flags set.
 
     Args:
         capture: A live capture for one device.
-        names: Passes by name, and flags as `flag=value`, one or several with commas between.
-        run: How often to execute both programs; 0 for not at all.
+        names: Passes by name, and flags as `flag=value`, separated by commas.
+        run: Number of timed runs of both programs; 0 for none.
 
     Returns:
-        A capture of what came out, and what running took.
+        A capture of the recompiled program, and the times of the runs, if any.
 
     Raises:
         OptionError: There is no such pass or flag.
-        UnavailableError: The program cannot be compiled again, or XLA did not live through it.
+        UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
     asked = read(names, capture)
     answer = compiled(request_of(capture, asked, run), asked, run)
@@ -64,9 +64,9 @@ def without(
 
 
 def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
-    """What was asked for, in passes that changed this program and in flags.
+    """Parses the names of passes and the flags of a recompile.
 
-    "fusion" means every pass that made fusions, where no pass has that very name.
+    "fusion" stands for every pass that created fusions, unless a pass has that exact name.
 
     Raises:
         OptionError: There is no such pass, or it changed nothing here.
@@ -91,7 +91,7 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
 
 
 def _fusing(passes: Sequence[PassStage]) -> list[str]:
-    """The passes after which more fusions stand in the program than before."""
+    """Returns the passes that increase the number of fusions in the module."""
     found: list[str] = []
     count = 0
     for dump in passes:

@@ -1,4 +1,4 @@
-"""A program that another process compiled anew, as a driver of a capture."""
+"""The driver of a program that a child process compiled again."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -26,7 +26,7 @@ from jaxlens.stages.compile.xla import CompileOutput
 
 
 class Recompiled(RecordedDriver):
-    """A program compiled anew: early stages are the first capture's, the rest its own."""
+    """Serves compiled stages from the child's answer, and earlier ones from the first capture."""
 
     def __init__(self, first: Capture, answer: Mapping[str, Any]) -> None:
         self._first = first.driver
@@ -90,7 +90,7 @@ class Recompiled(RecordedDriver):
     def times(self) -> tuple[Timing, ...]:
         return self._compiled.times
 
-    # No compile changes what follows.
+    # The facts below do not depend on the compile.
 
     def verdict(self) -> Verdict:
         return self._first.verdict()

@@ -1,9 +1,9 @@
-"""Tries `lax.scan` in the place of loops that tracing has written out, and measures both programs.
+"""Rewrites unrolled Python loops in a jaxpr as `lax.scan`, and measures both programs.
 
-The body of the scan is made of the equations of one repetition, as they stand in the jaxpr: what a
-repetition reads of the one before becomes the carry, what is the same for all a constant, what
-each has of its own a stacked input. What anybody reads later is stacked on the way out. A step's
-own index into an array (`w[i]`) becomes a dynamic slice.
+The scan's body consists of the eqns of one iteration. An operand that an earlier iteration defines
+becomes a carry, an operand that is the same in all iterations a constant, and one that differs a
+stacked input (xs). A value that is read after the loop becomes a stacked output (ys). A static
+slice whose start differs per iteration (`w[i]`) becomes a dynamic slice.
 """
 
 import itertools
@@ -35,16 +35,16 @@ _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 
 
 def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:
-    """Traces, lowers and compiles a body as it is, and with its loops as scans.
+    """Traces, lowers and compiles a body unchanged, and with its loops as scans.
 
     Args:
-        jaxpr: A traced program of JAX's.
-        region: The body's name, as `ir.jaxpr.read` gives it.
-        loops: Its loops, in order, none within another.
-        run: Execute both on random inputs, and compare.
+        jaxpr: A JAX jaxpr.
+        region: The body's name, as in `ir.jaxpr.reader.read`.
+        loops: Its loops, in order, not nested.
+        run: Execute both on random inputs, and compare the results.
 
     Raises:
-        UnavailableError: A loop cannot be written as a scan by us; says why.
+        UnavailableError: jaxlens cannot rewrite a loop as a scan; says why.
     """
     body = next((b.jaxpr for b in bodies(opened(jaxpr)).values() if b.name == region), None)
     if body is None:
@@ -64,19 +64,20 @@ def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:
 
 
 def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> list[Any]:
-    """The results of a jaxpr whose loops are scans with a body under `jax.checkpoint`.
+    """Evaluates a jaxpr with its loops as scans whose bodies are under `jax.checkpoint`.
 
     Args:
         closed: A closed jaxpr.
         args: Its arguments, arrays or tracers.
-        loops: Its loops, in order, none within another.
+        loops: Its loops, in order, not nested.
 
     Raises:
-        UnavailableError: A loop cannot be written as a scan by us; says why.
+        UnavailableError: jaxlens cannot rewrite a loop as a scan; says why.
     """
     body = closed.jaxpr
     plans = [_plan(body, span) for span in loops]
-    # XLA cannot merge what the backward scan's body computes again with the pass before it.
+    # prevent_cse=False: forward and backward scan have separate bodies, so XLA's CSE cannot
+    # merge recomputed ops with those of the forward pass anyway.
     function = _rolled(body, plans, partial(jax.checkpoint, prevent_cse=False))
     results: list[Any] = function(*closed.consts, *args)
     return results
@@ -91,7 +92,7 @@ def _inputs(body: Any) -> list[Any]:
 
 
 def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[TrialSide, Any]:
-    """One program's size and how long its stages take."""
+    """Traces, lowers and compiles a function; returns sizes and seconds, and the executable."""
     start = time.perf_counter()
     traced = jax.jit(function).trace(*inputs)
     traced_at = time.perf_counter()
@@ -117,29 +118,34 @@ _number = itertools.count(100_000)
 
 
 def _unseen() -> dict[str, int]:
-    """An option of no effect that differs each time, which keeps compiles in memory out."""
+    """Returns a compile option without effect, new each time, so in-memory caches never hit."""
     return {"xla_dump_max_hlo_modules": next(_number)}
 
 
 def written_out(jaxpr: Any) -> int:
-    """Equations of a program, every call written out and loop bodies once."""
+    """Counts the eqns of a program with every call inlined, and loop bodies once."""
     found = bodies(opened(jaxpr))
     return sum(len(body.jaxpr.eqns) * body.times for body in found.values())
 
 
 @dataclass(slots=True)
 class _Plan:
-    """A loop as a scan.
+    """A loop as a scan. A place is (eqn index within an iteration, index of its output).
+
+    For the loop `for w in ws: x = x @ w` of three iterations, one eqn each: size 1, count 3,
+    carry [(x, (0, 0))], each [[w0, w1, w2]], reads [[("carry", 0), ("each", 0)]].
 
     Attributes:
-        first: Its first equation.
-        size: Equations of a repetition.
-        count: Repetitions.
-        carry: Per carried value: the value before the loop, and where a repetition makes it.
-        each: Per operand with values of its own: those values.
-        slices: Per slice or pad with places of its own: those places.
-        reads: Per equation and operand of a repetition, where it comes from.
-        later: Values of repetitions that are read after the loop: by place, in a repetition.
+        first: Index of its first eqn.
+        size: Number of eqns per iteration.
+        count: Number of iterations.
+        carry: Per carry slot: its initial value, and the place of its next value; the place
+            (-1, n) copies slot n.
+        each: Per operand that differs between iterations: its atoms, one per iteration.
+        slices: Per slice or pad eqn whose start differs: its starts, one per iteration.
+        reads: Per eqn and operand: its kind ("own", "carry", "same", "each"), and its place,
+            slot, atom or index in `each`.
+        later: Places whose values are read after the loop.
     """
 
     first: int
@@ -159,7 +165,7 @@ class _Plan:
 def _plan(body: Any, span: Loop) -> _Plan:
     first, size, count = span
     plan = _Plan(first, size, count)
-    made: dict[int, tuple[int, int]] = {}  # per variable: its equation, counted from the loop's
+    made: dict[int, tuple[int, int]] = {}  # per id of var: (eqn index in the loop, output index)
     for step in range(size * count):
         for n, var in enumerate(body.eqns[first + step].outvars):
             made[id(var)] = step, n
@@ -178,7 +184,7 @@ def _plan(body: Any, span: Loop) -> _Plan:
 
 
 def _places(offset: int, copies: Sequence[Any]) -> Iterator[tuple[int, list[Any]]]:
-    """Where each copy of a slice begins, or puts what it pads, if they differ."""
+    """Yields the starts of a slice, or the offsets of a pad, per iteration, if they differ."""
     name, each = copies[0].primitive.name, [eqn.params for eqn in copies]
     if name == "slice" and any(own != each[0] for own in each):
         if any(set(own["strides"] or ()) - {1} for own in each):
@@ -197,7 +203,12 @@ def _read(
     made: dict[int, tuple[int, int]],
     carried: dict[tuple[int, int, int, int], int],
 ) -> tuple[str, Any]:
-    """Where an operand comes from, by what it is in each copy."""
+    """Classifies an operand by its atoms in all iterations; returns its kind and source.
+
+    The last iteration decides: its operand is "own" if this iteration defines it, and a "carry"
+    if an earlier one does. Early iterations cannot tell, since they read values from before the
+    loop: in `x = x @ w`, the first iteration reads an input and the last one an earlier `x`.
+    """
     last = None if isinstance(atoms[-1], Literal) else made.get(id(atoms[-1]))
     copy = plan.count - 1
     if last is not None and last[0] >= copy * plan.size:
@@ -219,8 +230,13 @@ def _carried(
     delay: int,
     carried: dict[tuple[int, int, int, int], int],
 ) -> int:
-    """The carry slot that holds a value some repetitions old; older ones pass through others."""
-    # The first repetitions read from before the loop: atoms[0] is what is `delay` old at first.
+    """Returns the carry slot of a value that was computed `delay` iterations ago.
+
+    A delay of n needs n slots; each copies the previous slot once per iteration. For example,
+    `a, b = b, a + b` reads the sum with delays 1 (as b) and 2 (as a): slot 0 is b, and slot 1
+    copies slot 0, which gives a.
+    """
+    # Slot `age` starts with the value that iteration `delay - age` reads, from before the loop.
     number = -1
     for age in range(1, delay + 1):
         before = atoms[delay - age]
@@ -240,13 +256,13 @@ def _equal_literals(atoms: Sequence[Any]) -> bool:
 
 
 def _later(body: Any, plan: _Plan, made: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
-    """The places in a repetition of what is read after the loop."""
+    """Returns the places of the values that are read after the loop, except final carries."""
     after = [atom for eqn in body.eqns[plan.stop :] for atom in eqn.invars]
     read = filter(None, (made.get(id(atom)) for atom in (*after, *body.outvars)))
     carried = {place for _, place in plan.carry}
     last = plan.size * (plan.count - 1)
     places = ((step < last, (step % plan.size, n)) for step, n in read)
-    # What the last repetition hands on is the scan's carry: no stack of all is needed for it.
+    # The last iteration's value of a carry is the scan's final carry: it needs no stacked output.
     return sorted({place for earlier, place in places if earlier or place not in carried})
 
 
@@ -264,7 +280,7 @@ def _rolled(
 ) -> Callable[..., Any]:
     def function(*values: Any) -> list[Any]:
         known = dict(zip(map(id, _inputs(body)), values, strict=True))
-        stacks: dict[int, tuple[Any, int]] = {}  # what a scan stacked, by variable
+        stacks: dict[int, tuple[Any, int]] = {}  # per id of var: a stacked output, and its index
         at = 0
         for plan in plans:
             _evaluate(body.eqns[at : plan.first], _Later(known, stacks))
@@ -277,7 +293,7 @@ def _rolled(
 
 
 class _Later(dict[int, Any]):
-    """Values by variable; those that a scan stacked are taken out when they are looked up."""
+    """Values by id of var; elements of stacked outputs are indexed on first lookup."""
 
     def __init__(self, known: dict[int, Any], stacks: dict[int, tuple[Any, int]]) -> None:
         super().__init__()
@@ -317,8 +333,8 @@ def _scan(
     stacks: dict[int, tuple[Any, int]],
     wrap: Callable[[Step], Step],
 ) -> None:
-    """Runs a loop as a scan, its body wrapped."""
-    # The last repetition's: the first may compute with Python's numbers where others have arrays.
+    """Runs a loop as a scan, and adds its results to `known` and `stacks`."""
+    # The eqns of the last iteration: the first may have Python scalars where others have arrays.
     eqns = body.eqns[plan.stop - plan.size : plan.stop]
     before = [
         _as_carried(_value(atom, known), aval)
@@ -354,20 +370,20 @@ def _scan(
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]
             stacks[id(var)] = stack, copy
     for (_, (at, m)), value in zip(plan.carry, after, strict=True):
-        if at >= 0:  # no older value that passes through
+        if at >= 0:  # not a copy of another slot
             known[id(body.eqns[plan.stop - plan.size + at].outvars[m])] = value
 
 
 def _carried_avals(eqns: Sequence[Any], plan: _Plan) -> Iterator[Any]:
-    """What each carried value is once a repetition has made it."""
+    """Yields the aval of each carry slot after an iteration."""
     for _, (step, n) in plan.carry:
-        while step < 0:  # an older value, which passes through another slot
+        while step < 0:  # follow the copies to the slot that an eqn sets
             step, n = plan.carry[n][1]
         yield eqns[step].outvars[n].aval
 
 
 def _as_carried(value: Any, aval: Any) -> Any:
-    """A loop's first value in the type of the later ones: 0.0 may stand for an array of zeros."""
+    """Casts an initial carry to the later type: 0.0 may initialise an array of zeros."""
     value = _strong(value)
     if jnp.issubdtype(aval.dtype, _KEY) or np.shape(value) not in ((), tuple(aval.shape)):
         return value
@@ -377,7 +393,7 @@ def _as_carried(value: Any, aval: Any) -> Any:
 
 
 def _at(eqn: Any, operands: Sequence[Any], place: list[Any]) -> Any:
-    """A slice from a place that the step says, or what is padded put at such a place."""
+    """Evaluates a slice or pad eqn with a dynamic start."""
     shape = eqn.outvars[0].aval.shape
     if eqn.primitive.name == "slice":
         return jax.lax.dynamic_slice(operands[0], place, shape)
@@ -386,7 +402,11 @@ def _at(eqn: Any, operands: Sequence[Any], place: list[Any]) -> Any:
 
 
 def _stacked(atoms: Sequence[Any], known: _Later) -> Any:
-    """The values of all repetitions in one array: that of an earlier scan, if they are its own."""
+    """Stacks the values of all iterations; reuses the stacked output of an earlier scan.
+
+    If the values are all elements of one such output, it is returned whole, reversed (as in a
+    backward pass) or permuted, instead of being unstacked and stacked again.
+    """
     held = [known.stacks.get(id(atom)) for atom in atoms]
     first = held[0]
     if first is not None and all(h is not None and h[0] is first[0] for h in held):
@@ -408,7 +428,7 @@ def _like(new: Any, old: Any) -> Any:
 
 
 def _difference(compiled: Sequence[Any], inputs: Sequence[Any]) -> float:
-    """How far the results of both programs are apart on random inputs, beside their size."""
+    """Returns the largest relative difference between the programs' results on random inputs."""
     values = [_random(n, like) for n, like in enumerate(inputs)]
     one, other = (executable(*values) for executable in compiled)
     return max((_apart(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
