@@ -1,1 +1,1 @@
-"""A call as something that JAX can trace: the function inside, its transforms, its target."""
+"""Prepares a call for tracing: the innermost function, its transforms and its target."""

@@ -1,7 +1,7 @@
-"""A call with shapes in the place of its arrays, with which it can be traced again later.
+"""Replaces the arrays of a call by shapes, so that it can be traced again without them.
 
-A capture may be kept for long, and must not keep the user's arrays alive. Static values and what
-the function closes over stay as they are.
+A capture may live long and must not keep the user's arrays alive. Static values and values that
+the function closes over are unchanged.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from jaxlens.stages.core.program import plain
 
 
 def shaped(call: TraceableCall) -> TraceableCall:
-    """The call with shapes in the place of its arrays."""
+    """Returns the call with a `ShapeDtypeStruct` in place of each array."""
     return replace(
         call,
         args=tuple(_part(n, value, call.static) for n, value in enumerate(call.args)),
@@ -44,7 +44,7 @@ def _opened(opened: Call | None, static: Collection[int | str]) -> Call | None:
 
 
 def _bare(opened: Call | None) -> Call | None:
-    """A call without arguments: of a library's jit the jitted function inside is traced."""
+    """Drops the arguments of a library jit's call, which is traced through its inner function."""
     return opened and replace(opened, args=(), kwargs={}, owner=None)
 
 
@@ -53,7 +53,7 @@ def _inner(inner: InnerCall | None) -> InnerCall | None:
 
 
 def _owner(owner: Any) -> Any:
-    """The object whose method it is: one that is no pytree is static, and is kept by the call."""
+    """Returns the owner if it is a leaf, not a pytree: then it is static, and the call keeps it."""
     return owner if jax.tree_util.all_leaves([owner]) else None
 
 
@@ -62,13 +62,13 @@ def _part(place: int | str, value: Any, static: Collection[int | str]) -> Any:
 
 
 def _shape(leaf: Any) -> Any:
-    """The shape of an array; numbers, strings and whatever else is no array stay."""
+    """Returns the shape of an array; returns any other leaf unchanged."""
     if not is_array(leaf):
         return leaf
     struct: Any = jax.ShapeDtypeStruct
     array = plain(leaf)
     aval = abstract(array)
-    if aval is None:  # NumPy's, of strings or objects: a static argument
+    if aval is None:  # a NumPy array of strings or objects is a static argument
         return leaf
     sharding = array.sharding if getattr(array, "committed", False) else None
     weak = bool(getattr(aval, "weak_type", False))

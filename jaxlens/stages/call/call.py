@@ -1,7 +1,7 @@
-"""A call, its partials, bound methods and callable pytrees opened down to what JAX receives.
+"""Unwraps the partials, bound methods and callable pytrees of a call down to what JAX receives.
 
-What JAX would receive decides: the arguments of a partial of a jitted function are inputs of the
-program, those of any other partial are closed over, as in `jax.jit(partial)`.
+The result matches what JAX would do: the bound arguments of a partial of a jitted function are
+inputs of the program, those of any other partial are closed over, as in `jax.jit(partial)`.
 """
 
 import enum
@@ -22,11 +22,11 @@ from jaxlens.stages.arguments.inputs import named_arguments, root_names, signatu
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call with its partials and bound methods opened.
+    """A call with its partials and bound methods unwrapped.
 
     Attributes:
-        function: What is called in the end.
-        args: All positional arguments, the opened ones first.
+        function: The innermost function.
+        args: All positional arguments, those that wrappers bind first.
         kwargs: All keyword arguments.
         signature: Its signature, with the owner as first parameter; None if Python has none.
         owner: The object whose method or `__call__` it is, or None.
@@ -46,13 +46,13 @@ class Call:
         return named_arguments(self.args, self.kwargs, self.signature)
 
     def with_arguments(self, new: Mapping[str, Any]) -> "Call":
-        """The call with other values of some arguments, by the names that `arguments` has."""
+        """Returns the call with some arguments replaced, by the names in `arguments`."""
         values = list({**self.arguments, **new}.values())
         args, named = values[: len(self.args)], values[len(self.args) :]
         return replace(self, args=tuple(args), kwargs=dict(zip(self.kwargs, named, strict=True)))
 
     def split(self, chosen: Collection[int | str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The arguments at these positions or of these names, and the others; both by name."""
+        """Returns the arguments at these positions or of these names, and the others, by name."""
         parts: tuple[dict[str, Any], dict[str, Any]] = {}, {}
         for position, (name, value) in enumerate(self.arguments.items()):
             is_chosen = name in chosen or (position < len(self.args) and position in chosen)
@@ -61,13 +61,13 @@ class Call:
 
 
 def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = "") -> Call:
-    """Opens partials, bound methods and callable pytrees, from the outside in.
+    """Unwraps partials, bound methods and callable pytrees, from the outside in.
 
     Args:
-        f: What is called.
+        f: The callable.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        name: What the user calls the object, if `f` is one or a method of one.
+        name: The object's name in the user's source, if `f` is an object or a method of one.
 
     Raises:
         OptionError: An argument contains itself, or nests too deep for JAX.
@@ -96,7 +96,7 @@ def _checked(call: Call) -> Call:
 
 
 def _is_partial(f: Any) -> bool:
-    """Whether it is Python's partial, JAX's, or the one that binds a method in Equinox."""
+    """Whether `f` is a partial of Python or JAX, or the one that binds methods in Equinox."""
     kind = type(f)
     if isinstance(f, functools.partial):
         return True
@@ -104,14 +104,14 @@ def _is_partial(f: Any) -> bool:
 
 
 def unbound(f: Any) -> Any:
-    """What a partial calls in the end; anything else as it is."""
+    """Returns the function inside nested partials; returns anything else unchanged."""
     while isinstance(f, functools.partial):
         f = f.func
     return f
 
 
 def bound_values(f: Any) -> list[tuple[str, Any]]:
-    """The arguments that a partial has bound, by name; none of anything else."""
+    """Returns (name, value) of a partial's bound arguments; empty for anything else."""
     if not isinstance(f, functools.partial):
         return []
     names = root_names(len(f.args), signature_of(f.func))
@@ -119,7 +119,7 @@ def bound_values(f: Any) -> list[tuple[str, Any]]:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a value without parts that is no array: a number, a text, a function, None."""
+    """Whether a value is a number, string, enum, function or None: no array and no container."""
     return value is None or isinstance(value, _PLAIN) or callable(value)
 
 
@@ -127,7 +127,7 @@ _PLAIN = (str, bytes, int, float, complex, enum.Enum)
 
 
 def _leads_to_jit(f: Any) -> bool:
-    """Whether a partial ends in a jitted function, which gets the bound arguments as its own."""
+    """Whether a partial wraps a jitted function, so that its bound arguments are inputs."""
     while True:
         if _is_partial(f):
             f = f.func
@@ -138,24 +138,25 @@ def _leads_to_jit(f: Any) -> bool:
 
 
 def _is_jitted(f: Any) -> bool:
-    """Whether JAX, a library or the core jitted it."""
-    core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
+    """Whether `f` is jitted, by JAX, a library or `jaxlens.core`."""
+    core = sys.modules.get("jaxlens.core")  # imported if `f` is one of its functions
     if core is not None and isinstance(f, core.Jitted):
         return True
     return compat.jit_parts(f) is not None or compat.is_wrapper(f)
 
 
 def _bound_to(f: Any) -> Any:
-    """The object whose method a partial calls, or None."""
+    """Returns the object whose method a partial calls, or None."""
     while _is_partial(f):
         f = f.func
     return f.__self__ if _is_method(f) else None
 
 
 def _is_method(f: Any) -> bool:
-    """Whether it is bound to an object; a class method keeps its class, unless it was jitted.
+    """Whether `f` is a method bound to an object, or a jitted method bound to a class.
 
-    What is bound lends the jitted function's attributes, and not its first argument.
+    Other class methods stay bound. A bound jitted method forwards the attributes of the jitted
+    function but not the bound argument, so it must be unwrapped.
     """
     if not hasattr(f, "__func__"):
         return False
@@ -164,18 +165,18 @@ def _is_method(f: Any) -> bool:
 
 
 def _is_callable_tree(f: Any) -> bool:
-    """Whether it is an object with arrays of its own in it."""
+    """Whether `f` is a pytree with array leaves."""
     if jax.tree_util.all_leaves([f]):
         return False
     return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
 
 
 def with_owner(f: Callable[..., Any], name: str = "") -> inspect.Signature | None:
-    """The signature of what `f` is bound to, with a first parameter for the object.
+    """Returns the signature of `f` with a first parameter for the object it is bound to.
 
     Args:
         f: A bound method, or a callable object.
-        name: What the user calls the object; "self" by default.
+        name: The object's name in the user's source; "self" by default.
     """
     bound = signature_of(f)
     if bound is None:

@@ -1,6 +1,6 @@
-"""A function under transforms that are chosen one by one, on arguments that fit them.
+"""Applies a list of transforms to a function, and adapts its arguments to them.
 
-`vmap` takes a batch: its axis is inserted into the shapes of the arguments that it maps over.
+For `vmap`, a batch axis is inserted into the shapes of the arguments that it maps over.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Put:
     Attributes:
         name: "grad", "vmap", "jvp" or "jit".
         value: Its option, as on a magic's line: "0" for `--grad 0`, "0,None" for `--vmap`.
-        size: Examples of a `vmap`.
+        size: Batch size of a `vmap`.
     """
 
     name: str
@@ -36,16 +36,16 @@ class Put:
 def composed(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], puts: Sequence[Put]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The function with its transforms, and the arguments that it takes then.
+    """Returns the transformed function and its arguments.
 
     Args:
-        f: The function itself.
+        f: The untransformed function.
         args: Its positional arguments, for one example.
         kwargs: Its keyword arguments, likewise.
         puts: Transforms, outermost first.
 
     Raises:
-        OptionError: A value that does not fit the function.
+        OptionError: A value does not fit the function.
     """
     pytrees.check_call(args, kwargs, signature_of(f))
     given = tuple(args)

@@ -1,15 +1,16 @@
-"""A call of a function that `equinox.filter_jit` made, under the user's names.
+"""Recovers the user's call from the call of a function that `equinox.filter_jit` returned.
 
-Equinox jits a function of its own. Its dynamic argument has the arrays, its static argument has
+Equinox jits a function of its own. Its dynamic arguments contain the arrays, its static argument
 everything else:
 
     step(net, x, True)
     fun_wrapped({}, {"first": (net's arrays,), "fun": ..., "rest": ...}, (net's other leaves, ...))
 
-Here both are combined again. Nothing of Equinox is imported, and only the unflattening of its
-modules is called.
+This module combines both again. It does not import Equinox, and calls only the unflattening of
+its modules.
 
-Tried with Equinox 0.13. Where it arranges them differently, its own names are shown.
+Checked with Equinox 0.13. If another version arranges the arguments differently, Equinox's own
+names are shown.
 """
 
 from collections.abc import Sequence
@@ -31,10 +32,10 @@ def is_equinox(fun: Any) -> bool:
 
 
 def user_function(fun: Any, statics: Sequence[Any]) -> Any:
-    """The user's function inside Equinox's, or None where `fun` is not Equinox's.
+    """Returns the user's function inside Equinox's; None if `fun` is not Equinox's.
 
     Args:
-        fun: The Python function of a jitted one.
+        fun: The Python function inside a jitted one.
         statics: The static values of its call.
     """
     try:
@@ -47,10 +48,10 @@ def user_function(fun: Any, statics: Sequence[Any]) -> Any:
 
 
 def user_call(call: Call) -> Call | None:
-    """The call as the user wrote it; None where the function called is not Equinox's.
+    """Returns the call as the user wrote it; None if the function is not Equinox's.
 
     Args:
-        call: A call of the Python function of a jitted one, with placeholders for its arrays.
+        call: A call of the Python function inside a jitted one, with placeholders for arrays.
     """
     try:
         if not is_equinox(call.function):
@@ -60,10 +61,10 @@ def user_call(call: Call) -> Call | None:
         function, first, (rest, kwargs) = (
             _combined(arrays[part], fixed) for part, fixed in zip(_PARTS, static, strict=True)
         )
-        args = (first, *rest)[:-1]  # Equinox ends them with a None
+        args = (first, *rest)[:-1]  # Equinox appends a None
         if jax.tree_util.all_leaves([function]):
             return Call(function, args, kwargs, signature_of(function))
-        signature = with_owner(function)  # a module is called: its arrays are arguments too
+        signature = with_owner(function)  # the function is a module: its arrays are arguments too
         return Call(type(function).__call__, (function, *args), kwargs, signature, function)
     except (IndexError, KeyError, TypeError, ValueError):
         return None

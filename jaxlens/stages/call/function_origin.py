@@ -1,4 +1,4 @@
-"""What line of Python a function object came from, partials, methods and transforms opened."""
+"""Finds the Python line that defines a function, inside partials, methods and transforms."""
 
 import functools
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from jaxlens.stages.compat import events as compat_events
 
 @dataclass(frozen=True, slots=True)
 class FunctionOrigin:
-    """What line of Python a function object came from.
+    """The definition of a function object.
 
     Attributes:
-        wrappers: What is round the innermost function: "functools.partial", "jax.grad".
-        file: The name of its file in its code object.
+        wrappers: The wrappers of the innermost function: "functools.partial", "jax.grad".
+        file: Its `co_filename`.
         line: Its first line.
         name: Its qualified name.
-        site: The user's line that calls, for a function that a library made.
+        site: The user's line of the call, for a function that a library created.
     """
 
     wrappers: tuple[str, ...]
@@ -32,7 +32,7 @@ class FunctionOrigin:
 
     @property
     def span(self) -> Span | None:
-        """The same as a span; None for a function of JAX's."""
+        """The definition as a span; None for a function of JAX's."""
         file = describe(self.file)
         if file.own or not self.line:
             return None
@@ -44,9 +44,9 @@ UNKNOWN_ORIGIN = FunctionOrigin((), "", 0, "")
 
 
 def function_origin(fun: Any) -> FunctionOrigin:
-    """Where a function object came from, partials, methods and transforms opened."""
+    """Returns the definition of the innermost function of partials, methods and transforms."""
     wrappers: list[str] = []
-    seen: dict[int, Any] = {}  # a function may be set as what it wraps itself
+    seen: dict[int, Any] = {}  # a function's __wrapped__ may be itself
     while id(fun) not in seen:
         seen[id(fun)] = fun
         if isinstance(fun, functools.partial):
@@ -71,7 +71,7 @@ def function_origin(fun: Any) -> FunctionOrigin:
 
 
 def recreated(name: str, place: FunctionOrigin) -> KeyChange:
-    """The change of a function object that is new, though its line of Python is not."""
+    """Returns the key change of a new function object that the same Python line created."""
     span = place.span
     where = f" (defined at {span.file}:{span.line})" if span else ""
     if place.site and span:
@@ -94,7 +94,7 @@ def recreated(name: str, place: FunctionOrigin) -> KeyChange:
 
 
 def is_jax_function(place: FunctionOrigin, fun: Any) -> bool:
-    """Whether a jitted function is one of JAX's own, called outside of jit."""
+    """Whether a jitted function is one of JAX's own, such as an op called outside of jit."""
     if compat_events.is_primitive(fun):
         return True
     if "jax.jit" in place.wrappers[:1]:

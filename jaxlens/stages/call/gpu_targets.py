@@ -1,8 +1,8 @@
-"""NVIDIA GPUs that a program can be compiled for where there is none, as XLA wants them described.
+"""Describes NVIDIA GPUs to XLA, which can then compile for them on a machine without a GPU.
 
-The figures are what the devices report (NVIDIA's data sheets and CUDA's table of compute
-capabilities; XLA's repository has the same of most). XLA's cost model, and so its choice of what
-to fuse, follows from them. Two boards of one name differ a little; the figures are close enough.
+The figures are those that the devices report (sources: NVIDIA's data sheets and CUDA's table of
+compute capabilities; XLA's repository has the same for most). XLA's cost model, and so its fusion
+decisions, depend on them. Boards of one name differ slightly; the figures are close enough.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ class Gpu:
     """Properties of a GPU that XLA does not derive from the compute capability.
 
     Attributes:
-        name: As the driver says it.
+        name: The driver's name of the device.
         capability: Compute capability, (major, minor).
-        accelerated: Whether code may use what only this architecture has ("sm_90a").
-        cores: Streaming multiprocessors.
-        fpus: Single-precision units of one core.
-        threads: Threads per core.
-        shared: Shared memory of a core in bytes; a block gets 1 KiB less at most.
-        clock: In GHz.
-        bandwidth: Of the memory, in bytes per second.
-        l2: Bytes of the L2 cache.
-        memory: Bytes.
+        accelerated: Whether code may use architecture-specific features ("sm_90a").
+        cores: Number of streaming multiprocessors (SMs).
+        fpus: Single-precision units per SM.
+        threads: Maximum threads per SM.
+        shared: Shared memory per SM in bytes; a block gets at most 1 KiB less.
+        clock: Clock rate in GHz.
+        bandwidth: Memory bandwidth in bytes per second.
+        l2: Size of the L2 cache in bytes.
+        memory: Size of the device memory in bytes.
     """
 
     name: str
@@ -77,7 +77,7 @@ GPUS = {
     for key, *row in (line.split(maxsplit=11) for line in _ROWS.strip().splitlines())
 }
 
-# The same on all of them.
+# Fields of `gpu_device_info` with the same value on all these GPUs.
 _COMMON = {
     "threads_per_block_limit": 1024,
     "threads_per_warp": 32,
@@ -95,7 +95,7 @@ _CUDNN = (9, 10)  # assumed to be installed beside the GPU
 
 
 def config(gpu: Gpu) -> str:
-    """The text of XLA's `GpuTargetConfigProto` for a GPU."""
+    """Returns the text form of XLA's `GpuTargetConfigProto` for a GPU."""
     return "\n".join(_lines(gpu))
 
 

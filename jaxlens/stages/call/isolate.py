@@ -1,8 +1,8 @@
-"""The context of every trace and lowering of ours, which leaves the process as it was.
+"""The context of jaxlens' traces and lowerings, which restores the state of the process.
 
-In JAX's caches our entries have keys of their own (`compat.apart`), so that the user's next call
-traces, lowers and compiles as it would have. What user code changes while it is traced (random
-states, settings, environment, tracers left in globals or in an object) is restored, also after an
+jaxlens' entries in JAX's caches have separate keys (`compat.apart`), so the user's next call
+traces, lowers and compiles as if jaxlens had not run. Changes by user code during the trace (random
+states, settings, environment, tracers left in globals or in an object) are undone, also after an
 error or an interrupt.
 """
 
@@ -23,15 +23,15 @@ from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.compat import events as compat_events
 
-# Our frames are never the user's line.
+# Excludes jaxlens' frames from the user frames in JAX's source locations.
 compat_events.leave_out(str(Path(__file__).parents[2]) + os.sep)
 
-# Frames of ours on the stack: under a capture, a program may nest as deep as without it.
+# Added to the recursion limit for jaxlens' own frames, so a program can nest as deep as without.
 _DEPTH = 60
 
 
 class _Local(threading.local):
-    """A thread's own: what JAX derives from one look's stamped equations is no other look's."""
+    """Thread-local state, so that captures in several threads share no entries of JAX's caches."""
 
     context: Any = None
 
@@ -40,10 +40,10 @@ _thread = _Local()
 
 
 def context() -> Any:
-    """The value under which the thread's next look keeps JAX's caches.
+    """Returns the part of JAX's cache keys that marks traces of this thread's next capture.
 
-    It is shared between looks as long as only JAX's own functions were traced in it, which
-    saves tracing `jnp.where` and its like each time; see `retire`.
+    Captures share it until `retire`, while only JAX's own functions have been traced under it,
+    which saves tracing `jnp.where` and the like again.
     """
     if _thread.context is None:
         _thread.context = compat.context_value()
@@ -51,16 +51,16 @@ def context() -> Any:
 
 
 def retire() -> None:
-    """Ends the sharing: a function of the user's was traced in it, and its code may change."""
+    """Discards the value, after a user's function is traced under it: its code may change."""
     _thread.context = None
 
 
 @contextmanager
 def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[None]:
-    """Surrounds work that may run the user's Python.
+    """Restores caches, settings and random states after a block that may run the user's Python.
 
     Args:
-        value: What `context` gave.
+        value: The result of `context`.
         owner: An object whose attributes tracing may write to.
         function: The function that is traced; tracers left in its globals are removed.
     """
@@ -82,7 +82,7 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Makes up for our own frames on the stack, so that a program may nest as deep as without."""
+    """Raises the recursion limit during the block by the number of jaxlens' own frames."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + _DEPTH)
     try:
@@ -122,7 +122,7 @@ def _put_back(space: MutableMapping[str, Any], saved: dict[str, Any]) -> None:
 
 
 def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]:
-    """Where user code commonly leaves a value: its object's attributes and its globals."""
+    """Yields the namespaces in which user code may leave tracers: attributes and globals."""
     for thing in (owner, function):
         attributes = getattr(thing, "__dict__", None)
         if isinstance(attributes, dict):
@@ -135,7 +135,7 @@ def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]
 
 
 def _remove_tracers(space: MutableMapping[str, Any], saved: dict[str, Any]) -> None:
-    """Puts back what was bound to a tracer; other bindings of the user's stay."""
+    """Undoes bindings that contain a tracer; keeps the user's other new bindings."""
     for name, value in list(space.items()):
         if name in saved and saved[name] is value:
             continue

@@ -1,8 +1,8 @@
-"""The call of the `jax.jit` inside a library's jit: `nnx.jit`, `eqx.filter_jit`, `jax.pmap`.
+"""Finds the call of the `jax.jit` inside a library's jit: `nnx.jit`, `eqx.filter_jit`, `jax.pmap`.
 
-The program that runs is that of the jitted function inside. A jit of the wrapper would lose what
-the wrapper does with results: `nnx.jit` writes the new state into the model that it was passed, so
-that the state is no result of the wrapper, and the code that computes it would be dead.
+The program that runs is that of the inner jitted function. Jitting the wrapper instead would drop
+code: `nnx.jit` writes the new state into the model that it is passed, so the state is not a result
+of the wrapper, and the code that computes it would be dead.
 """
 
 import itertools
@@ -31,10 +31,10 @@ class InnerCall:
     Attributes:
         call: The jitted function and the arguments that the wrapper passes.
         function: The user's function.
-        known: Whether a call of the wrapper would use this very jitted function.
-        within: Makes the context in which it must be traced.
-        leaves: The leaves of its arguments under the user's names, in JAX's order.
-        statics: What the wrapper makes static; None if only `jax.jit` does.
+        known: Whether a call of the wrapper would use this same jitted function object.
+        within: Returns the context manager in which it must be traced.
+        leaves: The leaves of its arguments with the user's names, in JAX's order.
+        statics: The values that the wrapper makes static; None if only `jax.jit` does.
     """
 
     call: Call
@@ -45,11 +45,11 @@ class InnerCall:
     statics: tuple[Static, ...] | None
 
     def results(self, tree: Any, count: int) -> list[str]:
-        """Names of the program's results, including those that the wrapper does not return.
+        """Returns the names of the program's results, also of those the wrapper does not return.
 
         Args:
-            tree: Their pytree.
-            count: How many there are.
+            tree: Tree structure of the results.
+            count: Number of results.
         """
         filled = tree.unflatten(range(count))
         fun = getattr(self.call.function, "_fun", None)
@@ -69,7 +69,7 @@ class InnerCall:
         return _paths("result", filled)
 
     def _of_flax(self, filled: Any) -> Iterator[str]:
-        """The function that `nnx.jit` jits returns its arguments' state, then the user's result."""
+        """Yields the names for `nnx.jit`, which returns the arguments' state, then the results."""
         args, kwargs, user = filled
         names = root_names(len(args), self.call.signature)
         for name, value in (*zip(names, args, strict=True), *kwargs.items()):
@@ -78,16 +78,16 @@ class InnerCall:
 
 
 def inner_call(call: Call) -> InnerCall | None:
-    """Opens a wrapper's call to that of the jitted function inside it; nothing is traced.
+    """Returns the call of the jitted function inside a wrapper; nothing is traced.
 
     Args:
         call: Any call.
 
     Returns:
-        None where the function is no wrapper, or never lowers a jitted function.
+        The inner call; None if the function is no wrapper, or never lowers a jitted function.
 
     Raises:
-        Exception: What the wrapper raises for such arguments.
+        Exception: Any error of the wrapper for these arguments.
     """
     wrapper: Any = call.function
     if not compat.is_wrapper(wrapper):
@@ -120,9 +120,10 @@ def inner_call(call: Call) -> InnerCall | None:
 
 
 def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """The jitted function inside a wrapper and the arguments that it receives.
+    """Returns the jitted function inside a wrapper, and the arguments that it receives.
 
-    Equinox takes a `jax.ShapeDtypeStruct` for a static value; a tracer of that shape is an array.
+    Equinox treats a `jax.ShapeDtypeStruct` as a static value. So the wrapper is called with a
+    tracer in place of each, and the shapes are put back into the arguments that it passes on.
     """
     wrapper, given = call.function, (call.args, call.kwargs)
     flat: list[Any]
@@ -150,7 +151,7 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
 
 
 def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """The context of a trace, in which `nnx.jit` counts the objects of arguments and results."""
+    """Returns a function that makes the context in which `nnx.jit` traces; a null context else."""
     tag = getattr(fun, "ctxtag", None)
     make = getattr(sys.modules.get("flax.nnx"), "update_context", None)
     if tag is None or make is None:
@@ -161,9 +162,9 @@ def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
 def _names(
     call: Call, inside: Call, fun: Any, found: Sequence[Leaf]
 ) -> tuple[list[str], tuple[Static, ...] | None, bool]:
-    """The user's names of the inner call's leaves, static values, and whether identity gave names.
+    """Returns the user's names of the inner leaves, static values, and whether by identity.
 
-    If the containers give the names, they do so for the keys of earlier calls as well.
+    Names from containers also apply to the keys of earlier calls; names by identity do not.
     """
     if equinox_calls.is_equinox(fun):
         dynamic, static = inside.args[:2], inside.args[2:]
@@ -199,7 +200,7 @@ def _paths(root: str, tree: Any) -> list[str]:
 
 
 def _by_identity(call: Call, found: Sequence[Leaf]) -> list[str]:
-    """Names by the identity of the objects, which a wrapper may pass in another container."""
+    """Names the inner leaves by object identity, as a wrapper may pass them in other containers."""
     names: defaultdict[int, deque[str]] = defaultdict(deque)
     for leaf in leaves(call.args, call.kwargs, call.signature):
         names[id(leaf.value)].append(leaf.name)

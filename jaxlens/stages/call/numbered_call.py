@@ -1,7 +1,7 @@
-"""The call that a key of JAX's trace cache was made for, with a placeholder for each array.
+"""Rebuilds the call of a key in JAX's trace cache, with a placeholder for each array.
 
-JAX's key has the containers of the arguments, the static values, and the types of the arrays in
-order. From these the call can be written down again:
+JAX's key contains the tree structures of the arguments, the static values, and the avals of the
+arrays in order. These determine the call:
 
     step(params, x, n=2)    ->    step({"w": ArrayLeaf(0)}, ArrayLeaf(1), n=2)
 """
@@ -19,14 +19,14 @@ from jaxlens.stages.call.call import Call
 
 
 class ArrayLeaf(int):
-    """Stands for an array: its position among the leaves that JAX sees."""
+    """Placeholder for an array: its index among the leaves that JAX flattens."""
 
 
 def numbered(call: Call, info: Any, signature: Any) -> Call | None:
-    """A call with an `ArrayLeaf` for each array; None where this version of JAX hides it.
+    """Returns the call with an `ArrayLeaf` per array; None if this version of JAX hides the key.
 
     Args:
-        call: Tells the function and how it names its parameters.
+        call: Any call of the function, for its signature and parameter names.
         info: The settings of its `jax.jit`.
         signature: The signature in JAX's key.
     """
@@ -47,15 +47,15 @@ def numbered(call: Call, info: Any, signature: Any) -> Call | None:
 
 
 def static_positions(info: Any) -> list[int]:
-    """The positions of static arguments, in order."""
+    """Returns the positions of static arguments, in order."""
     return sorted(i for i in info.static_argnums if i >= 0)
 
 
 def leaf_paths(root: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The path of each leaf, and the leaf; those of a Flax model by its attributes.
+    """Yields the path of each leaf, and the leaf; paths in a Flax model are attribute names.
 
     Args:
-        root: What the value is called; the paths begin with it.
+        root: The value's name, with which the paths begin.
         value: A pytree.
     """
     found, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=flax_models.is_states)
@@ -69,7 +69,7 @@ def leaf_paths(root: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def named_leaves(call: Call) -> tuple[dict[int, str], dict[str, Any]]:
-    """The path of each array of a numbered call, in JAX's order, and every other leaf by path."""
+    """Returns the path of each array of a numbered call, and every other leaf by its path."""
     arrays: dict[int, str] = {}
     others: dict[str, Any] = {}
     for root, value in call.arguments.items():

@@ -1,7 +1,7 @@
-"""Where a program is to run: what this process has, or a described device that is not here.
+"""Resolves a target: a device of this process, or a described one that is not present.
 
 `tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine. `gpu:h100`
-describes an NVIDIA GPU; JAX's CUDA plugin compiles for it without one.
+describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without a GPU.
 """
 
 import importlib.util
@@ -27,9 +27,9 @@ class ResolvedTarget:
     """A target that JAX can trace and lower for.
 
     Attributes:
-        target: What it is, as data.
-        device: The device that inputs are placed on; None for JAX's choice.
-        platforms: What to lower for; None for where the inputs are.
+        target: Its description, which captures store.
+        device: The device of the inputs; None for JAX's choice.
+        platforms: The platforms to lower for; None for that of the inputs.
     """
 
     target: Target
@@ -43,13 +43,13 @@ class ResolvedTarget:
         kwargs: Mapping[str, Any],
         static: Iterable[int | str] = (),
     ) -> Any:
-        """Traces a jitted function; on a device of our choice only shapes are handed over.
+        """Traces a jitted function; with a `device`, on shapes instead of arrays.
 
         Args:
             traceable: The jitted function.
             args: Positional arguments.
             kwargs: Keyword arguments.
-            static: Positions and keywords that are static.
+            static: Positions and keywords of static arguments.
         """
         if self.device is None:
             return traceable.trace(*args, **kwargs)
@@ -76,16 +76,16 @@ class ResolvedTarget:
 
 
 def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
-    """Finds a target.
+    """Returns the target of that name.
 
     Args:
-        name: "cpu", "gpu", "tpu", a device that is not here ("tpu:v5e:2x2", "gpu:h100"),
+        name: "cpu", "gpu", "tpu", a device that is not present ("tpu:v5e:2x2", "gpu:h100"),
             or None for where JAX would run the call.
-        leaves: The call's array leaves, whose devices decide where name is None.
+        leaves: The call's array leaves, whose devices are used if name is None.
         settings: The jitted function's settings, likewise.
 
     Raises:
-        TargetError: There is no such device here, nor a description of it.
+        TargetError: The process has no such device, and there is no description of it.
     """
     if name is None:
         devices = _devices(leaves, settings)
@@ -101,19 +101,19 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
 
 
 def target_of(devices: Sequence[Any]) -> Target:
-    """The target that these devices are, the first of which says what kind they are."""
+    """Returns the target of these devices; the first determines platform and kind."""
     return _target(devices, absent=_only_described(devices[0]))
 
 
 def names() -> tuple[str, ...]:
-    """Targets that this process has, the default first."""
+    """Returns the names of this process's targets, the default first."""
     return tuple(_here())
 
 
 def _here() -> dict[str, Any]:
-    """One device of every platform in this process, the default platform first."""
-    # Watching loads this file, and importing `jax.extend` changes the key of every trace from
-    # jax 0.12 on.
+    """Returns one device per platform in this process, the default platform first."""
+    # Imported here: a watch imports this module, and from jax 0.12 on importing `jax.extend`
+    # changes the key of every trace.
     from jax.extend import backend
 
     first = jax.devices()[0]
@@ -125,7 +125,7 @@ def _here() -> dict[str, Any]:
 
 
 def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
-    """The devices that JAX would use: jit's own, the committed arrays', or the default."""
+    """Returns the devices that JAX would use: jit's own, the committed arrays', or the default."""
     if getattr(settings, "device", None) is not None:
         return [settings.device]
     if getattr(settings, "backend", None) is not None:
@@ -143,7 +143,7 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
 
 
 def _is_committed(leaf: Any) -> bool:
-    """Whether it stays where it is: a committed array, or a shape with a sharding."""
+    """Whether a leaf is a committed array, or a shape with a sharding."""
     return getattr(leaf, "committed", True) and _has_devices(getattr(leaf, "sharding", None))
 
 
@@ -155,7 +155,7 @@ def _has_devices(sharding: Any) -> bool:
 
 
 def _only_described(device: Any) -> bool:
-    """Whether it is one of a topology's, for which JAX compiles and on which nothing can run."""
+    """Whether a device is from a topology description: JAX can compile for it, not run on it."""
     return getattr(device.client, "runtime_type", "") == "compile_only_runtime"
 
 
@@ -191,7 +191,7 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
     from jax.experimental import topologies
 
     try:
-        # Else libtpu sends a request to the metadata server of a cloud machine, and waits.
+        # Without it, libtpu queries a cloud machine's metadata server, and waits for the answer.
         with _variable("TPU_SKIP_MDS_QUERY"):
             described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
     except Exception as error:  # libtpu's own, of many types
@@ -221,9 +221,9 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
         )
     from jax.experimental import topologies
 
-    jax.devices()  # settled as the user's environment has it
+    jax.devices()  # initialises the backends as the user's environment configures them
     try:
-        # Else the plugin wants the libraries that only running programs need.
+        # Without it, the plugin requires CUDA libraries that only running programs need.
         with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
             compat.register_cuda()
         described = topologies.get_topology_desc(
@@ -243,7 +243,7 @@ def _line(error: Exception) -> str:
 
 @contextmanager
 def _variable(name: str) -> Iterator[None]:
-    """Within it, an environment variable is set, unless the user has set it."""
+    """Sets an environment variable to "1" during the `with` block, unless the user has set it."""
     if name in os.environ:
         yield
         return

@@ -1,9 +1,9 @@
 """Makes a call `f(*args, **kwargs)` traceable, without running it.
 
-The call is opened first (`call.py`): bound methods and callable pytrees, so that their arrays are
-inputs and not captured constants; a library's jit, down to the jitted function inside it
-(`library_jits.py`). A jitted function keeps its settings. JAX always gets a new function object: an
-earlier trace is never reused.
+The call is unwrapped first: bound methods and callable pytrees (`call.py`), so that their arrays
+are inputs and not captured constants, and a library's jit, down to the `jax.jit` inside it
+(`library_jits.py`). A jitted function keeps its jit settings. JAX always gets a new function
+object, so it never reuses an earlier trace.
 """
 
 import functools
@@ -42,20 +42,20 @@ class TraceableCall:
     Attributes:
         name: The function's name.
         function: The Python function that is traced.
-        traceable: A jitted function that was never called.
-        args: Positional arguments, None in the place of a static leaf.
+        traceable: A new jitted function object, never called before.
+        args: Positional arguments, None in place of a static leaf.
         kwargs: Keyword arguments, likewise.
-        inputs: Array leaves in order.
+        inputs: Descriptions of the array leaves, in order.
         statics: Arguments that are part of the program.
-        span: Where the function is defined.
-        transforms: JAX's transforms that made the function, outermost first.
-        owner: An object whose method it is, which tracing may write to, or None.
+        span: The function's definition.
+        transforms: JAX's transforms of the function, outermost first.
+        owner: The object whose method it is, which tracing may write to, or None.
         settings: The settings of its `jax.jit`; None for a function that is not jitted.
         static: Positions and keywords of static arguments.
-        leaves: The array leaves themselves, beside `inputs`.
-        opened: The call as it was, for the question whether it would hit JAX's caches.
-        core: The same where the function is the core's, else None.
-        unjitted: Whether the function is made neither by `jit` nor by a library's wrapper of it.
+        leaves: The array leaves, one per item of `inputs`.
+        opened: The unwrapped call, from which the keys of JAX's caches are computed.
+        core: The unwrapped call of a `jaxlens.core` function, else None.
+        unjitted: Whether neither `jit` nor a library's wrapper of it is applied to the function.
         inner: The call of the jitted function inside a library's jit, or None.
     """
 
@@ -78,12 +78,12 @@ class TraceableCall:
     inner: InnerCall | None = None
 
     def trace(self, place: ResolvedTarget) -> Any:
-        """JAX's own traced object; the user's function runs once, on tracers."""
+        """Returns the `jax.stages.Traced`; the user's function runs once, on tracers."""
         with self.inner.within() if self.inner else nullcontext():
             return place.trace(self.traceable, self.args, self.kwargs, self.static)
 
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments that the compiled program takes."""
+        """Returns the arguments of the compiled program: all but the static ones."""
         args = tuple(a for i, a in enumerate(self.args) if i not in self.static)
         return args, {k: a for k, a in self.kwargs.items() if k not in self.static}
 
@@ -101,8 +101,9 @@ def prepare(
         f: A function, jitted or not, a bound method, a partial, or a callable object.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        name: What the user calls it ("model.predict"); by default its own name.
-        by_core: Whether `jaxlens.core` traces it, even if neither it nor an argument shows that.
+        name: Its name in the user's source ("model.predict"); by default its own name.
+        by_core: Whether `jaxlens.core` traces it, even if this cannot be detected from `f` and
+            the arguments.
 
     Raises:
         OptionError: `f` cannot be called, or has no Python to trace.
@@ -142,22 +143,22 @@ def prepare(
 
 
 def _bound_statics(f: Any) -> Iterator[Static]:
-    """What a partial that is not opened has bound, but for containers and arrays: constants."""
+    """Yields the plain values that a partial binds, which are constants of the program."""
     for name, value in bound_values(f):
         if is_plain(value):
             yield Static(name, static_text(value))
 
 
 def _of_core(opened: Call) -> Call:
-    """The call of one of `jaxlens.core`'s functions as one that JAX can trace."""
+    """Converts a call of a `jaxlens.core` function to one that JAX can trace."""
     args, kwargs = jax.tree_util.tree_map(_core().plain, (opened.args, opened.kwargs))
     return replace(opened, function=_core().jitted(opened.function), args=args, kwargs=kwargs)
 
 
 def _core() -> Any:
-    """`stages/core/program.py`, which is imported for a capture, and not for a watch.
+    """Imports `stages/core/program.py` lazily: a watch must not import it.
 
-    It imports `jax.extend`, which changes the key of every trace from jax 0.12 on.
+    It imports `jax.extend`, which from jax 0.12 on changes the key of every trace.
     """
     from jaxlens.stages.core import program as core_program
 
@@ -189,7 +190,7 @@ def _check_arrays(found: Sequence[Leaf]) -> None:
 def _jitted(
     call: TraceableCall, opened: Call, parts: tuple[Callable[..., Any], Any], found: list[Leaf]
 ) -> TraceableCall:
-    """A jitted function: what it marks static is static, and JAX judges the rest."""
+    """Prepares a jitted function: its static_argnums and static_argnames decide what is static."""
     fun, info = parts
     marked = {*info.static_argnums, *info.static_argnames}
     donated = {*info.donate_argnums, *info.donate_argnames}
@@ -210,7 +211,7 @@ def _jitted(
 def _wrapped(
     call: TraceableCall, inner: InnerCall, parts: tuple[Callable[..., Any], Any]
 ) -> TraceableCall:
-    """A library's jit: the jitted function inside it, under the user's names."""
+    """Prepares the jitted function inside a library's jit, with the user's names."""
     call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
     jitted = _jitted(call, inner.call, parts, inner.leaves)
     statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
@@ -223,7 +224,7 @@ def _plain(
     found: list[Leaf],
     signature: inspect.Signature | None,
 ) -> TraceableCall:
-    """A function that is not jitted: every leaf that is no array is static."""
+    """Prepares a function that is not jitted: every leaf that is not an array is static."""
     _check_classes(call, function, found, signature)
     arrays = [leaf for leaf in found if not leaf.fixed]
     statics = [leaf for leaf in found if leaf.fixed]
@@ -254,9 +255,9 @@ def _check_classes(
     found: Sequence[Leaf],
     signature: inspect.Signature | None,
 ) -> None:
-    """Raises what `jax.jit` raises for an object whose class is not registered.
+    """Raises the error of `jax.jit` for an object whose class is not a registered pytree.
 
-    The object whose method is called is none of them: it is closed over.
+    The object whose method is called is exempt: it is closed over.
     """
     for position, leaf in enumerate(found):
         is_owner = call.owner is not None and leaf.root == 0
@@ -266,7 +267,7 @@ def _check_classes(
         values = [leaf.value if i == position else None for i, leaf in enumerate(found)]
         args, kwargs = jax.tree_util.tree_unflatten(structure, values)
         try:
-            # Its arguments are refused before the function is called.
+            # JAX rejects the arguments before it calls the function.
             jax.jit(_anew(lambda *_, **__: None, function, signature)).trace(*args, **kwargs)
         except TypeError as error:
             error.add_note(_registered(call.name, leaf))
@@ -274,7 +275,7 @@ def _check_classes(
 
 
 def _registered(name: str, leaf: Leaf) -> str:
-    """What to do about an object that JAX takes neither for an array nor for a container."""
+    """Returns the advice for an object that is neither an array nor a registered pytree."""
     kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
     return (
         f"jaxlens: {leaf.name} is a {kind}, a class that JAX does not know: register it, as with "
@@ -286,10 +287,10 @@ def _registered(name: str, leaf: Leaf) -> str:
 def _completed(
     function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
 ) -> Callable[..., Any]:
-    """A function of the array leaves alone: inserts the static leaves and calls the function.
+    """Returns a function of the array leaves only, which inserts the static leaves.
 
-    A static leaf that comes back out, as in an updated Equinox model, is no result: JAX would
-    refuse it.
+    A static leaf in the result, as in an updated Equinox model, becomes None: JAX would reject
+    it as an output.
     """
     static = {id(value) for value in fixed.values()}
 
@@ -307,14 +308,14 @@ def _completed(
 def _anew(
     function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
 ) -> Callable[..., Any]:
-    """A new function object that calls `function`, with the name and signature of `named`."""
+    """Returns a new function object that calls `function`, with name and signature of `named`."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)
         pytrees.check("the result", results)  # JAX flattens it next
         return results
 
-    # JAX keeps its frame, by its file's name, in every location that it writes.
+    # JAX records this frame, with its file name, in every location: readers cut frames there.
     traced.__code__ = traced.__code__.replace(co_filename=BOUNDARY)
     functools.update_wrapper(traced, named, updated=())
     traced.__name__ = function_name(named)
@@ -325,12 +326,12 @@ def _anew(
 
 
 def function_name(f: Any) -> str:
-    """The name that a user would call it by."""
+    """Returns a function's name as a user would write it."""
     outermost = unbound(f)
     for f in compat.layers(outermost):
         if isinstance(f, functools.partial):
             return function_name(f)
-        # A transform of a model has no name, or one that JAX made up: the model's class names it.
+        # A transform of a model has no name, or a placeholder of JAX's: use the model's class.
         named = isinstance(getattr(f, "__name__", None), str) and f.__name__ != compat.UNNAMED
         if named and compat.jit_parts(f) is None and not compat.transform_name(f):
             break
@@ -339,7 +340,7 @@ def function_name(f: Any) -> str:
 
 
 def definition(f: Any) -> Span | None:
-    """Where the innermost function that it wraps is defined, or None."""
+    """Returns the span of the innermost wrapped function's definition, or None."""
     *_, inner = compat.layers(f)
     code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     if code is None:
@@ -356,10 +357,10 @@ def definition(f: Any) -> Span | None:
 
 
 def transforms(f: Any) -> Iterator[str]:
-    """Names of the JAX transforms that a function was made by, outermost first.
+    """Yields the names of the JAX transforms applied to a function, outermost first.
 
-    JAX's transforms return a function of their own that wraps the user's; a jit is
-    no transform of the mathematics and not listed.
+    Each transform returns a function that wraps the user's. A jit does not change the mathematics
+    and is not listed.
     """
     for layer in compat.layers(f):
         name = compat.transform_name(layer) or _core().transform(layer)

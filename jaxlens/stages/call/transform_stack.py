@@ -1,6 +1,6 @@
-"""Undoes `jit`, `vmap` and `grad` wrappers, outermost first, and un-batches the arguments.
+"""Removes `jit`, `vmap` and `grad` wrappers, outermost first, and un-batches the arguments.
 
-`vmap(grad(loss))` on a batch calls `grad(loss)` on one example, and that calls `loss`. Nothing is
+`vmap(grad(loss))` on a batch calls `grad(loss)` on one example, which calls `loss`. Nothing is
 computed: an example is a shape.
 """
 
@@ -21,15 +21,15 @@ from jaxlens.stages.core import program as core_program
 
 @dataclass(frozen=True, slots=True)
 class TransformedCall:
-    """A function with arguments of its own.
+    """One rung of the ladder: a function with some of its transforms, and its arguments.
 
     Attributes:
-        function: Transformed less often than the rung above it.
-        args: Positional arguments, shapes in the place of arrays.
+        function: The function, with one transform fewer than the next outer rung.
+        args: Positional arguments; un-batched ones are shapes.
         kwargs: Keyword arguments, likewise.
-        transform: The outermost transform: "vmap"; "" for the function itself.
-        static: Settings of a jit further out that name static arguments.
-        sizes: Axes that a `vmap` further out named.
+        transform: The outermost transform, such as "vmap"; "" for the plain function.
+        static: static_argnums and static_argnames of an outer jit.
+        sizes: Size by name of the axes that an outer `vmap` names.
     """
 
     function: Callable[..., Any]
@@ -41,15 +41,15 @@ class TransformedCall:
 
 
 def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[TransformedCall]:
-    """The ladder, the function itself first.
+    """Returns the rungs of the ladder of transforms, the plain function first.
 
     Args:
-        f: A function with transforms round it, JAX's, the core's or a magic's.
+        f: A function with transforms of JAX, of `jaxlens.core` or of a magic.
         args: Its positional arguments; only shapes and dtypes of arrays are read.
         kwargs: Its keyword arguments, likewise.
 
     Raises:
-        UnavailableError: It has no transform that can be taken off.
+        UnavailableError: It has no transform that can be removed.
     """
     found: list[TransformedCall] = []
     static: dict[str, Any] = {}
@@ -88,10 +88,10 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
 
 
 def traceable(rung: TransformedCall) -> Callable[..., Any]:
-    """A rung's function as it is traced.
+    """Returns the function to trace for a rung.
 
-    A jitted one is called by another, in whose jaxpr the call can be seen; static arguments stay
-    static, and named axes named.
+    A jitted function gets a caller, whose jaxpr then contains the jit eqn. Static arguments stay
+    static, and named axes are bound.
     """
     f = rung.function
     if rung.transform != "jit" and not rung.static and not rung.sizes:
@@ -107,7 +107,7 @@ def traceable(rung: TransformedCall) -> Callable[..., Any]:
 
 
 def _name(f: Any) -> str:
-    """The outermost transform."""
+    """Returns the name of the outermost transform, "" for none."""
     if compat.jit_parts(f) is not None:
         return "jit"
     if compat.is_checkpoint(f):
@@ -116,7 +116,7 @@ def _name(f: Any) -> str:
 
 
 def _static(f: Any) -> dict[str, Any]:
-    """The static arguments of a jit, as its options."""
+    """Returns the static_argnums and static_argnames of a jit, as keyword arguments."""
     parts = compat.jit_parts(f)
     if parts is None:
         return {}
@@ -126,7 +126,7 @@ def _static(f: Any) -> dict[str, Any]:
 
 
 def _size(args: tuple[Any, ...], axes: Any) -> int:
-    """How many examples there are."""
+    """Returns the batch size, read from the first mapped leaf."""
     each = axes if isinstance(axes, tuple | list) else (axes,) * len(args)
     for arg, axis in zip(args, each, strict=False):
         leaves = jax.tree_util.tree_leaves(arg)
@@ -142,7 +142,7 @@ def _examples(args: tuple[Any, ...], axes: Any) -> tuple[Any, ...]:
 
 
 def _example(arg: Any, axes: Any) -> Any:
-    """One example of an argument; `axes` may name axes for parts of it, as in `in_axes`."""
+    """Returns one example of an argument; `axes` may be a pytree prefix, as in `in_axes`."""
 
     def one(axis: Any, part: Any) -> Any:
         if axis is None:

@@ -1,4 +1,4 @@
-"""`--grad`, `--vmap`, `--jvp` and `--jit`: applies JAX's transforms to a function."""
+"""Applies the transforms of `--grad`, `--vmap`, `--jvp` and `--jit` to a function."""
 
 import functools
 import inspect
@@ -21,7 +21,7 @@ def transformed(
     kwargs: dict[str, Any],
     asked: Sequence[tuple[str, str]],
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The function with its transforms, and its keyword arguments.
+    """Applies transforms to a function.
 
     Args:
         f: The function.
@@ -30,11 +30,11 @@ def transformed(
         asked: Transforms with their values, outermost first: `(("vmap", "0,None"), ("grad", ""))`.
 
     Returns:
-        The transformed function, and `kwargs`, to which `--jvp` adds `tangents`: shapes of
-        the directions, one per floating-point input.
+        The transformed function, and `kwargs`, to which `--jvp` adds `tangents`: the shapes of
+        the tangents, one per floating-point input.
 
     Raises:
-        OptionError: A value that does not fit the function.
+        OptionError: A value does not fit the function.
     """
     pytrees.check_call(args, kwargs, signature_of(f))
     by: Any = core_program.maker(f, args, kwargs)
@@ -53,7 +53,7 @@ def transformed(
 def by_position(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, those given by name at their positions, as far as there is no gap.
+    """Moves keyword arguments to their positions, up to the first parameter without a value.
 
     JAX's transforms differentiate and map by position.
     """
@@ -66,7 +66,7 @@ def by_position(
 
 
 def _argnums(f: Callable[..., Any], value: str) -> int | tuple[int, ...]:
-    """`"0"`, `"0,2"`, or names of positional parameters; the first by default."""
+    """Parses argnums: `"0"`, `"0,2"`, or names of positional parameters; 0 by default."""
     names = _positional(f)
     found = []
     for word in (value or "0").split(","):
@@ -89,7 +89,7 @@ def _positional(f: Callable[..., Any]) -> list[str]:
 
 
 def axes(value: str) -> int | tuple[int | None, ...]:
-    """`"0"` for every argument, or one per positional argument: `"0,None"`."""
+    """Parses in_axes: `"0"` for every argument, or one per positional argument: `"0,None"`."""
     found: list[int | None] = []
     for word in (value or "0").strip("() ").split(","):
         word = word.strip()
@@ -106,7 +106,7 @@ def axes(value: str) -> int | tuple[int | None, ...]:
 def _jvp(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], by: Any
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """A function of the primals and of `tangents`, named like the inputs they belong to."""
+    """Returns a function of the primals and of `tangents`, a dict by input name."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), kwargs))
     names = _positional(f)
     paths = {_label(path, names): leaf for path, leaf in leaves if _is_float(leaf)}
@@ -129,7 +129,7 @@ def _jvp(
         return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
 
     _declare(jvp, f)
-    jvp._jaxlens = "jvp"  # type: ignore[attr-defined] # told as JAX's own transforms are
+    jvp._jaxlens = "jvp"  # type: ignore[attr-defined] # recognised like JAX's own transforms
     return jvp, {**kwargs, "tangents": tangents}
 
 
@@ -152,7 +152,7 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _label(path: tuple[Any, ...], names: Sequence[str]) -> str:
-    """`params['w']` for the leaf at that path of `(args, kwargs)`."""
+    """Returns a leaf's name, as `params['w']`, for its path in `(args, kwargs)`."""
     where, which, *rest = path
     position = getattr(which, "idx", None)
     if where.idx == 0 and position is not None:
