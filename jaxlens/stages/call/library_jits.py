@@ -151,7 +151,7 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
 
 
 def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """Returns a function that makes the context in which `nnx.jit` traces; a null context else."""
+    """Returns the factory of the context in which `nnx.jit` traces, or of a null context."""
     tag = getattr(fun, "ctxtag", None)
     make = getattr(sys.modules.get("flax.nnx"), "update_context", None)
     if tag is None or make is None:

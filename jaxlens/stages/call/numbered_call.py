@@ -39,6 +39,8 @@ def numbered(call: Call, info: Any, signature: Any) -> Call | None:
     filled = [tree.unflatten(islice(leaves, tree.num_leaves)) for tree in trees]
     positional, by_keyword = len(trees) - len(keywords), len(values) - len(static_keywords)
     args = filled[:positional]
+    # In ascending order, so that each insertion leaves earlier positions final: (x, y) with a
+    # static 1 at position 1 becomes (x, 1, y).
     for position, value in zip(static_positions(info), values[:by_keyword], strict=False):
         args.insert(position, value)
     named = dict(zip(keywords, filled[positional:], strict=True))

@@ -95,7 +95,7 @@ def prepare(
     name: str | None = None,
     by_core: bool = False,
 ) -> TraceableCall:
-    """Makes a call traceable.
+    """Returns a call in the form in which JAX can trace it.
 
     Args:
         f: A function, jitted or not, a bound method, a partial, or a callable object.

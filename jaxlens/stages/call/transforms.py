@@ -134,7 +134,7 @@ def _jvp(
 
 
 def _declare(jvp: Callable[..., Any], f: Callable[..., Any]) -> None:
-    """Gives `jvp` the signature of `f` and `tangents`, so that its inputs keep their names."""
+    """Sets the signature of `jvp` to that of `f` plus `tangents`, to keep the inputs' names."""
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):

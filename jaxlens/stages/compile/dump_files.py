@@ -1,6 +1,6 @@
 """Reads the files that XLA dumps during one compile into memory, and removes their folder.
 
-XLA names every file `module_NNNN.MODULE.REST`. REST says what it is: `0007.PIPELINE.after_PASS...`
+XLA names every file `module_NNNN.MODULE.REST`. REST gives its kind: `0007.PIPELINE.after_PASS...`
 for HLO after a pass, `UNIT.ir-no-opt.ll` and `UNIT.ir-with-opt.ll` for LLVM IR, `obj-file.UNIT.o`
 for objects, `UNIT.ptx`, and one text each for buffers, live ranges and thunks. A unit contains one
 kernel; on GPU its name is a number, which differs for LLVM IR before and after optimisation.
@@ -27,7 +27,7 @@ _PASS = re.compile(r"\d{4,}\..*\.txt")
 _MEMORY = Path("/dev/shm")
 _ROOM = 1 << 30
 _PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
-# With the machine's name: a temporary folder can be shared by machines that count processes apart.
+# Contains the host name, as hosts with separate process ids can share a temporary folder.
 _PREFIX = f"jaxlens-{platform.node()}-"
 
 

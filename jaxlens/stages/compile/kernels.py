@@ -177,7 +177,11 @@ def _defined(units: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _running(module: Module, code: _Code) -> Iterator[Node]:
-    """Yields the executed instructions in order; a computation's follow its first caller."""
+    """Yields the executed instructions in order; a computation's follow its first caller.
+
+    A stack of iterators replaces recursion, so nested loops of any depth are possible. Only calls
+    without a symbol are entered: a call with one is compiled whole, as a single kernel.
+    """
     seen = {module.entry}
     pending = [iter(module.body().nodes)]
     while pending:

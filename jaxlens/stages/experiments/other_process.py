@@ -148,7 +148,7 @@ def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict
             ) from None
         answer = path / "answer"
         if done.returncode == 0 and answer.exists():
-            found: dict[str, Any] = pickle.loads(answer.read_bytes())  # written by our own process
+            found: dict[str, Any] = pickle.loads(answer.read_bytes())  # written by the child
             return found
         raise UnavailableError(
             f"XLA ended its process when it compiled {asked.clause} "

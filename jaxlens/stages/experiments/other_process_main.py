@@ -58,7 +58,7 @@ class UnsuitedError(LensError):
 
 def main(folder: Path) -> None:
     """Reads the request in a folder, and writes the answer next to it."""
-    request = pickle.loads((folder / "request").read_bytes())  # written by our own process
+    request = pickle.loads((folder / "request").read_bytes())  # written by the parent
     try:
         answer = _answer(request)
     except UnsuitedError as why:
