@@ -1,1 +1,1 @@
-"""Who came from whom, from a span of Python to a kernel and back. See `links.py`."""
+"""Links between the nodes of all stages, from a source line to a kernel. See `links.py`."""

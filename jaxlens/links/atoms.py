@@ -1,9 +1,9 @@
-"""The atoms of a program, and which of them every equation and op has.
+"""The atoms of a program, and the atoms of each equation and op.
 
-Two nodes are linked where they share an atom. An atom is an op of StableHLO; a function's op is
-one more atom for every path of calls that leads to it, as far as a later program names such
-paths, so that two calls of `relu` stay apart once they are inlined. An equation that made no op
-is an atom of its own; where nothing was lowered every equation is.
+Two nodes are linked if they share an atom. An atom is an op of StableHLO. An op in a function is
+one more atom for each call path that leads to it, as far as an HLO program names such paths, so
+that two inlined calls of `relu` have different atoms. An equation without ops is an atom of its
+own; without StableHLO every equation is.
 """
 
 from collections import defaultdict
@@ -16,19 +16,19 @@ from jaxlens.links.match.link import How
 
 Path = tuple[str, ...]
 
-# Equations that stand in a later program themselves; what others with bodies hold is inlined.
+# Primitives that remain one op in later programs; the bodies of all other equations are inlined.
 LOOPS = frozenset({"while", "scan", "cond"})
-_TAILS = 8  # calls from the end of a path by which a program that is half inlined may name it
+_TAILS = 8  # ops of the longest suffix by which a partly inlined program may name a path
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """Numbers, and what they stand for.
+    """Atoms by number, and the atoms of each equation and op.
 
     Attributes:
-        paths: The ops that an atom stands for, calls first; () for an equation without ops.
-        equations: The equations that made it, by number: paths of calls, the equation last.
-        made: How those are known, by op; stamped ones are left out.
+        paths: The call path of each atom, its op last; () for an equation without ops.
+        equations: The equations that each atom was lowered from: call paths, the equation last.
+        made: How the equations of an op are known, by op; stamped ops are left out.
         jaxpr: Atoms of each equation.
         ops: Atoms of each op.
     """
@@ -41,7 +41,7 @@ class Atoms:
     _ending: dict[Path, list[int]] = field(default_factory=dict)
 
     def at_path(self, path: Path) -> tuple[int, ...]:
-        """The atoms of an instruction that came from the op at the end of a path of calls."""
+        """Returns the atoms of an instruction that is stamped with a call path, its op last."""
         if len(path) == 1:
             return self.ops.get(path[0], ())
         numbers = self._ending.get(path) or self._ending.get(path[-_TAILS:])
@@ -52,9 +52,9 @@ def atoms(jaxpr: Module, stablehlo: Module | None, later: Iterable[Module] = ())
     """Numbers the atoms of a program.
 
     Args:
-        jaxpr: The equations.
-        stablehlo: The ops; None where nothing was lowered.
-        later: HLO programs whose paths of calls are to be told apart.
+        jaxpr: The jaxpr.
+        stablehlo: The lowered program; None if nothing was lowered.
+        later: HLO programs whose call paths become atoms.
     """
     table = Atoms()
     if stablehlo is None:
@@ -80,7 +80,7 @@ def _equation(table: Atoms, id: str) -> int:
 
 
 def _makers(jaxpr: Module, stablehlo: Module, how: dict[str, How]) -> dict[str, tuple[Path, ...]]:
-    """The equations that made each op; a literal takes that of the one equation that reads it."""
+    """Returns the equations of each op; a constant has those of the one equation that reads it."""
     ids = {node.id for node in jaxpr.nodes()}
     makers = {
         node.id: tuple(path for path in node.stamps if path[-1] in ids)
@@ -100,7 +100,7 @@ def _makers(jaxpr: Module, stablehlo: Module, how: dict[str, How]) -> dict[str, 
                 continue
             read = [id for value in node.results for id in readers[value.name]]
             paths = tuple(dict.fromkeys(path for id in read for path in makers[id]))
-            if len(paths) == 1:  # one that several read would link them to each other
+            if len(paths) == 1:  # a constant with several readers would link them to each other
                 makers[node.id] = paths
                 how[node.id] = "inferred"
     return makers
@@ -112,7 +112,7 @@ def _inlined(
     makers: Mapping[str, tuple[Path, ...]],
     later: Iterable[Module],
 ) -> Mapping[str, list[int]]:
-    """Numbers the paths of calls that later programs name; gives them by the calls on them."""
+    """Numbers the call paths that HLO programs name; returns their atoms by each call on them."""
     through: defaultdict[str, list[int]] = defaultdict(list)
     ending: defaultdict[Path, list[int]] = defaultdict(list)
     for path in dict.fromkeys(_paths(later, ops)):
@@ -127,11 +127,11 @@ def _inlined(
     return through
 
 
-_MOST = 64  # equations of an op that is left to those of its calls
+_MOST = 64  # equations of an op that has those of its callers
 
 
 def _called(table: Atoms, stablehlo: Module) -> None:
-    """Ops of JAX's own functions without equations belong to those that call the function."""
+    """Assigns ops without equations, in JAX's own functions, to the equations of the callers."""
     number = {path[0]: n for n, path in enumerate(table.paths) if len(path) == 1}
     outer: defaultdict[str, dict[Path, None]] = defaultdict(dict)
     for region in stablehlo.regions.values():  # callers before callees
@@ -152,7 +152,7 @@ def _paths(later: Iterable[Module], ops: Mapping[str, Node]) -> Iterator[Path]:
 
 
 def _spread(table: Atoms, ops: Mapping[str, Node], through: Mapping[str, list[int]]) -> None:
-    """An op has its own atom and those of its copies; a call those of what it was inlined to."""
+    """Sets the atoms of each op: its own, those of its inlined copies, and of a call its body's."""
     for number, (id, node) in enumerate(ops.items()):
         numbers = [number, *table._ending.get((id,), ())]
         if node.opcode == "func.call":
@@ -163,6 +163,7 @@ def _spread(table: Atoms, ops: Mapping[str, Node], through: Mapping[str, list[in
 def _equations(
     table: Atoms, jaxpr: Module, ops: Mapping[str, Node], through: Mapping[str, list[int]]
 ) -> None:
+    """Sets the atoms of each equation: its own, and those of a body that is inlined."""
     own: defaultdict[str, list[int]] = defaultdict(list)
     inner: defaultdict[str, list[int]] = defaultdict(list)
     for number, paths in enumerate(table.equations):

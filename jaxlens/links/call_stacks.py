@@ -1,9 +1,13 @@
-"""The lines of Python that an equation or an atom came from, innermost first.
+"""The call stacks of equations and atoms: source lines, innermost first.
 
-JAX keeps the whole stack of an equation that was traced in place. The equations of a function
-that several places call (a jitted one) are traced once, so their stacks end in the first call:
-that end is cut off, and each atom gets the stack of the call that leads to it. Equations of
-JAX's own functions have no frames at all and get those of their call in the same way.
+JAX records the whole stack of an equation. The body of a jitted function is traced once, at its
+first call, so the stacks of its equations end in the frames of that call. That end is cut off, and
+each atom gets the frames of the call that leads to it:
+
+    e5 = sin  in f:  model.py:3, model.py:9      f is called at model.py:9 and model.py:10
+    e5 cut:          model.py:3                  its stacks: (3, 9) and (3, 10)
+
+Equations of JAX's own functions have no frames and get those of their call in the same way.
 """
 
 from collections import defaultdict
@@ -17,16 +21,16 @@ from jaxlens.links.atoms import Atoms
 
 Stack = tuple[Span, ...]
 
-MOST = 64  # stacks kept of a body that more calls than that lead to
+MOST = 64  # stacks of one body; those of further calls are dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """Stacks of equations and atoms.
+    """The call stacks of equations and atoms.
 
     Attributes:
-        equations: The stack of each equation; of one that several calls reach, the first's.
-        atoms: The stacks of each atom: more than one where it stands for several calls.
+        equations: The stack of each equation; through the first call, if there are several.
+        atoms: The stacks of each atom: more than one if several calls share the atom.
     """
 
     equations: Mapping[str, Stack]
@@ -34,18 +38,18 @@ class Stacks:
 
 
 def owner(stack: Stack) -> Span | None:
-    """The innermost line that is not a library's; else the innermost there is."""
+    """Returns the innermost line outside libraries, or else the innermost line."""
     return graph.owner(stack)
 
 
 def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
-    """Finds the stacks of all equations and atoms; equal ones are mostly one object."""
+    """Returns the stacks of all equations and atoms; equal stacks are mostly one object."""
     local, around = _frames(jaxpr)
     number = {path[0]: n for n, path in enumerate(atoms.paths) if len(path) == 1}
-    memo: dict[tuple[int, ...], tuple[Stack, ...]] = {}  # by identity: hashing stacks takes long
+    memo: dict[tuple[int, ...], tuple[Stack, ...]] = {}  # by identity: hashing a stack is slow
 
     def known(chain: Sequence[str]) -> tuple[Stack, ...]:
-        """The stacks of an equation at the end of a chain of calls."""
+        """Returns the stacks of the last equation of a chain of calls."""
         outside = around[chain[0]]
         key = (id(outside), *[id(local[one]) for one in chain])
         if key not in memo:
@@ -65,13 +69,13 @@ def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
 
 
 def _calls(path: tuple[str, ...], number: Mapping[str, int], atoms: Atoms) -> list[str]:
-    """The equations whose calls lead to an atom, outermost first."""
+    """Returns the call equations on the path of an atom, outermost first."""
     callers = (atoms.equations[number[op]] for op in path[:-1])
     return [id for equations in callers if equations for id in equations[0]]
 
 
 def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...]]]:
-    """Each equation's frames within its body, and the stacks of the calls of that body."""
+    """Returns each equation's frames within its body, and the stacks of that body's calls."""
     callers: defaultdict[str, list[str]] = defaultdict(list)
     ends: defaultdict[str, set[Stack]] = defaultdict(set)
     local: dict[str, Stack] = {}
@@ -80,7 +84,7 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
         outer = (local[c] + rest for c in callers[region.name] for rest in around[c])
         bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
         cut: dict[Stack, Stack] = {}
-        cuts: dict[int, tuple[Stack, Stack]] = {}  # whole and cut, by identity
+        cuts: dict[int, tuple[Stack, Stack]] = {}  # the whole stack and the cut one, by identity
         for node in region.nodes:
             spans = node.spans
             if id(spans) not in cuts:
@@ -96,7 +100,7 @@ def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...
 
 
 def within(stack: Stack, ends: set[Stack]) -> Stack:
-    """A stack without the end that is the stack of a call of its body."""
+    """Returns a stack without the frames of a call of its body, which it ends in."""
     for start in range(len(stack)):
         if stack[start:] in ends:
             return stack[:start]

@@ -1,6 +1,6 @@
-"""What the programs say about each equation: its ops, and the instructions that came from them.
+"""The ops and instructions of each equation, from which `fate.py` concludes its fate.
 
-Facts only, looked up by exact ids where there are any; `fate.py` draws the conclusions.
+They are looked up by stamps where the programs have them.
 """
 
 from collections import defaultdict
@@ -28,15 +28,15 @@ _WORDS = {
 
 @cache
 def word(op: str) -> str:
-    """The HLO opcode of a StableHLO op."""
+    """Returns the HLO opcode of a StableHLO op."""
     name = op.rpartition(".")[2].replace("_", "-")
     return _WORDS.get(name, name)
 
 
 def _exact(stablehlo: Module, optimized: Module) -> bool:
-    """Whether what has no id in the optimised program is really gone.
+    """Whether an op without a stamp in the optimised program is really gone.
 
-    A program that does nothing but hand its inputs on has no instruction that an id could be on.
+    A program that only returns its inputs has no instruction that could carry a stamp.
     """
     nodes = list(optimized.nodes())
     if any(node.stamps for node in nodes):
@@ -46,18 +46,17 @@ def _exact(stablehlo: Module, optimized: Module) -> bool:
 
 
 class Evidence:
-    """One program before and after, by equation.
+    """Lookup tables by equation, over all stages of one program.
 
     Attributes:
         equations: Every equation by id.
-        exact: Whether ids came through to the optimised program, as far as it has instructions
-            that could carry them.
-        needed: Equations that a result depends on.
+        exact: Whether the optimised program has stamps, or no instruction that could carry one.
+        needed: Equations that a result or an effect depends on.
         after: Instructions of the optimised program by id.
         opcode: Opcode of every op.
-        ops: The ops that each equation made, the one that gives the result last.
-        before_of: Instructions before optimisation that came from an op.
-        after_of: Instructions of the optimised program that came from an op.
+        ops: The ops that each equation was lowered to, the op that defines the result last.
+        before_of: Instructions before optimisation, by the op that they came from.
+        after_of: Instructions of the optimised program, by the op that they came from.
     """
 
     def __init__(self, linked: Linked, programs: NumberedModules) -> None:
@@ -77,10 +76,10 @@ class Evidence:
         self._fusion_of = optimized.fusion_of
 
     def _ops(self) -> dict[str, list[str]]:
-        """The ops that each equation made, the one that gives the result last.
+        """Returns the ops that each equation was lowered to, the op that defines the result last.
 
-        Where JAX lowered an equation to a call of a function of its own (`cumsum`), the ops of
-        that function are among them.
+        For an equation that JAX lowered to a call of a function of its own (`cumsum`), these
+        include the ops of that function.
         """
         program = self.linked.modules["stablehlo"]
         blocks = {n.id for r in program.regions.values() if r.kind == "block" for n in r.nodes}
@@ -107,7 +106,7 @@ class Evidence:
         return ops_of
 
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-        """The instructions that are known to come from each op, and those inferred to."""
+        """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
         paths = self.linked.atoms.paths
         exact: dict[str, list[str]] = {}
@@ -130,20 +129,20 @@ class Evidence:
         return exact, guessed
 
     def _stands_for(self, path: Path) -> Path:
-        """The op at the end of a path, and the calls before it, where JAX lowered to a call."""
+        """Returns the last op of a path, preceded by its calls if only these have equations."""
         if self.linked.atoms.made.get(path[-1]) == "inferred":
             return path
         return path[-1:]
 
     @cached_property
     def change(self) -> ProgramChange:
-        """The fates of instructions, for those that carry no id to the end."""
+        """The fates of instructions, for ops without stamps in the optimised program."""
         modules = self.linked.modules
         return between(modules["hlo"], modules["optimized"], (), self._programs)
 
     @cached_property
     def peers(self) -> Mapping[str, tuple[str, ...]]:
-        """Equations whose results have one value before optimisation, by equation."""
+        """Equations whose results have the same value number before optimisation, by equation."""
         bodies = self._programs.numbered(self.linked.modules["hlo"]).bodies
         first = {ops[-1]: id for id, ops in self.ops.items()}
         main = {h: first[op] for op, ids in self.before_of.items() if op in first for h in ids[-1:]}
@@ -159,10 +158,10 @@ class Evidence:
         return peers
 
     def left(self, ops: Sequence[str]) -> list[str]:
-        """What is left of an equation: of its result's op if there is any, else of the others.
+        """Returns the instructions left of an equation, those of its result's op if there are any.
 
-        What only moves a value stands for the equation where nothing else does, and an
-        instruction without an id where it is of the op's own kind.
+        An instruction that only moves a value counts if no other is left, and an instruction
+        without a stamp counts if it has the opcode of the op.
         """
         moved: list[str] = []
         near: dict[str, list[str]] = {}
@@ -185,12 +184,12 @@ class Evidence:
         return opcode not in TRIVIAL or opcode in ("bitcast", "constant")
 
     def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """The fusions that hold instructions, and those outside all; in program order."""
+        """Returns the fusions around instructions, or the instructions, in program order."""
         ordered = sorted(ids, key=self._order.__getitem__)
         return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 
     def company(self, fusion: str, id: str) -> bool:
-        """Whether a fusion computes other equations too."""
+        """Whether a fusion computes other equations than this one, too."""
         return bool(self._inside.get(fusion, set()) - {id})
 
     @cached_property
@@ -207,7 +206,7 @@ class Evidence:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """Type of every value of the jaxpr, in words."""
+        """The aval of each variable of the jaxpr, as text."""
         types = {}
         for region in self.linked.modules["jaxpr"].regions.values():
             for value in region.parameters:
@@ -218,7 +217,7 @@ class Evidence:
 
     @cached_property
     def constant(self) -> set[str]:
-        """Ops that depend on constants only."""
+        """Ops that depend only on constants."""
         ops: set[str] = set()
         for region in self.linked.modules["stablehlo"].regions.values():
             values: set[str] = set()
@@ -231,7 +230,7 @@ class Evidence:
         return ops
 
     def gone(self, ops: Sequence[str]) -> str:
-        """The instruction before optimisation that gave the result of ops; "" for none."""
+        """Returns the instruction before optimisation that defines the result of ops, or ""."""
         for op in reversed(ops):
             ids: list[str] = [*self.before_of.get(op, ())]
             near = self._guessed_before.get(op, ())
@@ -241,7 +240,7 @@ class Evidence:
         return ""
 
     def readers(self, before: str) -> list[str]:
-        """The equations that read an instruction before optimisation."""
+        """Returns the equations that read an instruction before optimisation."""
         equations = dict.fromkeys(
             self._equation_of[op]
             for id in self._read_by.get(before, ())

@@ -1,10 +1,10 @@
-"""What became of every equation, from the ids that its ops carry through the compiler.
+"""The fate of each equation, concluded from the stamps of its ops in the compiled programs.
 
-Names of fates: "kept" (an instruction or kernel of its own computes it), "fused" with others,
-"rewritten" (other instructions compute it, or none has to), "folded" into a constant, "merged"
-with an equation of the same value, "dead" (nothing reads it), "dropped" (JAX or XLA needed no
-instruction for it), "inlined" (a call whose body took its place), "loop" (a loop or branch that
-stands in the program), "unknown", and then the sentence says why.
+The fates: "kept" (an instruction or fusion of its own computes it), "fused" with others,
+"rewritten" (other instructions compute it, or none), "folded" into a constant, "merged" with an
+equation of the same value, "dead" (nothing reads it), "dropped" (it needed no op or instruction),
+"inlined" (a call that its body replaced), "loop" (a loop or branch of the optimised program) and
+"unknown", where the sentence says why.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,22 +31,22 @@ FateName = Literal[
     "loop",
     "unknown",
 ]
-_SHOWN = 3  # names in a sentence; of more their number
+_SHOWN = 3  # names in a sentence; further ones are counted
 
 
 @dataclass(frozen=True, slots=True)
 class EquationFate:
-    """What became of one equation.
+    """The fate of one equation.
 
     Attributes:
         id: The equation.
         name: The fate in one word.
-        sentence: The same in one sentence.
-        into: What runs it in the optimised program: fusions, or instructions outside them.
+        sentence: The fate in one sentence.
+        into: Fusions, or instructions outside fusions, that compute it in the optimised program.
         partners: Equations that it was merged with.
-        by: The pass that did it, or an interval of passes; "" where no dumps say so.
-        index: The dump that first shows it, `PassStage.index`; None where there is none.
-        instructions: What computes it in the optimised program, inside fusions too.
+        by: The responsible pass, or an interval of passes; "" without dumps of them.
+        index: `PassStage.index` of the dump that first shows the change; None without dumps.
+        instructions: Instructions that compute it, those in bodies of fusions too.
     """
 
     id: str
@@ -62,12 +62,12 @@ class EquationFate:
 def fates(
     linked: Linked, passes: Sequence[PassStage] = (), programs: NumberedModules | None = None
 ) -> dict[str, EquationFate]:
-    """The fate of every equation, nested ones too.
+    """Returns the fate of each equation, nested ones too.
 
     Args:
-        linked: With StableHLO, HLO before optimisation ("hlo") and "optimized".
-        passes: Dumps of all passes, if they are at hand; they name who did it.
-        programs: Programs of this compile, where these are compared with others too.
+        linked: Modules "jaxpr", "stablehlo", "hlo" (before optimisation) and "optimized".
+        passes: The dumps of all passes, if there are any, to name the responsible pass.
+        programs: Numbered modules of this compile, to share with other comparisons.
     """
     evidence = Evidence(linked, programs or NumberedModules())
     judge = _Judge(evidence, blame(passes, linked.modules["optimized"]))
@@ -75,7 +75,7 @@ def fates(
 
 
 class _Judge:
-    """Draws the conclusion for each equation."""
+    """Concludes the fate of each equation from the evidence."""
 
     def __init__(self, evidence: Evidence, by: Blame) -> None:
         self.evidence = evidence
@@ -98,7 +98,7 @@ class _Judge:
         return self._lives(node, ops, carriers) if carriers else self._gone(node, ops)
 
     def _without_ops(self, node: Node) -> EquationFate:
-        """JAX's lowering made no op."""
+        """Returns the fate of an equation that JAX lowered to no op."""
         if node.id not in self.evidence.needed:
             sentence = "Dead: no result depends on it, so JAX did not lower it."
             return EquationFate(node.id, "dead", sentence, by="lowering")
@@ -134,7 +134,7 @@ class _Judge:
         return self.evidence.after[id].opcode == "call"
 
     def _loop(self, node: Node, ops: Sequence[str]) -> EquationFate | None:
-        """A loop or branch that stands in the program; None where it does not."""
+        """Returns the fate of a loop or branch that the optimised program has, else None."""
         kinds = ("while", "conditional")
         loops = [
             i
@@ -151,14 +151,14 @@ class _Judge:
     def _merged(
         self, node: Node, ops: Sequence[str], carriers: Sequence[str]
     ) -> EquationFate | None:
-        """Another equation has the same value, and one computation was kept for both."""
+        """Returns the fate of an equation merged with one of equal value; None if there is none."""
         own = set(carriers)
         for other in self.evidence.peers.get(node.id, ()):
             others = self.evidence.left(self.evidence.ops[other]) if other != node.id else []
             if not others or (own and own != set(others)):
                 continue
             if own and self.evidence.peers[node.id][0] == node.id:
-                continue  # of several with joint ids the first stands for all
+                continue  # of equations with the same instructions the first counts
             by = self._by(self.blame.ended, ops[-1:])
             if by is not None and by.words == "dce":
                 return _judged(node.id, "dead", "Dead: nothing reads it, by dce.", by=by)
@@ -170,7 +170,7 @@ class _Judge:
         return None
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
-        """Instructions carry its id to the end."""
+        """Returns the fate of an equation that has instructions in the optimised program."""
         opcodes = list(dict.fromkeys(self.evidence.after[id].opcode for id in carriers))
         if opcodes == ["constant"]:
             by = self._by(self.blame.ended, ops[-1:])
@@ -200,7 +200,7 @@ class _Judge:
         return _judged(node.id, "rewritten", sentence, homes, (), by, carriers)
 
     def _gone(self, node: Node, ops: Sequence[str]) -> EquationFate:
-        """No instruction carries its id: what the two programs say without ids."""
+        """Returns the fate of an equation without instructions, from that of its first HLO."""
         before = self.evidence.gone(ops)
         if not before:
             return self._converted(node, ops[-1])
@@ -219,12 +219,12 @@ class _Judge:
         return self._taken_up(node, before, by) if self.evidence.exact else self._unknown(node)
 
     def _unknown(self, node: Node) -> EquationFate:
-        """Where no exact ids came through, that nothing is found says nothing."""
+        """Returns the unknown fate: without stamps a missing instruction proves nothing."""
         sentence = "Unknown: this capture carries no exact ids, and names and places do not tell."
         return EquationFate(node.id, "unknown", sentence)
 
     def _converted(self, node: Node, op: str) -> EquationFate:
-        """The conversion from StableHLO, which folds and simplifies a little, left nothing."""
+        """Returns the fate of ops that the StableHLO to HLO conversion folded or simplified."""
         kind, by = word(self.evidence.opcode[op]), CONVERSION
         if op in self.evidence.constant:
             sentence = f"Folded into a constant before XLA's first pass: {kind} of constants."
@@ -238,7 +238,7 @@ class _Judge:
         return EquationFate(node.id, "dropped", sentence, by=by)
 
     def _taken_up(self, node: Node, before: str, by: By | None) -> EquationFate:
-        """What read it was rewritten, and needs or holds it no more."""
+        """Returns the fate of an equation that was rewritten together with its readers."""
         readers = [id for id in self.evidence.readers(before) if id != node.id]
         named = _names([f"{id} ({self.evidence.equations[id].opcode})" for id in readers])
         into = list(
@@ -263,13 +263,13 @@ class _Judge:
         return next((passes[op] for op in reversed(ops) if op in passes), None)
 
 
-# Where nothing computes these, nothing needs them.
+# Primitives that compute: without an op the equation is dead.
 _COMPUTING = frozenset(
     "abs acos add add_any and asin atan atan2 cbrt ceil conv_general_dilated cos cosh div "
     "dot_general eq erf exp exp2 expm1 floor ge gt is_finite le log log1p logistic lt max min mul "
     "ne neg not or pow rem round rsqrt sign sin sinh sqrt square sub tan tanh xor".split()
 )
-# These can lower to their operand as it is.
+# Primitives that can lower to their operand itself.
 _CARRYING = frozenset(
     "broadcast_in_dim convert_element_type copy copy_p integer_pow name pad reduce_precision "
     "reshape sharding_constraint slice squeeze stop_gradient transpose".split()
@@ -290,7 +290,7 @@ def _judged(
 
 
 def _behind(by: By | None) -> str:
-    """`, by cse`; an interval stands as it is."""
+    """Returns `, by cse`; an interval in brackets: ` (between cse and dce)`."""
     if by is None:
         return ""
     return f" ({by.words})" if " " in by.words else f", by {by.words}"
@@ -301,7 +301,7 @@ def _note(note: str) -> str:
 
 
 def _kinds(ids: Sequence[str], opcodes: Sequence[str]) -> str:
-    """`transpose.3`; `fusion.2 (dot)` where a name does not begin with the opcode."""
+    """Returns `transpose.3`, or `fusion.2 (dot)` if a name does not begin with the opcode."""
     said = all(any(id.startswith(opcode) for id in ids) for opcode in opcodes)
     return _names(ids) if said else f"{_names(ids)} ({_names(opcodes)})"
 

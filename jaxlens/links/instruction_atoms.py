@@ -1,9 +1,13 @@
-"""The atoms of every instruction of an HLO program, and how they are known.
+"""The atoms of each instruction of an HLO program, and how they are known.
 
-Best first: the exact ids that the instruction carries; the values, names and places that it
-shares with one that carries some; its scope and frames; and for what the compiler put in by
-itself (copies, broadcasts of constants, casts round a library call) the neighbours: what moves a
-value belongs to who made the value, anything else to who reads it.
+The sources, best first: the stamps of the instruction; links from HLO before optimisation, by
+value, name or position; its name stack and frames. An instruction that the compiler inserted (a
+copy, a broadcast of a constant, a cast around a library call) has none of them and takes the atoms
+of its neighbours: one that moves a value those of its operand, any other those of its users:
+
+    copy.1 = copy(add.3)             the atoms of add.3
+    broadcast.2 = broadcast(c)       the atoms of mul.5
+    mul.5 = multiply(x, broadcast.2)
 """
 
 from collections import defaultdict
@@ -15,19 +19,19 @@ from jaxlens.links.atoms import Atoms, Path
 from jaxlens.links.match.by_source_position import Position, ops_at
 from jaxlens.links.match.link import How
 
-# They compute nothing: inputs, literals, bundles of values and other views of the same bytes.
+# Opcodes that compute nothing: inputs, constants, tuples and views of the same buffer.
 TRIVIAL = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier "
     "partition-id replica-id".split()
 )
-# They hand a value on in another place, order or type.
+# Opcodes whose result is their operand in another buffer, layout, shape or type.
 MOVING = frozenset(
     "copy copy-start copy-done bitcast bitcast-convert reshape transpose convert slice pad "
     "reverse get-tuple-element opt-barrier all-gather-done all-reduce-done async-done "
     "async-update collective-permute-done reduce-precision".split()
 )
 _HOLDING = frozenset({"fusion", "call", "async-start"})
-_READERS = 8  # readers from which an instruction takes its atoms; more would say nothing
+_READERS = 8  # users from which an instruction takes its atoms; more are unspecific
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,9 @@ class Reach:
     """Atoms by instruction.
 
     Attributes:
-        own: What an instruction itself came from; those that came from nothing known are missing.
-        all: The same with what fusions and calls hold.
-        how: How that is known, where it is not stamped.
+        own: Atoms of the instruction itself; instructions without any are left out.
+        all: The same, with the atoms inside fusions and calls.
+        how: How the atoms are known, of instructions without stamps.
     """
 
     own: Mapping[str, tuple[int, ...]]
@@ -51,13 +55,13 @@ def reach(
     ops_by_position: Mapping[Position, tuple[Node, ...]],
     followed: Mapping[str, tuple[tuple[int, ...], How]] | None = None,
 ) -> Reach:
-    """Finds where every instruction came from, in time linear in the program's size.
+    """Returns the atoms of each instruction, in time linear in the program's size.
 
     Args:
-        module: HLO at any point of its compile.
-        atoms: Their numbers.
-        ops_by_position: Ops by place, for what carries no ids.
-        followed: Atoms of instructions without ids that are known otherwise.
+        module: An HLO program at any point of the compile.
+        atoms: The atoms of the program.
+        ops_by_position: Ops by source position, for instructions without stamps.
+        followed: Atoms of instructions without stamps that links from an earlier program give.
     """
     own: dict[str, tuple[int, ...]] = {}
     how: dict[str, How] = {}
@@ -84,13 +88,24 @@ def reach(
 
 @dataclass
 class _Neighbours:
-    """A program in which instructions without atoms ask those around them."""
+    """Infers the atoms of instructions without any from operands, users, bodies and callers.
+
+    Attributes:
+        module: The program.
+        own: The atoms that are known.
+        found: The atoms that are inferred.
+    """
 
     module: Module
     own: Mapping[str, tuple[int, ...]]
     found: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def infer(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yields ids and inferred atoms; each rule sees only what earlier rules left without atoms.
+
+        Rules that read operands go forward, rules that read users or bodies backward, so that one
+        pass resolves a chain: of `copy.2 = copy(copy.1)` both have the atoms of copy.1's operand.
+        """
         self.nodes = {node.id: node for node in self.module.nodes()}
         self.callers = _callers(self.module)
         self.readers = self._readers()
@@ -118,7 +133,7 @@ class _Neighbours:
         return self.own.get(id) or self.found.get(id, ())
 
     def _moved(self, node: Node) -> tuple[int, ...]:
-        """What moves a value belongs to who made it."""
+        """Returns the atoms of the operand of an instruction that moves a value."""
         if node.opcode not in MOVING or not node.operands:
             return ()
         if node.opcode == "get-tuple-element":
@@ -126,7 +141,7 @@ class _Neighbours:
         return self.at(node.operands[0])
 
     def _element(self, node: Node) -> tuple[int, ...]:
-        """The atoms of one part of a tuple that a fusion or loop gives."""
+        """Returns the atoms of one element of the tuple that a fusion or loop returns."""
         maker = self.nodes.get(node.operands[0])
         index = node.attrs.get("index", "")
         if maker is None or not index.isdigit():
@@ -140,13 +155,13 @@ class _Neighbours:
         return self.at(maker.id)
 
     def _read(self, node: Node) -> tuple[int, ...]:
-        """Anything else belongs to who reads it, but what holds others is what it holds."""
+        """Returns the atoms of the users; of a fusion or call, those of its root if any."""
         if node.opcode in ("parameter", "tuple"):
             return ()
         if contents := self._held(node):
             return contents
         readers: list[str] = []
-        for id in self.readers.get(node.id, ())[:_READERS]:  # a tuple is read by its own readers
+        for id in self.readers.get(node.id, ())[:_READERS]:  # a tuple counts as its users
             bundled = self.nodes[id].opcode == "tuple"
             readers += self.readers.get(id, ())[:_READERS] if bundled else [id]
         if len(readers) > _READERS:
@@ -154,18 +169,18 @@ class _Neighbours:
         return tuple(dict.fromkeys(n for id in readers for n in self.at(id) or self._around(id)))
 
     def _around(self, id: str) -> tuple[int, ...]:
-        """The atoms of the one instruction that calls the body of another."""
+        """Returns the atoms of the one caller of the computation that an instruction is in."""
         callers = self.callers.get(self.home[id], ())
         return self.at(callers[0]) if len(callers) == 1 else ()
 
     def _fed(self, node: Node) -> tuple[int, ...]:
-        """Else to who made what it reads."""
+        """Returns the atoms of the first operand that has some."""
         if node.opcode in ("parameter", "tuple"):
             return ()
         return next((atoms for name in node.operands if (atoms := self.at(name))), ())
 
     def _held(self, node: Node) -> tuple[int, ...]:
-        """A fusion without atoms is what its result is."""
+        """Returns the atoms of the roots of a fusion's or call's computations."""
         if node.opcode not in _HOLDING:
             return ()
         inner = [self.module.regions[n] for n in node.regions if n in self.module.regions]
@@ -173,13 +188,13 @@ class _Neighbours:
         return tuple(dict.fromkeys(n for name in roots for n in self.at(name)))
 
     def _called(self, node: Node) -> tuple[int, ...]:
-        """What is left in a body belongs to the instruction that calls it."""
+        """Returns the atoms of the caller, for an instruction that computes something."""
         if node.opcode in TRIVIAL:
             return ()
         return self._around(node.id)
 
     def _readers(self) -> dict[str, list[str]]:
-        """Who reads an instruction: inside a fusion, what reads the parameter that it becomes."""
+        """Returns the users of each instruction; of a fusion's operand, those of its parameter."""
         readers: defaultdict[str, list[str]] = defaultdict(list)
         inner: dict[str, list[str]] = {}
         self.home: dict[str, str] = {}
@@ -196,7 +211,7 @@ class _Neighbours:
                         readers[name].append(node.id)
             for value in region.parameters:
                 inner[value.name] = readers.get(value.name, [])[: _READERS + 1]
-            for name in region.results:  # a body's result is read as its caller's
+            for name in region.results:  # the caller counts as the user of a root
                 if not readers.get(name):
                     readers[name] += self.callers.get(region.name, ())[:1]
         return readers
@@ -213,7 +228,7 @@ def _callers(module: Module) -> dict[str, list[str]]:
 def _with_contents(
     module: Module, own: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[int, ...]]:
-    """A fusion has its own atoms and those of what it holds; so has a call without any."""
+    """Adds to each fusion, and each call without atoms, the atoms in its computations."""
     all_atoms = dict(own)
     holders = [
         node

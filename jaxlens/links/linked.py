@@ -1,4 +1,4 @@
-"""Stages of one program with the atoms of all their nodes: what both `Links` and the web say."""
+"""The stages of one program with the atoms of their nodes, for `Links` and for the viewer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,11 +14,11 @@ from jaxlens.links.match.same_compile import relate
 
 
 class Linked:
-    """Modules by stage, and the atoms of their nodes.
+    """The modules of a program by stage, and the atoms of their nodes.
 
     Attributes:
-        modules: "jaxpr" at least; "stablehlo"; HLO programs by any name ("hlo", "optimized").
-        atoms: What the numbers stand for.
+        modules: "jaxpr", and optionally "stablehlo" and HLO programs by any other name.
+        atoms: The atoms of the program.
     """
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
@@ -30,7 +30,7 @@ class Linked:
         self._positions: dict[str, Mapping[str, int]] = {}
 
     def atoms_of(self, stage: str) -> Mapping[str, tuple[int, ...]]:
-        """Atoms of every node of a stage that has some, by id."""
+        """Returns the atoms of the nodes of a stage, by id; nodes without atoms are left out."""
         if stage == "jaxpr":
             return self.atoms.jaxpr
         if stage == "stablehlo":
@@ -38,11 +38,11 @@ class Linked:
         return self._adopted.get(stage) or self.reached(stage).all
 
     def adopt(self, stage: str, heirs: Mapping[str, Sequence[str]]) -> None:
-        """Gives instructions the atoms of equations that they compute under another's name.
+        """Adds the atoms of merged and rewritten equations to the instructions that compute them.
 
         Args:
-            stage: Where the instructions stand.
-            heirs: Them by equation: what a merged or rewritten equation lives on in.
+            stage: The stage of the instructions.
+            heirs: The ids of the instructions, by equation.
         """
         places = enclosing_fusions(self.modules[stage])
         numbers = dict(self.reached(stage).all)
@@ -54,31 +54,30 @@ class Linked:
         self._adopted[stage] = numbers
 
     def how(self, stage: str) -> Mapping[str, How]:
-        """How the atoms of a stage's nodes are known, where they are not stamped."""
+        """Returns how the atoms of a stage's nodes are known, for nodes without stamps."""
         if stage == "jaxpr":
             return {}
         return self.atoms.made if stage == "stablehlo" else self.reached(stage).how
 
     def reached(self, stage: str) -> Reach:
-        """Where the instructions of an HLO program came from."""
+        """Returns the atoms of the instructions of an HLO stage, computed once."""
         if stage not in self._reached:
             self._reached[stage] = self.reach(self.modules[stage], stage != "hlo")
         return self._reached[stage]
 
     def position(self, stage: str) -> Mapping[str, int]:
-        """Where each node stands in the text of a stage."""
+        """Returns the index of each node in the text of a stage, by id."""
         if stage not in self._positions:
             nodes = enumerate(self.modules[stage].nodes())
             self._positions[stage] = {node.id: place for place, node in nodes}
         return self._positions[stage]
 
     def reach(self, module: Module, follow: bool = True) -> Reach:
-        """Where the instructions of any HLO program of this compile came from.
+        """Returns the atoms of the instructions of any HLO program of this compile.
 
         Args:
             module: The program.
-            follow: Whether it may be followed from HLO before optimisation, where nothing in it
-                was stamped.
+            follow: Whether to link it with HLO before optimisation if it has no stamps.
         """
         followed = None
         if follow and "hlo" in self.modules and not any(n.stamps for n in module.nodes()):
@@ -102,13 +101,13 @@ class Linked:
 
     @cached_property
     def stacks(self) -> Stacks:
-        """Python's lines behind equations and atoms."""
+        """The call stacks of equations and atoms."""
         return stacks(self.modules["jaxpr"], self.atoms)
 
     @cached_property
     def owners(self) -> tuple[tuple[Span, ...], ...]:
-        """The lines that own each atom: more than one where several calls share it."""
-        memo: dict[int, tuple[Span, ...]] = {}  # equal ones are mostly one object
+        """The source lines that own each atom: more than one if several calls share it."""
+        memo: dict[int, tuple[Span, ...]] = {}  # by identity: equal ones are mostly one object
         found = []
         for every in self.stacks.atoms:
             if id(every) not in memo:
@@ -119,7 +118,7 @@ class Linked:
 
     @cached_property
     def lines(self) -> Mapping[str, tuple[int, ...]]:
-        """Atoms that each line of Python owns, by the line's name."""
+        """The atoms that each source line owns, by the line's name (`model.py:12`)."""
         numbers_by_line: dict[str, list[int]] = {}
         for number, spans in enumerate(self.owners):
             for span in spans:

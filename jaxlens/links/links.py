@@ -1,8 +1,7 @@
-"""`cap.links`: from any stage of a capture to any other, the fate of equations, and coverage.
+"""`cap.links`: links between any two stages of a capture, fates of equations, and coverage.
 
-All of it rests on atoms (see `atoms.py`): two nodes are linked where they share one, here as in
-the viewer. Nothing is computed before it is asked for, and a question about a stage makes that
-stage and no other.
+Two nodes are linked if they share an atom (see `atoms.py`), here as in the viewer. Everything is
+computed on first use, and a query computes only the stages that it needs.
 """
 
 import re
@@ -28,12 +27,12 @@ _PASS = re.compile(r"passes\[(\d+)\]")
 _LINE = re.compile(r".+:\d+")
 # The jaxpr of a program that was opened from a later stage.
 NO_EQUATIONS = Module("", "jaxpr", "main", {"main": Region("main", (), (), (), "jaxpr")})
-_ENOUGH = 30_000_000  # characters of pass dumps that are read to name a fate's pass
+_ENOUGH = 30_000_000  # characters of pass dumps up to which they are read to name passes
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that no link reaches, and why."""
+    """A node without links, and the reason."""
 
     stage: str
     id: str
@@ -42,15 +41,15 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much is linked.
+    """How much of a program is linked.
 
     Attributes:
-        instructions: Share, 0..1, of the optimised program's instructions that reach a line of
-            Python; those of `TRIVIAL`, which compute nothing, are not counted.
-        equations: Share of the equations, nested ones too, whose fate is known.
-        missing: The rest, and why.
-        counted: How many instructions and how many equations were counted.
-        inferred: How many of the instructions are only known by their neighbours.
+        instructions: Share, 0..1, of the optimised program's instructions that have a source
+            line; opcodes of `TRIVIAL`, which compute nothing, are not counted.
+        equations: Share, 0..1, of the equations, nested ones too, whose fate is known.
+        missing: The other instructions and equations.
+        counted: Number of instructions and number of equations.
+        inferred: Number of instructions whose atoms are inferred from their neighbours.
     """
 
     instructions: float
@@ -63,8 +62,8 @@ class Coverage:
 class Links:
     """Links between the stages of one capture.
 
-    Stages go by the names of THE TABLE; "passes[7]" is the program after a pass, and "kernels",
-    "llvm" and "asm" hold functions by name. Lines of Python are "cell 3:4" or "model.py:12".
+    Stages have the names in `STAGES`; "passes[7]" is the program of a pass dump, and the nodes of
+    "kernels", "llvm" and "asm" are functions. Source lines are "cell 3:4" or "model.py:12".
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -76,30 +75,30 @@ class Links:
         self._dumped = False
 
     def forward(self, id: str, to: str, at: str = "") -> tuple[str, ...]:
-        """What a line, equation, op or instruction became.
+        """Returns what a source line, equation, op or instruction became.
 
         Args:
             id: The node's id, or the line.
-            to: The stage to look in.
-            at: The stage where the id stands; "" for the first that has it.
+            to: The stage of the results.
+            at: The stage of the id; "" for the first stage that has it.
 
         Raises:
             OptionError: There is no such stage, or no stage has that id.
-            UnavailableError: The backend does not give a stage that the question needs.
+            UnavailableError: The backend does not provide a stage that is needed.
         """
         return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES)))
 
     def back(self, id: str, to: str, at: str = "") -> tuple[str, ...]:
-        """What a node came from; as `forward`, but `at` is the last stage that has the id.
+        """Returns what a node came from; `at` defaults to the last stage that has the id.
 
-        With `to="source"` these are the lines that own it.
+        With `to="source"` these are the source lines that own it.
         """
         return tuple(link.head for link in self.links(id, to, at or self._home(id, STAGES[::-1])))
 
     def links(self, id: str, to: str, at: str) -> tuple[Link, ...]:
-        """The links of a node to a stage, in the order of its text.
+        """Returns the links of a node to a stage, in the order of the stage's text.
 
-        Each is known as surely as the weaker of its ends.
+        The `how` of a link is the weakest of the evidence for its two ends and its atom.
         """
         linked = self._with(at, to)
         numbers = self._atoms(linked, at).get(id)
@@ -118,13 +117,13 @@ class Links:
         return tuple(Link(id, head, best[head]) for head in heads)
 
     def fate(self, id: str) -> EquationFate:
-        """What became of an equation; compiles, if nothing has yet.
+        """Returns the fate of an equation; compiles if the program is not compiled yet.
 
-        The pass that did it is named where the compile dumped its passes (`cap.passes`).
+        It names the responsible pass if the compile dumped its passes (`cap.passes`).
 
         Raises:
             OptionError: There is no such equation.
-            UnavailableError: The backend does not give a stage that the question needs.
+            UnavailableError: The backend does not provide a stage that is needed.
         """
         fates = self.fates()
         if id not in fates:
@@ -132,23 +131,23 @@ class Links:
         return fates[id]
 
     def fates(self) -> Mapping[str, EquationFate]:
-        """The fates of all equations, nested ones too."""
-        self._driver.stage("hlo")  # without it nothing is known of what is gone
+        """Returns the fates of all equations, nested ones too."""
+        self._driver.stage("hlo")  # required: it has the instructions that XLA removed
         return self._judged(self._with("jaxpr", "stablehlo", "hlo", "optimized"))
 
     def known_fates(self) -> Mapping[str, EquationFate]:
-        """The fates, or none where the backend does not give what tells them."""
+        """Returns the fates, or an empty mapping if the backend lacks a stage that they need."""
         try:
             return self.fates()
         except UnavailableError:
             return {}
 
     def traced(self) -> TracedLinks | None:
-        """What links a jaxpr with its lines; None where it must be linked equation by equation."""
+        """Returns the grouped equations of the jaxpr; None if its ids are not consecutive."""
         return traced(self._driver.stage("jaxpr").module)
 
     def gives(self, name: str) -> bool:
-        """Whether there is a stage of that name."""
+        """Whether the capture has a stage of that name."""
         try:
             self._driver.stage(name)
         except UnavailableError:
@@ -156,14 +155,14 @@ class Links:
         return True
 
     def kernels(self) -> tuple[Kernel, ...]:
-        """What the executable calls; nothing where that is not known."""
+        """Returns the kernels of the executable; () if the backend does not list them."""
         try:
             return self._driver.kernels()
         except UnavailableError:
             return ()
 
     def _judged(self, linked: Linked) -> Mapping[str, EquationFate]:
-        """The fates, judged again once there are dumps that name the passes."""
+        """Returns the fates, computed again once there are pass dumps, which name the passes."""
         dumps = self._dumps()
         if self._fates is None or (dumps and not self._dumped):
             self._fates = fates(linked, dumps, self.programs())
@@ -171,9 +170,9 @@ class Links:
         return self._fates
 
     def programs(self) -> NumberedModules:
-        """What comparing the HLO programs takes, the same for all who hold it at one time.
+        """Returns the numbered modules of the compile, the same object to all concurrent users.
 
-        It is large, so nobody holds it for longer than an answer takes.
+        They are large, so only a weak reference is kept here, and callers keep them for one query.
         """
         programs = self._programs() if self._programs else None
         if programs is None:
@@ -182,7 +181,7 @@ class Links:
         return programs
 
     def coverage(self) -> Coverage:
-        """How much of the program is linked, and why the rest is not; compiles."""
+        """Returns how much of the program is linked, and why the rest is not; compiles."""
         linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
         nodes = [n for n in linked.modules["optimized"].nodes() if n.opcode not in TRIVIAL]
         reached, how = linked.atoms_of("optimized"), linked.how("optimized")
@@ -202,9 +201,9 @@ class Links:
         )
 
     def linked(self, *stages: str) -> Linked:
-        """The atoms of these stages and of those between them and Python.
+        """Returns the atoms of these stages and of the stages that they came from.
 
-        The numbers are the same whenever the same stages are asked for.
+        Equal sets of stages have equal atom numbers.
         """
         names = _needs(stages)
         key = frozenset(names)
@@ -217,13 +216,13 @@ class Links:
         return self._made[key]
 
     def _with(self, *stages: str) -> Linked:
-        """Any atoms that cover what a question needs: those of an earlier one, if they do."""
+        """Returns atoms that cover these stages, those of an earlier query if possible."""
         wanted = frozenset(_needs(stages))
         enough = [key for key in self._made if wanted <= key]
         return self._made[min(enough, key=len)] if enough else self.linked(*stages)
 
     def _given(self, name: str, asked: tuple[str, ...]) -> bool:
-        """Whether a module is there; HLO before optimisation helps, and may be missing."""
+        """Whether to load a module; "hlo" is optional unless it was requested."""
         if name != "hlo" or name in asked:
             return True
         try:
@@ -243,14 +242,14 @@ class Links:
         return dumps[index].stage.module
 
     def _jaxpr(self) -> Module:
-        """The equations; of a program that was opened from a later stage there are none."""
+        """Returns the jaxpr; an empty one for a program that was opened from a later stage."""
         try:
             return self._driver.stage("jaxpr").module
         except UnavailableError:
             return NO_EQUATIONS
 
     def _dumps(self) -> tuple[PassStage, ...]:
-        """The dumps of the passes, if they are at hand and short enough to be read whole."""
+        """Returns the dumps of the passes; () if they were not recorded or are too long."""
         if "passes" not in self._driver.recorded():
             return ()
         try:
@@ -285,7 +284,7 @@ class Links:
         return self._sharing[key]
 
     def _home(self, id: str, order: tuple[str, ...]) -> str:
-        """The first stage of an order that has the id."""
+        """Returns the first stage of an order that has the id."""
         if _LINE.fullmatch(id) and self._has(id, "source"):
             return "source"
         for kind, stage in (("e", "jaxpr"), ("s", "stablehlo")):
@@ -304,7 +303,7 @@ class Links:
 
 
 def _needs(stages: tuple[str, ...]) -> list[str]:
-    """The modules that linking these stages takes, in pipeline order."""
+    """Returns the modules that linking these stages needs, in pipeline order."""
     wanted = set(stages)
     for name in stages:
         if name not in STAGES and not _PASS.fullmatch(name):
@@ -321,12 +320,12 @@ def _needs(stages: tuple[str, ...]) -> list[str]:
 
 
 def _heirs(fates: Mapping[str, EquationFate]) -> dict[str, tuple[str, ...]]:
-    """What computes the equations that live on under the name of another."""
+    """Returns the instructions of merged and rewritten equations, by equation."""
     return {id: f.instructions for id, f in fates.items() if f.name in ("merged", "rewritten")}
 
 
 def _way(linked: Linked, stage: str, id: str, number: int) -> How:
-    """How it is known that a node has an atom."""
+    """Returns how it is known that a node has an atom."""
     if stage == "source":
         return "span"
     if stage in _CODE:
@@ -337,7 +336,7 @@ def _way(linked: Linked, stage: str, id: str, number: int) -> How:
 
 
 def _made(linked: Linked, number: int) -> How:
-    """How it is known which equation an atom belongs to."""
+    """Returns how it is known which equations an atom was lowered from."""
     path = linked.atoms.paths[number]
     return linked.atoms.made.get(path[-1], "stamped") if path else "stamped"
 
@@ -347,7 +346,7 @@ def _reaches(linked: Linked, node: Node, numbers: tuple[int, ...]) -> bool:
 
 
 def _why(node: Node, nodes: Mapping[str, Node]) -> str:
-    """Why nothing is known of an instruction."""
+    """Returns why an instruction has no source line."""
     source = node
     while source.opcode in ("copy", "bitcast", "copy-done", "copy-start") and source.operands:
         source = nodes.get(source.operands[0], source)

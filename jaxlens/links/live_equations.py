@@ -1,7 +1,10 @@
-"""Which equations the program's results depend on; JAX lowers no others.
+"""The equations that the program's results depend on; JAX lowers no others.
 
-What an equation with bodies hands in and out is matched by position, so that a result of a
-`scan` that nobody reads is followed into its body, and a carried value round the loop.
+Operands and results of an equation with bodies are matched with the bodies' variables by position.
+So an unused result of a `scan` makes the equations dead that compute it in the body, and a use of
+the carry in one iteration makes live what computed it in the iteration before:
+
+    c, y = scan {c, x -> c2 = add c x; y = sin x} ...    only c is returned: sin is dead
 """
 
 from collections import defaultdict
@@ -11,11 +14,11 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.executed_bodies import operand, running
 
 Place = tuple[str, str]
-"""A value: the name of its region, and its own."""
+"""A variable: the name of its region, and its own name."""
 
 
 def live_equations(jaxpr: Module) -> frozenset[str]:
-    """Ids of the equations that a result, or an effect, depends on."""
+    """Returns the ids of the equations that a result or an effect depends on."""
     flow = _Flow(jaxpr)
     ids: set[str] = set()
     visited: set[Place] = set()
@@ -40,14 +43,14 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
 
 
 def _acts(node: Node, acting: set[str], flow: "_Flow") -> bool:
-    """Whether an equation, or one in its bodies, does something besides computing a value."""
+    """Whether an equation, or one in its bodies, has an effect."""
     if not node.regions:
         return not node.results or "callback" in node.opcode
     return any(inner.id in acting for name in running(node) for inner in flow.regions[name].nodes)
 
 
 def _that_run(jaxpr: Module) -> dict[str, Region]:
-    """The bodies that a run of the program can come to, callers before callees."""
+    """Returns the bodies that an execution can reach, callers before callees."""
     names = {jaxpr.entry}
     for region in jaxpr.regions.values():
         if region.name in names:
@@ -56,7 +59,7 @@ def _that_run(jaxpr: Module) -> dict[str, Region]:
 
 
 class _Flow:
-    """Where values come from."""
+    """The dataflow between variables, across bodies."""
 
     def __init__(self, jaxpr: Module) -> None:
         self.regions = _that_run(jaxpr)
@@ -73,7 +76,7 @@ class _Flow:
                     self.callers[name].append((region, node))
 
     def whole(self, region: Region, node: Node) -> Iterator[Place]:
-        """All that an equation reads, its bodies' results too."""
+        """Yields the operands of an equation and the results of its bodies."""
         for name in node.operands:
             yield region.name, name
         for inner in running(node):
@@ -81,7 +84,7 @@ class _Flow:
                 yield inner, name
 
     def behind(self, region: Region, node: Node, name: str) -> Iterator[Place]:
-        """What one result of an equation depends on."""
+        """Yields the variables that one result of an equation depends on."""
         bodies = [self.regions[inner] for inner in running(node)]
         bodies = bodies[:1] if node.opcode == "while" else bodies
         if not bodies or any(len(body.results) != len(node.results) for body in bodies):
@@ -93,7 +96,7 @@ class _Flow:
         yield from self.control(region, node)
 
     def control(self, region: Region, node: Node) -> Iterator[Place]:
-        """What decides whether the bodies of an equation run, and how often."""
+        """Yields the variables that decide whether the bodies run, and how often."""
         if node.opcode == "while":
             for result in self.regions[node.regions[-1]].results:
                 yield node.regions[-1], result
@@ -101,7 +104,7 @@ class _Flow:
             yield region.name, node.operands[0]
 
     def outer(self, value: Place) -> Iterator[Place]:
-        """What a parameter of a body stands for: operands, and what a loop carries round."""
+        """Yields the variables that bind a body's parameter: operands, and a loop's carry."""
         index = self.places.get(value)
         if index is None:
             return
@@ -120,7 +123,7 @@ class _Flow:
 
 
 def _carried(node: Node, body: Region, index: int) -> int | None:
-    """The place in a loop's state of a parameter; None for any other parameter."""
+    """Returns the index of a parameter in a loop's carry; None if it is no part of it."""
     if node.opcode == "scan":
         first, count = _number(node, "num_consts"), _number(node, "num_carry")
     elif node.opcode == "while":

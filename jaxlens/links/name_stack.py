@@ -1,8 +1,8 @@
-"""Which transforms made an equation or op, read from its scope: "jvp", "transpose", "vmap", ...
+"""The transforms that produced an equation or op, read from its name stack: "jvp", "vmap", ...
 
-JAX writes a transform round the part of the name stack that it was applied to:
+JAX writes a transform around the part of the name stack that it was applied to:
 `jit(step)/transpose(jvp(layer))/mul` was traced in `layer`, differentiated by `jvp` and then
-transposed. Scopes that the user named, loops and calls stand there as plain words.
+transposed. Named scopes, loops and calls are parts without brackets.
 """
 
 import re
@@ -19,7 +19,7 @@ TRANSFORMS: Mapping[str, str] = {
     "custom_jvp": "with a derivative of its own",
     "custom_vjp": "with a derivative of its own",
 }
-# What stands for them in scopes without brackets, and as primitives.
+# Transforms by the parts without brackets, and by the primitives, that denote them.
 _NAMES = {
     "remat": "remat",
     "remat2": "remat",
@@ -34,9 +34,9 @@ _WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 
 def transforms(scope: str) -> tuple[str, ...]:
-    """The transforms in a scope, outermost first, each once where several parts repeat them.
+    """Returns the transforms in a name stack, outermost first, each once.
 
-    `jit(f)/transpose(jvp(vmap(g)))/mul` gives ("transpose", "jvp", "vmap").
+    `jit(f)/transpose(jvp(vmap(g)))/mul` has ("transpose", "jvp", "vmap").
     """
     wrappers: dict[str, None] = {}
     for part in scope.split(";")[0].split("/"):
@@ -49,7 +49,7 @@ def transforms(scope: str) -> tuple[str, ...]:
 
 
 def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
-    """The transforms that made each equation, those of the calls around it first."""
+    """Returns the transforms that produced each equation, those of the calls around it first."""
     around: dict[str, tuple[str, ...]] = {}
     transforms_of: dict[str, tuple[str, ...]] = {}
     memo: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
@@ -68,20 +68,20 @@ def equation_transforms(jaxpr: Module) -> dict[str, tuple[str, ...]]:
 
 
 def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
-    """The transforms round what an equation calls: those that made it, and itself if it is one."""
+    """Returns the transforms around an equation's bodies: its own, and itself if it is one."""
     kind = _NAMES.get(opcode)
     return tuple(dict.fromkeys((*transforms, kind))) if kind else transforms
 
 
 def is_backward(node: Node) -> bool:
-    """Whether the backward pass added an equation or op."""
+    """Whether an equation or op is part of the backward pass."""
     return "transpose(" in node.scope
 
 
 def forward_text(node: Node) -> Span | None:
-    """The forward text that a backward equation came from; None for any other equation.
+    """Returns the source span of the forward operation of a backward equation; else None.
 
-    JAX gives an equation of the backward pass the frames of the operation that it is the
-    derivative of, so its span is that text.
+    JAX gives an equation of the backward pass the frames of the operation whose derivative it
+    computes, so its own span is that of the forward operation.
     """
     return node.owner if is_backward(node) else None

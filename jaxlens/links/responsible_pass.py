@@ -1,8 +1,7 @@
-"""Which pass ended, fused or changed an op: the first dump that shows it.
+"""The passes that removed, fused or rewrote each op, from the first dump that shows it.
 
-Exact ids are read in every dump, so nothing is guessed; but only passes that changed something
-are dumped, and a dump that opens a pipeline shows the work of passes before it: then the words
-name an interval.
+The stamps in each dump identify the ops. XLA dumps only passes that changed the module, and the
+dump at the start of a pipeline shows the changes of passes before it: then an interval is named.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from jaxlens.links.match.numbered import enclosing_fusions
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """A pass in words, and the index of its dump; None for what came after the last one."""
+    """A pass in words, and the index of its dump; None for a change after the last dump."""
 
     words: str
     index: int | None
@@ -25,7 +24,7 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """By op: who ended it, who put it into a fusion, who left none of its own opcodes."""
+    """The passes that removed each op, fused it, and replaced all of its opcodes, by op."""
 
     ended: dict[str, By] = field(default_factory=dict)
     fused: dict[str, By] = field(default_factory=dict)
@@ -33,10 +32,10 @@ class Blame:
 
 
 def blame(passes: Sequence[PassStage], last: Module) -> Blame:
-    """Reads every dump that changed something, in time linear in their length.
+    """Returns the passes from all dumps that changed the module, in time linear in their length.
 
     Args:
-        passes: The dumps in order, the first being HLO before optimisation.
+        passes: The dumps in order, HLO before optimisation first.
         last: The optimised program.
     """
     result = Blame()
@@ -48,7 +47,7 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
         by, now = By(words, index), _look(module)
         for op in alive - now.keys():
             result.ended[op] = by
-        for op in now.keys() - alive:  # its name was gone for a while
+        for op in now.keys() - alive:  # its stamp is in this dump again
             result.ended.pop(op, None)
         alive = set(now)
         for op, (opcodes, fused) in now.items():
@@ -60,7 +59,7 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
 
 
 def _look(module: Module) -> dict[str, tuple[set[str], bool]]:
-    """The opcodes of the instructions that carry each op, and whether one is in a fusion."""
+    """Returns the opcodes of each op's instructions, and whether one of these is in a fusion."""
     places = enclosing_fusions(module)
     looks: dict[str, tuple[set[str], bool]] = {}
     for node in module.nodes():

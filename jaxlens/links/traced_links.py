@@ -1,7 +1,8 @@
-"""Where the equations of a program come from that was only traced, by what they have in common.
+"""Call stacks and transforms of the equations of a traced program, by groups of equations.
 
-An unrolled program has thousands of equations at some hundred places, so each place of each
-body is looked at once: the same answers as `stacks` and `made` give one by one.
+An unrolled program has thousands of equations at some hundred places, so each place of each body
+is computed once. The results equal those of `call_stacks.stacks` and
+`name_stack.equation_transforms` for each equation.
 """
 
 from array import array
@@ -20,12 +21,11 @@ from jaxlens.links.name_stack import around_calls, transforms
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Equations of one place in one body.
+    """The equations of one place in one body.
 
     Attributes:
-        stacks: Lines of Python that lead to them, innermost first: more than one where several
-            calls lead to the body.
-        made: The transforms that made them, outermost first.
+        stacks: Call stacks, innermost line first: more than one if the body has several calls.
+        made: The transforms that produced them, outermost first.
     """
 
     stacks: tuple[Stack, ...]
@@ -34,10 +34,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class TracedLinks:
-    """All equations of a program, e0 first.
+    """The groups of all equations of a program, e0 first.
 
     Attributes:
-        runs: How many equations of one group follow each other, and the group's number, in turn.
+        runs: Run-length encoded groups: the number of equations and the group's index, in turn.
         groups: The groups.
     """
 
@@ -49,7 +49,7 @@ class TracedLinks:
 
 
 def traced(module: Module) -> TracedLinks | None:
-    """The groups of a jaxpr; None where its ids are not e0, e1, ... without a gap."""
+    """Returns the groups of a jaxpr; None if its ids are not e0, e1, ... without a gap."""
     program = columns(module)
     stretches = _stretches(program)
     if stretches is None:
@@ -66,7 +66,12 @@ def traced(module: Module) -> TracedLinks | None:
 
 
 def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | None:
-    """Bodies and places of neighbouring equations, in the order of their ids."""
+    """Returns the body and places of each range of consecutive ids; None if the ids have a gap.
+
+    The ids of a body have a gap for each body nested in it:
+
+        main: e0 e1 e5 e6, scan's body: e2 e3 e4      (main, e0-e1), (body, e2-e4), (main, e5-e6)
+    """
     stretches: list[tuple[int, str, Sequence[int]]] = []
     for region in program.regions.values():
         ids = _numbered(region.ids)
@@ -84,7 +89,7 @@ def _stretches(program: ProgramColumns) -> list[tuple[str, Sequence[int]]] | Non
 
 
 def _numbered(ids: Sequence[str]) -> Ids | None:
-    """Ids as runs of numbers; None where they are others than e0, e1, ..."""
+    """Returns ids as ranges of numbers; None if they do not have the form e0, e1, ..."""
     if isinstance(ids, Ids):
         return ids
     numbers = Ids()
@@ -96,7 +101,7 @@ def _numbered(ids: Sequence[str]) -> Ids | None:
 
 
 def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
-    """What is known of each place of each body; bodies come after what calls them."""
+    """Returns the group of each place of each body; callers come before callees."""
     calls: defaultdict[str, list[tuple[Stack, tuple[Stack, ...]]]] = defaultdict(list)
     ends: defaultdict[str, set[Stack]] = defaultdict(set)
     around: dict[str, tuple[str, ...]] = {}

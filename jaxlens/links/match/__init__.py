@@ -1,1 +1,1 @@
-"""Which nodes of two programs are the same, and how that is known."""
+"""Matchers: which nodes of two programs correspond, and how that is known."""

@@ -1,16 +1,16 @@
-"""Pairs the nodes of two programs that no compile links: before and after an edit, on two devices.
+"""Pairs the nodes of two programs of different compiles: before and after an edit, on two devices.
 
-An edit renumbers all that follows it, so names and positions say nothing. A node is identified by
-what it computes, then by what it does for which source line. With one line put in on top:
+An edit renumbers all nodes after it, so names and positions identify nothing. A node is identified
+by the value that it computes, then by its operation and source line. With a line inserted on top:
 
     before                              after
     e0 = sin x        a = sin(x)        e0 = mul x 2.0    x = 2 * x     new
                                         e1 = sin e0       a = sin(x)    e0-e1: opcode, type, line
     e1 = exp e0       b = exp(a)        e2 = exp e1       b = exp(a)    e1-e2: opcode, type, line
 
-Bodies are paired through the calls that reach them: the body of a scan with that of the scan it is
-paired with. Jaxprs know their source lines. Instructions know the equations that they came from,
-which are paired first; a fusion is paired with the one that holds most of what it holds.
+Bodies are paired through the calls that reach them: the body of a scan with that of the scan that
+is paired with it. Equations have source lines. Instructions have the equations that they came from,
+which are paired first; a fusion is paired with the one that shares most of its instructions.
 """
 
 import re
@@ -27,21 +27,21 @@ from jaxlens.links.match.by_keys import Key, in_order
 from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
 
 Text = Callable[[Node], str]
-"""The text of the line that owns an equation; "" where it is not known."""
+"""Returns the text of the line that owns an equation; "" if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the keys of one of the two programs look up.
+    """What the keys look up about one of the two programs.
 
     Attributes:
         bodies: Nodes by body, in program order.
-        entry: The body where it starts.
-        values: What each node computes from its body's parameters, as a number of one table.
-        kinds: What each node does, at which types.
-        purpose: What a node is there for; equal on both sides where it means the same. None
-            where nothing is known.
-        inputs: For each body, the names that both sides know its parameters by.
+        entry: The entry body.
+        values: Value number of each node over its body's parameters, in a table of both sides.
+        kinds: Operation, attributes and types of each node.
+        purpose: Returns the source line or equations of a node, equal on both sides for the
+            same ones; None if they are not known.
+        inputs: For each body, names of its parameters that are the same on both sides.
     """
 
     bodies: Mapping[str, Sequence[Node]]
@@ -72,15 +72,15 @@ def _opcode_and_purpose(side: Side, node: Node) -> Hashable:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The nodes of two programs that correspond to each other.
+    """The pairs of corresponding nodes of two programs.
 
     Attributes:
         before: The program before.
         after: The program after.
-        same: Ids after by ids before, of nodes that do the same.
-        changed: The same of nodes that do it at other types or with other attributes.
-        gone: Ids before that correspond to nothing after.
-        new: Ids after that correspond to nothing before.
+        same: Ids after by ids before, of nodes of the same kind.
+        changed: Ids after by ids before, of nodes with other types or attributes.
+        gone: Ids before without a pair.
+        new: Ids after without a pair.
     """
 
     before: Module
@@ -110,10 +110,10 @@ def equations(
     """Pairs the equations of two jaxprs.
 
     Args:
-        before: The one before.
-        after: The one after.
-        lines: Gives the source text of both sides' lines.
-        inputs: Names of both sides' inputs, so that an argument put in between moves no other.
+        before: The jaxpr before.
+        after: The jaxpr after.
+        lines: For both sides a function that returns the source text of an equation's line.
+        inputs: Names of both sides' inputs, so that an inserted argument renumbers no other.
     """
     table = Numbers()
     left = _jaxpr(before, table, lines[0], inputs[0])
@@ -129,9 +129,9 @@ def instructions(
     """Pairs the instructions of two optimised programs.
 
     Args:
-        before: The one before, and the StableHLO that it was made of, whose stamps name equations.
-        after: The one after, likewise.
-        equations: The equations that are paired; None where stamps mean the same on both sides.
+        before: The program before, and its StableHLO, whose stamps name equations.
+        after: The program after, and its StableHLO.
+        equations: The pairs of equations; None if stamps mean the same on both sides.
     """
     programs = NumberedModules()
     images = equations.images if equations else {}
@@ -139,7 +139,7 @@ def instructions(
     def image(equation: str) -> Hashable:
         return images.get(equation, equation if equations is None else ("gone", equation))
 
-    aligned = _arguments(before[0]) == _arguments(after[0])  # else equal values mean nothing
+    aligned = _arguments(before[0]) == _arguments(after[0])  # else equal value numbers mean nothing
     left = _compiled(before, programs, aligned, image)
     right = _compiled(after, programs, aligned, lambda equation: equation)
     return _with_fusions(_pair(before[0], after[0], left, right))
@@ -148,7 +148,7 @@ def instructions(
 def _pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
     same: dict[str, str] = {}
     changed: dict[str, str] = {}
-    images: dict[str, str] = {}  # both of them
+    images: dict[str, str] = {}  # same and changed; `_pairs` reads it as it grows
     for tail, head in _pairs(left, right, images):
         images[tail.id] = head.id
         (same if left.kinds[tail.id] == right.kinds[head.id] else changed)[tail.id] = head.id
@@ -159,12 +159,12 @@ def _pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
 
 
 def _pairs(left: Side, right: Side, images: Mapping[str, str]) -> Iterator[tuple[Node, Node]]:
-    """Pairs the entries, then what paired calls reach, then what no pair of calls reaches.
+    """Pairs the entry bodies, then bodies of paired calls, then nodes of all other bodies.
 
     Args:
         left: The program before.
         right: The program after.
-        images: The pairs so far: whoever draws the next one has put the others in.
+        images: The pairs so far; the caller adds each pair before it takes the next.
     """
     sides = left, right
     pending = deque([(left.entry, right.entry)])
@@ -190,12 +190,12 @@ def _keys(
     bodies: tuple[Sequence[Node], Sequence[Node]],
     images: Mapping[str, str],
 ) -> Iterator[Key[Side]]:
-    """The keys of two bodies; the last is made when the pairs of the others are known.
+    """Yields the keys of two bodies; the last one uses the pairs that the others gave.
 
-    It takes operation and operands, these by what they are paired with:
+    It consists of the opcode and the operands, each operand replaced by its pair:
 
         y = dot x w       y2 = dot x w: f16     paired before: "changed"
-        neg y: f32        neg y2: f16           paired now: both negate one operand
+        neg y: f32        neg y2: f16           paired now: equal operands
     """
     yield from (_value, _kind_and_purpose, _opcode_and_purpose, _kind)
     tails, heads = bodies
@@ -234,12 +234,12 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
 
 @cache
 def _transforms(scope: str) -> str:
-    """The transforms in a scope, which tell the backward pass of a line from its forward pass."""
+    """Returns the transforms in a scope, which differ between forward and backward pass."""
     return ",".join(re.findall(r"\b(\w++)\(", scope))
 
 
 def _printed_kind(node: Node) -> value_numbering.Key:
-    """Operation, attributes and types of results; what names a body or a function is left out."""
+    """Returns opcode, attributes and result types, without names of bodies and functions."""
     attrs = tuple(
         (name, ADDRESS.sub("", text))
         for name, text in node.attrs.items()
@@ -253,7 +253,7 @@ def _printed_kind(node: Node) -> value_numbering.Key:
 def _values(
     module: Module, table: Numbers, kinds: Mapping[str, value_numbering.Key], inputs: Sequence[str]
 ) -> dict[str, int]:
-    """What each equation computes from its body's parameters; callees are numbered first."""
+    """Returns the value number of each equation over its body's parameters, callees first."""
     numbers: dict[str, int] = {}
     functions: dict[str, int] = {}
     for name, region in reversed(tuple(module.regions.items())):
@@ -271,7 +271,7 @@ def _values(
 
 
 def _names(module: Module, region: Region, inputs: Sequence[str]) -> list[Hashable]:
-    """Names of a body's parameters: the user's for the entry, positions for any other body."""
+    """Returns names of a body's parameters: input names for the entry, else positions."""
     count = len(region.parameters)
     names: list[Hashable] = list(range(count))
     if region.name == module.entry and 0 < len(inputs) <= count:
@@ -280,7 +280,7 @@ def _names(module: Module, region: Region, inputs: Sequence[str]) -> list[Hashab
 
 
 def _arguments(module: Module) -> list[tuple[str, str]]:
-    """Name and type of each argument, in order; JAX puts the name in the scope."""
+    """Returns name and type of each argument, in order; JAX writes the name into the scope."""
     nodes = module.body().nodes
     return [(n.scope, plain(n.type)) for n in nodes if n.opcode == "parameter"]
 
@@ -315,10 +315,10 @@ def _compiled(
 
 
 def _with_fusions(pairs: Pairs) -> Pairs:
-    """Pairs each fusion with the one that holds most of the images of what it holds.
+    """Pairs each fusion with the one that has most of the pairs of its instructions.
 
-    fusion.1 {add, mul, tanh}       fusion.7 {add, mul}       1-7: two instructions
-    fusion.2 {exp}                  fusion.8 {tanh, exp}      2-8: one, and 8 is free
+    fusion.1 {add, mul, tanh}       fusion.7 {add, mul}       1-7: two common instructions
+    fusion.2 {exp}                  fusion.8 {tanh, exp}      2-8: one, and 8 is not paired yet
     """
     homes, places = enclosing_fusions(pairs.before), enclosing_fusions(pairs.after)
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -347,7 +347,7 @@ def _fusions(module: Module, homes: Mapping[str, str]) -> Iterator[Node]:
 
 
 def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:
-    """The instructions in each fusion, parameters left out."""
+    """Returns the instructions in each fusion, without parameters."""
     contents: defaultdict[str, set[str]] = defaultdict(set)
     for node in module.nodes():
         if node.id in homes and node.opcode not in ("parameter", "fusion"):

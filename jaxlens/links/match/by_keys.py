@@ -1,15 +1,15 @@
-"""Pairs the nodes of two programs by keys: each matcher of this package is a list of them.
+"""Pairs the nodes of two programs by keys; each matcher of this package is a list of keys.
 
-A key says what two nodes must share; None stands for a node that cannot be paired by it. Keys are
-tried in turn, the strictest first, and what one key has paired is left out of the next, so a weak
-key only decides about nodes on which all stronger ones are silent. With (value, opcode):
+A key computes what two nodes must have in common, or None for a node that it cannot pair. Keys are
+tried in turn, the strictest first, and nodes that one key has paired are left out of the next, so a
+weak key only pairs nodes that no stronger one has paired. With the keys (value, opcode):
 
     before                after
     a = add x, y          k = add x, y          a-k: the same value
     b = tanh a            m = tanh k: f16       b-m: another value, the same opcode
     c = neg b             n = sin m             c and n stay unpaired
 
-A key is computed once for each node that is left: time is linear in the size of the programs.
+A key is computed once for each node that is not paired yet, so time is linear in program size.
 """
 
 from collections import defaultdict
@@ -20,12 +20,12 @@ from jaxlens.ir.graph import Node
 
 Side = TypeVar("Side")
 Key = Callable[[Side, Node], Hashable]
-"""What a node is paired by; a side is where its key looks up what it knows of the program."""
+"""Computes the key of a node from its side, which holds the facts about its program."""
 Pairs = Iterator[tuple[Node, Node]]
 
 
 def grouped(side: Side, nodes: Iterable[Node], key: Key[Side]) -> dict[Hashable, list[Node]]:
-    """Nodes by key, in order; those without one are left out."""
+    """Returns nodes by key, in order, without those whose key is None."""
     groups: defaultdict[Hashable, list[Node]] = defaultdict(list)
     for node in nodes:
         if (value := key(side, node)) is not None:
@@ -41,8 +41,8 @@ def in_order(
 ) -> Pairs:
     """Pairs nodes one to one: of several with one key the first with the first, and so on.
 
-    A key is drawn when the pairs of the one before have been given, so a generator of keys may
-    look at these.
+    The next key is taken after the pairs of the last one were yielded, so a generator of keys can
+    use these pairs.
     """
     before, after = list(before), list(after)
     for key in keys:
@@ -71,16 +71,16 @@ def unique(
     place: Key[Side],
     keys: Iterable[Key[Side]],
 ) -> Pairs:
-    """Pairs nodes of one place whose key no other node there has, be that paired or not.
+    """Pairs nodes of equal place whose key no other node of that place has, paired or not.
 
-    Keys are computed at places that both sides have. In programs of one compile an id means the
-    same on both sides: paired on one, it is spent.
+    Keys are computed only for places on both sides. In programs of one compile an id names the
+    same node on both sides, so an id that is paired on one side is not paired on the other.
     """
     tails, heads = grouped(sides[0], before, place), grouped(sides[1], after, place)
     places = [(nodes, heads[where]) for where, nodes in tails.items() if where in heads]
     paired: set[str] = set()
     for key in keys:
-        left = []  # places where a node is left
+        left = []  # places with nodes that are not paired
         for here, others_here in places:
             others = _alone(sides[1], others_here, key)
             for value, tail in _alone(sides[0], here, key).items():
@@ -95,7 +95,7 @@ def unique(
 
 
 def _alone(side: Side, nodes: Sequence[Node], key: Key[Side]) -> dict[Hashable, Node]:
-    """The nodes whose key no other has."""
+    """Returns the nodes whose key no other node has."""
     if len(nodes) == 1:
         return {key(side, nodes[0]): nodes[0]}
     return {
@@ -109,8 +109,8 @@ def nearest(
     after: Sequence[Node],
     keys: Sequence[Key[Side]],
 ) -> Pairs:
-    """Gives each node before the first node after that the first key finds, also repeatedly."""
-    tables: list[dict[Hashable, Node]] = []  # made as far as they are needed
+    """Pairs each node before by the first key that matches; several can have one node after."""
+    tables: list[dict[Hashable, Node]] = []  # built when needed
     for tail in before:
         for n, key in enumerate(keys):
             if n == len(tables):

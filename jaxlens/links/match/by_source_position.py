@@ -1,13 +1,13 @@
-"""Matches nodes of neighbouring stages by source position: name stack and line of Python.
+"""Matches nodes of adjacent stages by source position: name stack and source line.
 
-For what carries no stamps: captures of earlier versions, and compilers that keep no op names. A
+This is for nodes without stamps: captures of earlier versions, and compilers that drop op_names. A
 position that several nodes share links all of them:
 
     e3 = dot  jit(f)/layer, model.py:7        s9 = dot_general  jit(f)/layer/dot, model.py:7
-    e4 = dot  jit(f)/layer, model.py:7        s12, s13 likewise, and one more: s14
+    e4 = dot  jit(f)/layer, model.py:7        s12, s13, s14: the same position
 
-Two equations, four ops: lowering keeps the order, so e3 has the first two and e4 the others. Of
-three ops nobody can say which equation made two, so each is linked to both.
+With two equations and four ops, e3 has the first two and e4 the others, as lowering keeps the
+order. With three ops it is not known which equation has two, so each op is linked to both.
 """
 
 from collections import defaultdict
@@ -17,11 +17,11 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.links.match.by_keys import grouped
 
 Position = tuple[str, str]
-"""A name stack and the line that owns a node; "" for one without frames."""
+"""A name stack, and the line that owns a node; "" without frames."""
 
 
 def equations_by_position(jaxpr: Module, stablehlo: Module) -> dict[str, tuple[str, ...]]:
-    """The equations at the position of each op: in order, where each can have as many ops."""
+    """Returns the equations of each op by position, in order if each has equally many ops."""
     equations = grouped(None, jaxpr.nodes(), _of_equation)
     result: dict[str, tuple[str, ...]] = {}
     for position, ops in grouped(None, stablehlo.nodes(), _of_op).items():
@@ -33,7 +33,7 @@ def equations_by_position(jaxpr: Module, stablehlo: Module) -> dict[str, tuple[s
 
 
 def ops_by_position(stablehlo: Module) -> Mapping[Position, tuple[Node, ...]]:
-    """Ops by position, and by the name stack alone for instructions without frames."""
+    """Returns ops by position, and by name stack alone for instructions without frames."""
     ops: defaultdict[Position, list[Node]] = defaultdict(list)
     for node in stablehlo.nodes():
         if node.scope:
@@ -44,7 +44,7 @@ def ops_by_position(stablehlo: Module) -> Mapping[Position, tuple[Node, ...]]:
 
 
 def ops_at(node: Node, ops: Mapping[Position, tuple[Node, ...]]) -> tuple[str, ...]:
-    """The ops at an instruction's position: those of its own opcode, if there are any."""
+    """Returns the ops at an instruction's position: those of its opcode, if there are any."""
     scopes = dict.fromkeys(node.scope.split(";"))
     nodes = [op for scope in scopes for op in ops.get(_position(scope, node), ())]
     opcode = _opcode(node)
@@ -60,7 +60,7 @@ def _of_equation(_: None, node: Node) -> Position:
 
 
 def _of_op(_: None, node: Node) -> Position:
-    first, _sep, rest = node.scope.partition("/")  # the program's name is no equation's
+    first, _sep, rest = node.scope.partition("/")  # equations' scopes lack the name of the program
     return _position(rest if first.startswith(("jit(", "pjit(")) else node.scope, node)
 
 

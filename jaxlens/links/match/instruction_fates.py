@@ -1,9 +1,9 @@
-"""What became of every instruction between two HLO programs of one compile, and by which pass.
+"""The fate of each instruction between two HLO programs of one compile, and the responsible pass.
 
 The fates: "same"; "fused" into one or more fusions; "rewritten" (other opcode, type or operands);
-"merged" with an instruction of the same value; "folded" into a constant; "removed". The pass that
-is named is the one whose dump first shows the change. A dump that opens a pipeline can show the
-work of passes that wrote none: then an interval is named.
+"merged" with an instruction of the same value; "folded" into a constant; "removed". The
+responsible pass is the one whose dump first shows the change. The dump at the start of a pipeline
+can show changes of passes without a dump: then an interval is named.
 """
 
 from collections import defaultdict
@@ -25,16 +25,16 @@ FateName = Literal["same", "fused", "rewritten", "merged", "folded", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one instruction.
+    """The fate of one instruction.
 
     Attributes:
         id: The instruction before.
         name: The fate in one word.
-        into: Instructions after that it lives on in.
-        fusions: Fusion instructions that hold them; "" for one outside all fusions.
-        how: How that is known; "" where nothing is left of it.
-        by: The pass that did it ("fusion"), an interval ("between cse and algsimp") or "".
-        note: A sentence's worth of detail, "" for none.
+        into: Instructions after that it became.
+        fusions: The fusion around each of `into`; "" for one outside all fusions.
+        how: How `into` is known; "" if it is empty.
+        by: The responsible pass ("fusion"), an interval ("between cse and algsimp") or "".
+        note: Details as part of a sentence, "" for none.
     """
 
     id: str
@@ -47,22 +47,22 @@ class Fate:
 
     @property
     def copies(self) -> int:
-        """How many places compute it after; above 1 it is recomputed."""
+        """The number of fusions or instructions that compute it after; above 1 it is recomputed."""
         return len(set(self.fusions)) if self.name == "fused" else min(len(self.into), 1)
 
 
 @dataclass(frozen=True)
 class ProgramChange:
-    """Two programs and the fate of everything between them.
+    """Two programs and the fates of the instructions of the earlier one.
 
     Attributes:
         before: The earlier program.
         after: The later one.
-        relation: Who came from whom.
-        fates: One for each instruction before.
-        fusion_after: The fusion that holds each instruction after; those outside all are not here.
-        fusion_before: The same of the instructions before.
-        traced: Whether dumps between the two were read to find the responsible passes.
+        relation: The links between their instructions.
+        fates: The fate of each instruction before.
+        fusion_after: The fusion around each instruction after; those outside fusions left out.
+        fusion_before: The fusion around each instruction before, likewise.
+        traced: Whether dumps between the two were read to name the responsible passes.
     """
 
     before: Module
@@ -75,7 +75,7 @@ class ProgramChange:
 
     @cached_property
     def added(self) -> tuple[str, ...]:
-        """Instructions after that come from none before, parameters of fusions left out."""
+        """Instructions after without a link to one before; without parameters of fusions."""
         known = {link.head for link in self.relation.links}
         return tuple(
             node.id
@@ -86,7 +86,7 @@ class ProgramChange:
 
     @cached_property
     def contents(self) -> Mapping[str, tuple[str, ...]]:
-        """What each fusion after holds, in order, parameters left out."""
+        """The instructions in each fusion after, in order, without parameters."""
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for node in self.after.nodes():
             if node.opcode == "fusion" and node.id not in self.fusion_after:
@@ -108,10 +108,10 @@ def between(
     Args:
         before: The earlier program.
         after: The later one.
-        passes: The dumps made after `before`, in order; the last may be `after` itself. They are
-            read to follow what the two ends alone do not show, and to name passes. Without them
-            nobody is blamed.
-        programs: Programs of this compile, where these are compared with others too.
+        passes: The dumps written after `before`, in order; the last may be `after` itself. They
+            are read to follow instructions that the two ends do not link, and to name the
+            responsible passes. Without them no pass is named.
+        programs: Numbered modules of this compile, to share with other comparisons.
     """
     programs = programs or NumberedModules()
     first, last = programs.numbered(before), programs.numbered(after)
@@ -130,7 +130,7 @@ def between(
 
 
 def after_edit(pairs: Pairs) -> ProgramChange:
-    """The same of two optimised programs that were paired across an edit; no pass is to blame."""
+    """Returns the change between two optimised programs that were paired across an edit."""
     links = [Link(tail, head, "inferred") for tail, head in pairs.images.items()]
     homes, places = enclosing_fusions(pairs.before), enclosing_fusions(pairs.after)
     moved = {id: pairs.images.get(home, "") for id, home in homes.items()}
@@ -139,7 +139,7 @@ def after_edit(pairs: Pairs) -> ProgramChange:
     for id, node in old.items():
         head = pairs.images.get(id)
         if node.opcode == "parameter" and id in homes:
-            continue  # inside a fusion it is only a name
+            continue  # a parameter inside a fusion only names an operand
         if head is None:
             fates[id] = Fate(id, "removed")
             continue
@@ -161,7 +161,7 @@ def _fate_after_edit(old: Node, new: Node, was: str, place: str) -> tuple[FateNa
 
 @dataclass(frozen=True, slots=True)
 class _Blame:
-    """The first dump where an instruction ended, was fused, lost its name or changed."""
+    """The pass that removed each instruction, fused it, renamed it or changed it, by id."""
 
     ended: dict[str, str]
     fused: dict[str, str]
@@ -175,7 +175,7 @@ def _traced(
     passes: Sequence[PassStage],
     programs: NumberedModules,
 ) -> tuple[Relation, _Blame]:
-    """Follows every instruction dump by dump, to the passes that changed it."""
+    """Follows each instruction dump by dump to the passes that changed it."""
     images: dict[str, tuple[str, ...]] = {id: (id,) for id in first.nodes}
     looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
@@ -211,12 +211,12 @@ def _look(node: Node) -> tuple[object, ...]:
 def dumps(
     passes: Sequence[PassStage], last: Module, earlier: PassStage | None = None
 ) -> Iterator[tuple[Module, str, int | None]]:
-    """The dumps that changed something, then `last`, each with the pass to blame and its index.
+    """Yields the dumps that changed something, then `last`, each with responsible pass and index.
 
     Args:
         passes: The dumps in order.
-        last: The program at the end; it comes last unless it is the last dump itself.
-        earlier: The dump before all of them.
+        last: The final program; left out if it is the last dump itself.
+        earlier: The dump before `passes`.
     """
     for stage in passes:
         if stage.changed:
@@ -230,14 +230,14 @@ def dumps(
 
 
 def blamed(earlier: PassStage | None, later: PassStage) -> str:
-    """The pass whose dump first shows a change; an interval where that dump opens a pipeline."""
+    """Returns the pass of a dump; an interval if the dump is at the start of a pipeline."""
     if later.name != START:
         return later.name
     return interval(earlier, later) if earlier else f"before {later.pipeline}"
 
 
 class _Judge:
-    """Finds the fate of each instruction from the relation and the neighbours."""
+    """Concludes the fate of each instruction from its links, operands and users."""
 
     def __init__(
         self, before: NumberedModule, after: NumberedModule, relation: Relation, blame: _Blame
@@ -262,7 +262,7 @@ class _Judge:
         return uncalled(self.before)
 
     def fates(self) -> dict[str, Fate]:
-        for id, node in reversed(self.old.items()):  # readers before what they read
+        for id, node in reversed(self.old.items()):  # users before their operands
             self.done[id] = self._fate(node)
         return {id: self.done[id] for id in self.old}
 
@@ -288,7 +288,7 @@ class _Judge:
         return Fate(node.id, "same", into, fusions, how, renamed, note)
 
     def _difference(self, old: Node, new: Node) -> str:
-        """What differs between an instruction and what it became; "" for nothing."""
+        """Returns what differs between an instruction and what it became; "" for nothing."""
         if old.opcode != new.opcode:
             return f"{old.opcode} became {new.opcode}"
         if str(old.type) != str(new.type):
@@ -304,7 +304,7 @@ class _Judge:
         return ""
 
     def _bears(self, name: str, heads: Sequence[str]) -> bool:
-        """Whether `name` is a fusion that holds one of `heads`, or stands for it inside one."""
+        """Whether `name` is a fusion around one of `heads`, or can denote it inside a fusion."""
         node = self.new.get(name)
         return (
             node is None
@@ -313,7 +313,7 @@ class _Judge:
         )
 
     def _gone(self, node: Node) -> Fate:
-        """Nothing is left of it: folded into a constant, or removed, and why."""
+        """Returns the fate of an instruction without links: folded into a constant, or removed."""
         by = self.blame.ended.get(node.id, "")
         users = self.users.get(node.id, ())
         if node.id in self.orphans:
@@ -337,7 +337,7 @@ class _Judge:
         return Fate(node.id, "removed", by=by, note="nothing reads it any more")
 
     def _folds(self, node: Node, users: Sequence[Node]) -> bool:
-        """Whether what read a constant expression lives on, or was folded in its turn."""
+        """Whether a user of a constant expression still exists, or was folded too."""
         if node.opcode in ("constant", "copy"):
             return False
         return any(
@@ -351,7 +351,7 @@ class _Judge:
         return frozenset(r for region in self.before.regions.values() for r in region.results)
 
     def _instead(self, node: Node, users: Sequence[Node]) -> Node | None:
-        """What a surviving user reads where it read `node`."""
+        """Returns the operand that replaced `node` in a user that still exists."""
         for user in users:
             for head in self.relation.forward(user.id):
                 new = self.new[head]
@@ -364,7 +364,7 @@ class _Judge:
 
 
 def uncalled(module: Module) -> set[str]:
-    """Instructions of computations that nothing calls (any more)."""
+    """Returns the instructions of computations without callers."""
     called = {name for node in module.nodes() for name in node.regions} | {module.entry}
     return {n.id for name, r in module.regions.items() if name not in called for n in r.nodes}
 
@@ -378,7 +378,7 @@ def _users(module: Module) -> dict[str, list[Node]]:
 
 
 def _constant_only(module: Module) -> set[str]:
-    """Instructions whose inputs are constants all the way up."""
+    """Returns the instructions that depend only on constants, transitively."""
     constant: set[str] = set()
     for region in module.regions.values():
         for node in region.nodes:

@@ -1,10 +1,10 @@
-"""Links between the nodes of two programs, each with how it is known, best first.
+"""Links between the nodes of two programs, and how each is known. `How`, best first:
 
-- "stamped": by an exact id carried through the compiler (see `ir.stamps`).
+- "stamped": by a stamp, which the compiler keeps in op_names (see `ir.stamps`).
 - "value": both compute the same expression of the same inputs (see `ir.hlo.value_numbering`).
 - "named": the compiler kept the name, the opcode and the type.
 - "span": the same operation on the same source position, and no other on either side has both.
-- "inferred": by reasoning over neighbours.
+- "inferred": from the links of operands, users or callers.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ class Link(NamedTuple):
 
 
 class Relation:
-    """Links between two neighbouring modules; from the left forward, from the right back."""
+    """The links between two modules, by either end."""
 
     def __init__(self, links: Iterable[Link] = ()) -> None:
         self.links = tuple(links)
@@ -39,15 +39,15 @@ class Relation:
         return _grouped(self.links, "head")
 
     def forward(self, id: str) -> tuple[str, ...]:
-        """What it became."""
+        """Returns what a node became."""
         return tuple(link.head for link in self._forward.get(id, ()))
 
     def back(self, id: str) -> tuple[str, ...]:
-        """What it came from."""
+        """Returns what a node came from."""
         return tuple(link.tail for link in self._back.get(id, ()))
 
     def out(self, id: str) -> tuple[Link, ...]:
-        """The links that leave a node, each with how it is known."""
+        """Returns the links from a node to what it became."""
         return self._forward.get(id, ())
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""HLO programs that are compared with each other: each is numbered once, all by one table."""
+"""HLO modules with value numbers from one table, so that they can be compared with each other."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -8,7 +8,7 @@ from jaxlens.ir.hlo.value_numbering import Numbers, Occurrence, number
 
 
 class NumberedModules:
-    """Programs of one compile. Who holds it keeps all that was worked out of them."""
+    """The modules of one compile, each numbered once and kept with its numbers."""
 
     def __init__(self) -> None:
         self._known: dict[int, NumberedModule] = {}
@@ -16,19 +16,19 @@ class NumberedModules:
         self._spots = Spots()
 
     def numbered(self, module: Module) -> "NumberedModule":
-        """The program of a module, always the same one."""
-        program = self._known.get(id(module))  # its Program keeps the module, and so its id
+        """Returns the numbered form of a module, the same object each time."""
+        program = self._known.get(id(module))  # kept alive, so ids are unique
         if program is None:
             program = self._known[id(module)] = NumberedModule(module, self._numbers, self._spots)
         return program
 
     def forget(self, module: Module) -> None:
-        """Drops what is known of a module."""
+        """Drops the numbers of a module."""
         self._known.pop(id(module), None)
 
 
 class Spots:
-    """Numbers for positions in the user's program: scope and frames."""
+    """Numbers of source positions: name stack and frames."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int], int] = {("", 0): 0}
@@ -36,24 +36,24 @@ class Spots:
         self._seen: dict[int, tuple[tuple[Span, ...], int]] = {}
 
     def number(self, node: Node) -> int:
-        """The number of a node's position; 0 for one that has none."""
+        """Returns the number of a node's position; 0 for a node without one."""
         return self._numbers.setdefault((node.scope, self._stack(node.spans)), len(self._numbers))
 
     def _stack(self, spans: tuple[Span, ...]) -> int:
-        """Readers share stacks, and hashing one takes long: each is hashed once."""
+        """Returns the number of a stack, each hashed once: that is slow, and nodes share stacks."""
         entry = self._seen.get(id(spans))
         if entry is None:
             entry = spans, self._stacks.setdefault(spans, len(self._stacks))
-            self._seen[id(spans)] = entry  # which keeps the stack, and so its id
+            self._seen[id(spans)] = entry  # keeps the stack alive, so its id is not reused
         return entry[1]
 
 
 class NumberedModule:
-    """A module with its nodes by id and by value, each worked out once.
+    """A module with its instructions by id and by value number.
 
     Attributes:
         module: The module.
-        nodes: Every instruction by id.
+        nodes: The instructions by id.
     """
 
     def __init__(self, module: Module, numbers: Numbers, spots: Spots) -> None:
@@ -64,13 +64,13 @@ class NumberedModule:
 
     @cached_property
     def bodies(self) -> Mapping[str, dict[int, list[Node]]]:
-        """For each region that stands for itself, its instructions by value."""
+        """The instructions of each computation that is not inlined, by value number."""
         numbering = number(self.module, self._numbers)
         return {name: _classes(body) for name, body in numbering.bodies.items()}
 
     @cached_property
     def applied(self) -> frozenset[str]:
-        """Instructions of reducers, comparators and the like."""
+        """Instructions of reducers, comparators and other applied computations."""
         return frozenset(_applied(self.module))
 
     @cached_property
@@ -80,7 +80,7 @@ class NumberedModule:
 
     @cached_property
     def fusion_of(self) -> Mapping[str, str]:
-        """The outermost fusion around each instruction; those outside all are left out."""
+        """The outermost fusion around each instruction; those outside fusions are left out."""
         return enclosing_fusions(self.module)
 
 
@@ -88,7 +88,7 @@ _CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "
 
 
 def _applied(module: Module) -> Iterator[str]:
-    """Instructions of computations that an instruction applies to elements: reducers and such."""
+    """Yields instructions of computations that are applied to elements, as a reducer is."""
     names = {
         name
         for node in module.nodes()
@@ -101,9 +101,9 @@ def _applied(module: Module) -> Iterator[str]:
 
 
 def _classes(occurrences: Iterable[Occurrence]) -> dict[int, list[Node]]:
-    """The instructions of each value, each once."""
+    """Returns the instructions of each value number, each instruction once."""
     classes: dict[int, list[Node]] = {}
-    members: set[tuple[str, int]] = set()  # a body that is called twice stands there twice
+    members: set[tuple[str, int]] = set()  # a computation with two callers occurs twice
     for node, value in occurrences:
         if (node.id, value) in members:
             continue
@@ -116,7 +116,7 @@ def _classes(occurrences: Iterable[Occurrence]) -> dict[int, list[Node]]:
 
 
 def enclosing_fusions(module: Module) -> dict[str, str]:
-    """The outermost fusion that holds each instruction; those outside all fusions are left out."""
+    """Returns the outermost fusion around each instruction; those outside fusions are left out."""
     caller: dict[str, str] = {}
     place: dict[str, str] = {}
     for name, region in module.regions.items():  # callers come before callees

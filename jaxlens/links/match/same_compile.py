@@ -1,16 +1,17 @@
 """Follows the instructions of one HLO module into a later one of the same compile.
 
 The keys, best first: the value that an instruction computes (see `ir.hlo.value_numbering`), its
-name, its source position. Values come first because a fusion renames what it takes in:
+name, its source position. Values come first because fusion renames the instructions it fuses:
 
     before                           after
     dot.1 = dot(x, w)                fused (p0, p1):
     add.1 = add(dot.1, b)              dot.7 = dot(p0, p1)          dot.1 -> dot.7 by value
     max.1 = maximum(add.1, 0)        call.2 = custom-call(fused)    add.1, max.1: by position, if
-                                                                    one instruction has theirs
+                                                                    exactly one node has theirs
 
-Names and positions are left for what a pass rewrote into another value. One value may have several
-instructions on either side: CSE merged them, or two fusions compute it twice. Then all are linked.
+Names and positions link instructions that a pass rewrote to another value. One value may have
+several instructions on either side: CSE merged them, or two fusions compute it. Then all of them
+are linked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,14 +29,14 @@ def relate(before: Module, after: Module, stamped: Iterable[Link] = ()) -> Relat
     Args:
         before: The earlier program.
         after: The later one.
-        stamped: Links that are certain already (stamps).
+        stamped: Links that are known from stamps.
     """
     programs = NumberedModules()
     return follow(programs.numbered(before), programs.numbered(after), stamped)
 
 
 def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] = ()) -> Relation:
-    """`relate` for programs that are compared with several others, numbered by one table."""
+    """Follows the instructions of one numbered module into a later one; see `relate`."""
     links = _Links(stamped)
     bodies = [(left.module.entry, right.module.entry)]
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
@@ -47,7 +48,7 @@ def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] 
 
 
 class _Links:
-    """The links so far, each once, and which nodes they link."""
+    """The links so far, without duplicates, and the nodes that have one."""
 
     def __init__(self, stamped: Iterable[Link]) -> None:
         self.found: dict[Link, None] = {}
@@ -64,7 +65,7 @@ class _Links:
     def rest(
         self, before: Mapping[str, Node], after: Mapping[str, Node]
     ) -> tuple[list[Node], list[Node]]:
-        """The nodes of both sides that nothing is linked to."""
+        """Returns the nodes of both sides without links."""
         return (
             [node for id, node in before.items() if id not in self.tails],
             [node for id, node in after.items() if id not in self.heads],
@@ -72,7 +73,7 @@ class _Links:
 
 
 def _family(_: NumberedModule, node: Node) -> str:
-    """The opcode; reshape and bitcast are one operation before and after layouts are chosen."""
+    """Returns the opcode; layout assignment turns reshapes into bitcasts, so both are equal."""
     return "reshape" if node.opcode == "bitcast" else node.opcode
 
 
@@ -89,7 +90,7 @@ def _name(_: NumberedModule, node: Node) -> tuple[str, str]:
 
 
 def _spot(program: NumberedModule, node: Node) -> tuple[int, bool] | None:
-    """Scope and frames; an applied computation, as a reducer, stands where its caller does."""
+    """Returns the position; a reducer has that of its caller, so the key tells them apart."""
     spot = program.spot(node)
     return (spot, node.id in program.applied) if spot else None
 
@@ -113,9 +114,9 @@ def _by_keys(
 
 
 def _by_loops(left: NumberedModule, right: NumberedModule, links: _Links) -> Iterator[Link]:
-    """Pairs loops and branches that changed, and what their bodies still compute alike.
+    """Pairs loops and branches that changed, and equal values in their bodies.
 
-    A loop that a pass gave more state is another value, though most of its body is the same:
+    A loop to which a pass added state has another value, though most of its body is the same:
 
         while (i, x)  body: tanh x         while (i, x, y)  body: tanh x, exp y
     """
@@ -123,7 +124,7 @@ def _by_loops(left: NumberedModule, right: NumberedModule, links: _Links) -> Ite
     if not (before and after):
         return
     pairs: dict[str, Link] = {}
-    for how in ("span", "named"):  # a name is surer and replaces a position
+    for how in ("span", "named"):  # a link by name is surer and replaces one by position
         pairs.update((link.tail, link) for link in _by_keys(left, right, before, after, how))
     yield from pairs.values()
     bodies = [
@@ -139,7 +140,7 @@ def _by_loops(left: NumberedModule, right: NumberedModule, links: _Links) -> Ite
 def _by_value(
     left: NumberedModule, right: NumberedModule, bodies: Iterable[tuple[str, str]]
 ) -> Iterator[Link]:
-    """Pairs equal values within each pair of bodies, and goes on to the bodies that they call."""
+    """Pairs equal values within each pair of bodies, then within the bodies that pairs call."""
     pending = list(bodies)
     visited = set()
     pairs: Iterable[tuple[Node, Node]]
@@ -154,7 +155,7 @@ def _by_value(
         for value, tails in left.bodies[names[0]].items():
             heads = values.get(value, ())
             if len(tails) == len(heads) == 1 and tails[0].opcode == heads[0].opcode:
-                pairs = zip(tails, heads, strict=True)  # as most are
+                pairs = zip(tails, heads, strict=True)  # the common case
             else:
                 pairs = _equal(left, right, tails, heads) if heads else ()
             for tail, head in pairs:
@@ -164,7 +165,7 @@ def _by_value(
 
 
 def _kept_state(before: Region, after: Region) -> bool:
-    """Whether the parts of a loop's state are where they were; passes append new ones."""
+    """Whether the elements of a loop's state kept their index; passes append new ones."""
     pairs = zip(before.parameters, after.parameters, strict=False)
     return all(
         list(map(plain, old.type.parts)) == list(map(plain, new.type.parts[: len(old.type.parts)]))
@@ -175,10 +176,10 @@ def _kept_state(before: Region, after: Region) -> bool:
 def _equal(
     left: NumberedModule, right: NumberedModule, tails: Sequence[Node], heads: Sequence[Node]
 ) -> Iterator[tuple[Node, Node]]:
-    """Links the instructions of one value, as many on either side as there are.
+    """Links all instructions of one value on either side.
 
-    A fusion has the value of its root, and a copy that of its operand. The key of the opcode keeps
-    them apart from the instruction that computes the value:
+    A fusion has the value of its root, and a copy that of its operand. The keys contain the opcode
+    to distinguish these from the instruction that computes the value:
 
         add.1 = add x, y          add.5 = add x, y            add.1 -> add.5, and to nothing else
                                   fusion.5 = fusion x, y      root: add.5
