@@ -1,1 +1,1 @@
-"""What tracing did: the ladder of transforms, the lines that ran, why it failed."""
+"""Reports on tracing: the ladder of transforms, the lines that ran, and failures."""

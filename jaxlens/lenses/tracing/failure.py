@@ -1,4 +1,4 @@
-"""Why tracing failed: the line, the traced value, what to write instead, and what ran before."""
+"""Reports a failed trace: the line, the tracer, what to write instead, and what ran before."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from jaxlens.report import Cell, Finding, Report, Table, count
 
 
 def failure(found: Failure) -> Report:
-    """The report: where and why, what to write instead, and the lines that ran until then."""
+    """Reports where and why tracing failed, what to write instead, and the lines that ran."""
     remedies = tuple(map(remedy, found.remedies))
     title = f"Why tracing {found.name} failed"
     line = Finding(where(found), "traced")
@@ -15,20 +15,20 @@ def failure(found: Failure) -> Report:
 
 
 def findings(failure: Failure) -> Iterator[Finding]:
-    """Why the line failed, and where the traced value came from."""
+    """Yields why the line failed, and where the tracer came from."""
     came = origin(failure.value) if failure.value else ""
     for sentence in filter(None, (f"{why(failure)} {came}".strip(), operands(failure))):
         yield Finding(sentence, "traced")
 
 
 def remedy(found: Remedy) -> Finding:
-    """What to write instead, in one sentence."""
+    """Returns what to write instead, in one sentence."""
     words = f"{advice(found)}: {found.code}" if found.code else f"{advice(found)}."
     return Finding(words, "traced" if found.outcome else "estimate")
 
 
 def tables(failure: Failure) -> Iterator[Table]:
-    """The lines that ran, the failing one last."""
+    """Yields the table of the lines that ran, the failing one last."""
     if not failure.steps:
         return
     left = f"{count(failure.skipped, 'line')} ran before these. " if failure.skipped else ""

@@ -1,9 +1,13 @@
-"""What a transform did: the same program on each rung of grad(f), vmap(grad(f)), ..., tied by text.
+"""What transforms did: the jaxprs of f, grad(f), vmap(grad(f)), ..., with linked equations.
 
-JAX gives every equation that a transform makes the frames of the equation that it was made for;
-so an equation of any rung belongs to those of the rung below with the same Python text. Where a
-text made several, the rules say which of them makes such an equation (`rules.py`). An equation
-is of the backward pass where its scope says `transpose`.
+Each jaxpr is a rung. JAX gives an equation that a transform produces the frames of the equation
+that it was produced for, so an equation comes from those of the rung below with the same source
+span. If several have it, the rules of their primitives say which of them produces such an equation
+(`rules.py`). An equation with `transpose` in its name stack is part of the backward pass:
+
+    f            e0 = sin x                       model.py:3
+    grad(f)      e0 = sin x; e1 = cos x           model.py:3, forward: both come from e0
+                 e2 = mul ct e1                   model.py:3, transpose(jvp()): comes from e0
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +23,7 @@ from jaxlens.links.name_stack import equation_transforms
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
 Ids = tuple[str, ...]
-STAGE = "jaxpr:"  # with a rung's number: what its equations' ids belong to
+STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,12 @@ class LadderProgram(ProgramFacts):
     """One program of the ladder.
 
     Attributes:
-        title: As it is written: "vmap(grad(loss))".
-        transform: What was put on last; "" for the function itself.
+        title: The call as code: "vmap(grad(loss))".
+        transform: The outermost transform; "" for the function itself.
         module: Its jaxpr.
-        equations: How many there are, those of bodies once.
-        backward: Ids of the equations that the backward pass added.
-        steps: Equations of the rung below that each one came from, by id; none for the first.
+        equations: Number of equations, those of each body once.
+        backward: Ids of the equations of the backward pass.
+        steps: Equations of the rung below that each one came from, by id; {} for the first.
     """
 
     title: str
@@ -44,21 +48,21 @@ class LadderProgram(ProgramFacts):
 
     @property
     def forward(self) -> int:
-        """Equations that are not the backward pass's."""
+        """Number of equations outside the backward pass."""
         return self.equations - len(self.backward)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleUse:
-    """A rule that was used.
+    """A rule of a primitive that a transform applied.
 
     Attributes:
-        rung: Number of the rung that it led to.
+        rung: Number of the rung with the results.
         rule: "forward", "backward" or "batch".
-        primitive: Whose rule it is.
-        sources: The equations of the rung below that it was used on.
-        made: The equations that it made.
-        words: What it does; "" where that is not known here.
+        primitive: The primitive that the rule belongs to.
+        sources: The equations of the rung below that it was applied to.
+        made: The equations that it produced.
+        words: What it does; "" if `rules.tsv` does not describe it.
     """
 
     rung: int
@@ -71,13 +75,13 @@ class RuleUse:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The rungs, the function itself first, and the rules that led from one to the next."""
+    """The rungs, the function itself first, and the rules that were applied between them."""
 
     rungs: tuple[LadderProgram, ...]
     rules: tuple[RuleUse, ...]
 
     def ties(self, n: int) -> dict[str, Ids]:
-        """The equations of the function itself that each equation of rung `n` came from."""
+        """Returns the equations of the function itself that each equation of rung `n` came from."""
         if not n:
             return {node.id: (node.id,) for node in self.rungs[0].module.nodes()}
         below = self.ties(n - 1)
@@ -88,15 +92,15 @@ class Ladder:
 
     @property
     def equations(self) -> tuple[int, ...]:
-        """Equations of each rung."""
+        """Number of equations of each rung."""
         return tuple(rung.equations for rung in self.rungs)
 
 
 def facts(captures: Sequence[Capture]) -> Ladder:
-    """Ties each rung's equations to those of the first, and names the rules.
+    """Links each rung's equations with those of the rung below, and lists the rules.
 
     Args:
-        captures: The function first, then each transform put round it; only traced.
+        captures: The function first, then with one more transform each; traced only.
     """
     rungs: list[LadderProgram] = []
     for capture in captures:
@@ -126,10 +130,10 @@ _WITHIN: Place = (("", 0, 0, 0),)
 
 
 def _places(module: Module) -> Mapping[str, Place]:
-    """The Python text that made each equation, with the calls that led to it.
+    """Returns the source spans of each equation, with those of the calls that led to it.
 
-    JAX's own functions have no text of the user's in their bodies: what stands there belongs to
-    the equation that holds the body.
+    Equations in bodies of JAX's own functions have no frames of the user's; they have the spans of
+    the equation with the body.
     """
     held: dict[str, Place] = {}
     found: dict[str, Place] = {}
@@ -161,7 +165,7 @@ def _backward(module: Module) -> frozenset[str]:
 def _steps(
     module: Module, backward: frozenset[str], below: LadderProgram, transform: str
 ) -> dict[str, Ids]:
-    """The equations of the rung below that each equation came from."""
+    """Returns the equations of the rung below that each equation came from."""
     before = _by_place(below.module, _places(below.module))
     places = _places(module)
     turns: Counter[tuple[Place, str, bool]] = Counter()
@@ -169,11 +173,11 @@ def _steps(
     for node in module.nodes():
         place, back = places[node.id], node.id in backward
         sources = before.get(place) or before.get(_outside(place), [])
-        if below.backward:  # forward and backward stay what they were
+        if below.backward:  # forward and backward equations keep their side
             sources = [s for s in sources if (s.id in below.backward) == back]
         turned = back and not below.backward
         alike = [s for s in sources if s.opcode == node.opcode and not turned]
-        if len(alike) > 1:  # one after another, as in the rung below
+        if len(alike) > 1:  # of equal primitives the n-th comes from the n-th
             turn = turns[place, node.opcode, back]
             turns[place, node.opcode, back] += 1
             alike = [alike[turn % len(alike)]]
@@ -183,7 +187,7 @@ def _steps(
 
 
 def _outside(place: Place) -> Place:
-    """The text of the equation that holds the body."""
+    """Returns the place of the equation with the body."""
     return place[:-1] if place[-1:] == _WITHIN else place
 
 
@@ -203,7 +207,7 @@ _BATCHED: Mapping[str, frozenset[str]] = {
 
 
 def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
-    """The rules of the transform that led to rung `n`, by primitive of the rung below."""
+    """Yields the rules that the transform of rung `n` applied, by primitive of the rung below."""
     rung, below = rungs[n], rungs[n - 1]
     opcode = {node.id: node.opcode for node in below.module.nodes()}
     ruled = _ruled(below.module) if rung.transform != "vmap" else frozenset()
@@ -226,7 +230,7 @@ def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
 
 
 def _ruled(module: Module) -> frozenset[str]:
-    """Equations within functions that have a derivative of their own, which stands for theirs."""
+    """Returns equations in bodies of custom_jvp and custom_vjp calls, whose rules are not used."""
     inside: set[str] = set()
     found: set[str] = set()
     for region in module.regions.values():  # callers before callees
@@ -250,7 +254,7 @@ _RULE_NAMES = {"forward": "forward pass", "backward": "backward pass", "batch": 
 
 
 def report(ladder: Ladder) -> Report:
-    """The ladder in sentences and tables."""
+    """Reports the ladder in sentences and tables."""
     findings = [*_counts(ladder), *dict.fromkeys(_turned(ladder))]
     return Report("Ladder", tuple(findings), (_rungs(ladder), *_tables(ladder)))
 
@@ -284,7 +288,7 @@ _HOW: Mapping[str, str] = {
 
 
 def _turned(ladder: Ladder) -> Iterator[Finding]:
-    """Control flow that a batch took away or made run longer."""
+    """Yields control flow and slices that vmap replaced, and loops that it makes run longer."""
     for below, rung in zip(ladder.rungs, ladder.rungs[1:], strict=False):
         if rung.transform != "vmap":
             continue
@@ -319,7 +323,7 @@ def _same_side(new: Node, old: Node, rung: LadderProgram, below: LadderProgram) 
 
 
 def _waits(module: Module, now: Sequence[Node]) -> bool:
-    """Whether a loop's condition asks whether any example goes on."""
+    """Whether a loop's condition is batched, so that the loop runs until all examples are done."""
     names = [n.attrs.get("cond_jaxpr", "") for n in now if n.opcode == "while"]
     regions = [module.regions[name] for name in names if name in module.regions]
     return any(
@@ -330,7 +334,7 @@ def _waits(module: Module, now: Sequence[Node]) -> bool:
 
 
 def _rungs(found: Ladder) -> Table:
-    """One row per rung."""
+    """Returns a table with one row per rung."""
     rows = []
     seen: set[str] = set()
     for rung in found.rungs:
@@ -350,7 +354,7 @@ def _rungs(found: Ladder) -> Table:
 
 
 def _tables(ladder: Ladder) -> Iterator[Table]:
-    """The rules that each transform used."""
+    """Yields a table of rules for each transform."""
     for n, rung in enumerate(ladder.rungs):
         uses = [use for use in ladder.rules if use.rung == n]
         if not uses:

@@ -1,8 +1,8 @@
-"""What happens while tracing: loops that unroll, the one branch that is taken, what runs now only.
+"""What Python does while tracing: unrolled loops, branches taken, side effects at trace time.
 
-The steps are what Python ran (`Capture.tape`); what a line means for the program is read off its
-text: an `if` whose condition Python knew leaves one branch in the program, a `for` over Python
-values leaves its body once for each.
+The steps are the lines that Python executed (`Capture.tape`). Their text says what they mean for
+the jaxpr: an `if` on a concrete condition leaves one branch in it, and a `for` over Python values
+its body once for each value.
 """
 
 import ast
@@ -23,9 +23,9 @@ class PythonLoop:
     """A Python loop that ran while tracing.
 
     Attributes:
-        line: Where it stands.
-        times: How often its body ran.
-        equations: How many its body recorded in all.
+        line: The line of its header.
+        times: Number of iterations.
+        equations: Number of equations that its iterations recorded together.
     """
 
     line: str
@@ -38,7 +38,7 @@ class Branch:
     """An `if` that Python decided while tracing.
 
     Attributes:
-        line: Where it stands.
+        line: The line of its header.
         taken: Whether its body ran.
     """
 
@@ -48,19 +48,19 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Tracing(ProgramFacts):
-    """What tracing did.
+    """The steps of a trace, and what they mean for the jaxpr.
 
     Attributes:
-        steps: Every step, in order.
-        cut: Whether there were more.
+        steps: The steps, in order.
+        cut: Whether there were more steps than are kept.
         loops: Python loops, in the order in which they ended.
-        branches: Decisions, each kind once.
+        branches: Branches by line and outcome, each once.
         printed: Lines that wrote to standard output.
-        wrote: What was changed outside, with the line.
-        notes: What is to say of a step, by its number.
-        after: Equations that were recorded when the function was done.
-        equations: Those of the jaxpr, bodies counted in.
-        library: The library's line that recorded most; "" where none is known.
+        wrote: Side effects, with the line.
+        notes: Notes on a step, by its number.
+        after: Number of equations that JAX recorded after the function returned.
+        equations: Number of equations of the jaxpr, with bodies, if there are no steps; else 0.
+        library: The library line that recorded most equations, if there are no steps; else "".
     """
 
     steps: tuple[TapeStep, ...]
@@ -76,15 +76,15 @@ class Tracing(ProgramFacts):
 
 
 def report(tracing: Tracing) -> Report:
-    """What happened while the function was traced."""
+    """Reports what Python did while the function was traced."""
     return Report("Tracing", tuple(findings(tracing)), (table(tracing),))
 
 
 def facts(capture: Capture) -> Tracing:
-    """Reads what each step meant.
+    """Returns the steps of a trace and what they mean.
 
     Raises:
-        UnavailableError: The capture holds no tape, and its call is gone.
+        UnavailableError: The capture has no tape, and its call cannot be traced again.
     """
     recorded: Tape = capture.tape
     sources = _texts(capture, recorded)
@@ -117,7 +117,7 @@ def facts(capture: Capture) -> Tracing:
 
 
 def _elsewhere(capture: Capture) -> tuple[int, str]:
-    """How many equations a program has of which no line was followed, and who made most."""
+    """Returns the number of equations, and the library line that recorded most of them."""
     owners = [node.owner for node in capture.jaxpr.module.nodes()]
     lines = Counter(str(owner) for owner in owners if owner is not None and owner.library)
     return len(owners), next((line for line, _ in lines.most_common(1)), "")
@@ -136,7 +136,7 @@ def _where(step: TapeStep) -> str:
 
 
 class _Blocks:
-    """Loops and branches of a text, by the line on which their header begins."""
+    """The loops and branches of a source text: lines of the body, by line of the header."""
 
     def __init__(self, text: str) -> None:
         self.loops: dict[int, range] = {}
@@ -144,19 +144,19 @@ class _Blocks:
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):
-            return  # a cell with magics in it: then nothing is said
+            return  # a cell with magics: no loops, no branches
         for node in ast.walk(tree):
             if isinstance(node, ast.For | ast.While | ast.If):
                 last = node.body[-1].end_lineno or node.body[-1].lineno
                 inside = range(node.body[0].lineno, last + 1)
                 kind = self.branches if isinstance(node, ast.If) else self.loops
-                if inside.start > node.lineno:  # else header and body are one line of text
+                if inside.start > node.lineno:  # else header and body are on one line
                     kind[node.lineno] = inside
 
 
 @dataclass(slots=True)
 class _Running:
-    """A loop that runs."""
+    """A loop whose iterations are being counted."""
 
     header: int
     inside: range
@@ -167,11 +167,19 @@ class _Running:
 def _walk(
     steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
 ) -> tuple[list[PythonLoop], list[Branch]]:
-    """Goes through the steps frame by frame."""
+    """Returns the loops and branches that the steps executed, and adds notes to steps.
+
+    `frames` is the Python call stack. A loop is open in its frame until a step is outside its
+    lines; the step after a header says whether its body is executed:
+
+        4  for w in ws:      header
+        5      x = w @ x     in the body: iteration 1
+        4, 5, 4, 6           back at the header: iteration 2; outside of 4-5: the loop has ended
+    """
     loops: list[PythonLoop] = []
     branches: list[Branch] = []
-    frames: list[tuple[list[_Running], int]] = []  # loops that run, and the step of a header
-    paused: dict[tuple[str, str], list[_Running]] = {}  # of generators
+    frames: list[tuple[list[_Running], int]] = []  # open loops, step of a header or -1
+    paused: dict[tuple[str, str], list[_Running]] = {}  # open loops of suspended generators
     for n, step in enumerate(steps):
         name = step.key, step.function
         if step.event in ("call", "resume"):
@@ -208,10 +216,10 @@ def _decide(
     notes: dict[int, list[str]],
     branches: list[Branch],
 ) -> None:
-    """What the step behind a header tells of it."""
+    """Records the outcome of a branch, or an iteration of a loop, by the step after its header."""
     line = header.line
     if header.raised:
-        return  # nothing was decided
+        return  # the header raised: it has no outcome
     if line in known.branches:
         taken = now.line in known.branches[line] and now.event == "line"
         branches.append(Branch(_where(header), taken))
@@ -238,7 +246,7 @@ def _ended(loop: _Running, file: str) -> PythonLoop:
 
 
 def findings(tracing: Tracing) -> Iterator[Finding]:
-    """What a reader of the code should know, in sentences."""
+    """Yields what tracing did, in sentences."""
     lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
     functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
     made = sum(len(s.made) for s in tracing.steps)
@@ -282,7 +290,7 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
 
 
 def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
-    """Loops by line, those that ran several times added up; the three with most equations."""
+    """Returns the three lines whose loops recorded most equations, summed over executions."""
     times: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for loop in loops:
         times[loop.line][0] += loop.times
@@ -294,7 +302,7 @@ def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
 
 
 def table(tracing: Tracing) -> Table:
-    """One row per step."""
+    """Returns a table with one row per step."""
     sources = tracing.subject().sources
     texts = {key: source.text.splitlines() for key, source in sources.items()}
     rows = tuple(
@@ -314,7 +322,7 @@ def table(tracing: Tracing) -> Table:
 
 
 def _said(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
-    """The line's text, set in by calls."""
+    """Returns the text of a step's line, indented by call depth."""
     if step.event == "after":
         return "(JAX, when the function is done)"
     lines = texts.get(step.key, ())

@@ -1,10 +1,10 @@
-"""What JAX's rules for a primitive do, in a sentence each: derivative, transposition, batching.
+"""One sentence on each rule of a primitive: forward and backward derivative, batching.
 
-`grad` is three steps: the derivative at a point (`jvp`), split into what depends on the inputs
-alone (forward) and what is linear in the tangents, then the linear part turned round
-(`transpose`), which is the backward pass. Source: "You Only Linearize Once" (Radul et al., 2022,
+`grad` has three steps: linearization (`jvp`), partial evaluation into the equations that depend
+only on the primals (forward) and those linear in the tangents, and transposition of the latter
+(`transpose`), which gives the backward pass. Source: "You Only Linearize Once" (Radul et al., 2022,
 arXiv:2204.10923). `vmap` rewrites each equation for one more axis. The sentences are in
-`rules.tsv`; a test runs each rule and compares.
+`rules.tsv`; a test applies each rule and compares.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one primitive.
+    """Descriptions of the rules of one primitive.
 
     Attributes:
-        forward: What `grad` adds to the forward pass, and what is kept.
+        forward: What `grad` adds to the forward pass, and the residuals it keeps.
         backward: What the backward pass does with the cotangent `ct` of the result.
-        makes: Primitives that both add, to tell equations of one line apart.
+        makes: Primitives of the equations that both add, to link equations of one line.
         batch: What `vmap` does.
     """
 
@@ -30,7 +30,7 @@ class Rules:
 
 
 def _read() -> dict[str, Rules]:
-    """The table; a line that begins with "#" is a heading."""
+    """Reads `rules.tsv`; a line that begins with "#" is a heading."""
     text = files("jaxlens.lenses.tracing").joinpath("rules.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
     return {
@@ -40,4 +40,4 @@ def _read() -> dict[str, Rules]:
 
 
 RULES: Mapping[str, Rules] = _read()
-"""By primitive."""
+"""The rules by primitive."""
