@@ -1,1 +1,1 @@
-"""Arrays that a program has baked in: closed over, or folded by XLA."""
+"""Constants of a program: arrays that it closes over, and results of constant folding."""

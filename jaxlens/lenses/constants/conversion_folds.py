@@ -1,9 +1,12 @@
-"""What was computed from constants when StableHLO became HLO, before XLA's first pass.
+"""Ops that the conversion from StableHLO to HLO folded into constants, before XLA's first pass.
 
-MLIR folds elementwise ops, transposes, slices and their like, one element after the other, and no
-dump shows it: an op whose operands were constants has no instruction, and who read it reads a
-constant. Stamps do not tell, as MLIR gives what it folded to an op beside it: an op is folded where
-its reader's instruction has a constant of its size, and no operand that the op became.
+MLIR folds elementwise ops, transposes, slices and similar ops element by element, and no dump shows
+it: an op of constants has no instruction, and its users read a constant. The constant's stamp does
+not identify the op, as MLIR can give it the location of another op. So an op counts as folded if an
+instruction of its user has a constant operand of its size, and no operand with the op's stamp:
+
+    s3 = transpose s1 (constant)         no instruction with stamp s3
+    s4 = add x, s3                       add.4 = add(x, constant.2)     s3 became constant.2
 """
 
 from collections import ChainMap
@@ -15,12 +18,12 @@ from jaxlens.ir.graph import Module, Node
 
 @dataclass(frozen=True, slots=True)
 class ConversionFold:
-    """An op that became a constant.
+    """An op that was folded into a constant.
 
     Attributes:
         op: The op of StableHLO.
-        constant: The constant of HLO that stands for it.
-        gone: Ids of other ops that went with it.
+        constant: The constant of HLO that has its value.
+        gone: Ids of the ops that it was computed from and that were folded with it.
     """
 
     op: Node
@@ -29,7 +32,7 @@ class ConversionFold:
 
 
 def conversion_folds(stablehlo: Module, hlo: Module) -> Iterator[ConversionFold]:
-    """The arrays that the conversion computed, in order.
+    """Yields the ops that the conversion folded into arrays, in program order.
 
     Args:
         stablehlo: The lowered program.
@@ -59,12 +62,12 @@ def conversion_folds(stablehlo: Module, hlo: Module) -> Iterator[ConversionFold]
 
 
 def _reads(module: Module) -> Iterator[tuple[str, list[str]]]:
-    """For each op the ops that made what it reads; "" for what a body was given.
+    """Yields each op with the ops that define its operands; "" for a block argument.
 
-    A name is a body's own, or that of a body round it.
+    A name is defined in the op's own region or in one around it.
     """
     scopes: dict[str, ChainMap[str, str]] = {}
-    for name, region in module.regions.items():  # a body comes after the op that holds it
+    for name, region in module.regions.items():  # a region comes after its op
         scope = scopes.setdefault(name, ChainMap())
         scope.update((parameter.name, "") for parameter in region.parameters)
         for node in region.nodes:
@@ -78,7 +81,7 @@ def _reads(module: Module) -> Iterator[tuple[str, list[str]]]:
 
 
 def _constant(module: Module, reads: Mapping[str, list[str]]) -> dict[str, Node]:
-    """The ops that depend on constants only, by id; constants themselves left out."""
+    """Returns the ops that depend only on constants, by id, without the constants themselves."""
     given: set[str] = set()
     found: dict[str, Node] = {}
     for node in module.nodes():
@@ -94,7 +97,7 @@ def _constant(module: Module, reads: Mapping[str, list[str]]) -> dict[str, Node]
 
 
 def _returned(stablehlo: Module, hlo: Module) -> Iterator[tuple[str, str]]:
-    """The ops whose values the program returns, with the instructions that make these."""
+    """Yields the ops whose values the program returns, with the instructions that define these."""
     region, body = stablehlo.body(), hlo.body()
     makers = {value.name: node.id for node in region.nodes for value in node.results}
     root = next((node for node in body.nodes if node.id in body.results), None)
@@ -106,7 +109,7 @@ def _returned(stablehlo: Module, hlo: Module) -> Iterator[tuple[str, str]]:
 
 
 def _is_constant_of(node: Node, op: Node) -> bool:
-    """Whether an array is written out there; of one number throughout there is only the number."""
+    """Whether an instruction is a constant of an op's size; splats, being scalars, are not."""
     if node.opcode != "constant" or not node.type.shape:
         return False
     return node.type.bytes == op.type.bytes  # the stages name types differently
@@ -115,7 +118,7 @@ def _is_constant_of(node: Node, op: Node) -> bool:
 def _under(
     op: str, constant: Mapping[str, Node], reads: Mapping[str, list[str]]
 ) -> tuple[str, ...]:
-    """What an op was computed from, of what went with it."""
+    """Returns the folded ops that an op was computed from."""
     found: dict[str, None] = {}
     pending = list(reads[op])
     while pending:

@@ -1,9 +1,9 @@
-"""What a program has baked in: arrays that it closed over, and constants that XLA made of its own.
+"""Constants of a program: arrays that it closes over, and results of XLA's constant folding.
 
-A captured array is part of the program: it is copied into StableHLO, into HLO and into the
-executable, XLA may compute with it while it compiles, and another value takes another trace. What
-XLA's constant folding made is read off the dumps before and after it: an instruction that became
-a constant, and what it read that is gone.
+A captured array is part of the program: it is copied into StableHLO, HLO and the executable, XLA
+may compute with it at compile time, and another value needs another trace. What XLA's constant
+folding computed is read from the dumps before and after it: an instruction that became a constant,
+and its operands that are gone.
 """
 
 import re
@@ -27,27 +27,27 @@ from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 FOLDING = "constant_folding"
 _NOT_COMPILED = "not compiled"
 _ROWS = 30
-_ENOUGH = 30_000_000  # characters of dumps that are read to see what was folded
+_ENOUGH = 30_000_000  # characters of dumps that are read to list folds
 _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
 _HANDED = "captured arrays as arguments"
-_ALARM = 1_000_000  # bytes from which captured arrays are told of unasked
-_LARGE = 1_000  # bytes of a folded constant from which a sentence names it
+_ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
+_LARGE = 1_000  # bytes of a constant from which a sentence names it
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """An op or instruction that was computed while the program was compiled.
+    """An op or instruction that was computed at compile time.
 
     Attributes:
-        id: The instruction before the pass, or StableHLO's op.
-        opcode: What it did.
-        constant: The constant that stands for it after.
+        id: The instruction before the pass, or the op of StableHLO.
+        opcode: Its opcode.
+        constant: The constant that it became.
         type: Its type as text.
         bytes: Its bytes; None where unknown.
         line: The source line that owns it; "" for none.
-        gone: Instructions that went with it, which nothing else read.
-        by: The pass, or what made HLO of StableHLO.
-        step: Number of the pass's dump; 0 for what was done before the first.
+        gone: Instructions that it was computed from and that are gone with it.
+        by: The pass, or the conversion from StableHLO to HLO.
+        step: Index of the pass's dump; 0 for the conversion.
     """
 
     id: str
@@ -63,15 +63,15 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What is baked into a program.
+    """The constants of a program.
 
     Attributes:
-        constants: Arrays that it closed over, the largest first.
-        stages: How many constants a stage holds, and their bytes, by stage.
-        handed: Whether a stand-in was compiled that takes them as arguments.
+        constants: Arrays that it closes over, the largest first.
+        stages: Number of array constants and their bytes, by stage.
+        handed: Whether a stand-in was compiled that takes the arrays as arguments.
         folded: What constant folding computed, in order.
-        folding: Seconds that it took, where the compile was profiled; else None.
-        missing: Why it is not known what was folded; "" where it is.
+        folding: Seconds of constant folding if the compile was profiled; else None.
+        missing: Why `folded` is not known; "" if it is.
     """
 
     constants: tuple[Constant, ...]
@@ -83,21 +83,21 @@ class Captured:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all arrays that were closed over."""
+        """Bytes of all arrays that the program closes over."""
         return sum(constant.bytes for constant in self.constants)
 
     @property
     def folded_bytes(self) -> int:
-        """Bytes of the constants that folding made, those that were folded again left out."""
+        """Sum of the bytes of all folded constants."""
         return sum(one.bytes or 0 for one in self.folded)
 
 
 def facts(capture: Capture, compiled: bool = True) -> Captured:
-    """The facts of a capture.
+    """Returns the constants of a capture.
 
     Args:
         capture: Any capture.
-        compiled: Look at what the compile made of it too; needs the dumps of all passes.
+        compiled: Whether to read the compile's constants too; needs the dumps of all passes.
     """
     traced = _of_trace(capture)
     if not compiled:
@@ -110,7 +110,7 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
     except LensError as why:
         missing = str(why)
     handed = bool(constants) and is_stand_in(capture)
-    if handed:  # known only now: a compile that takes too long ends as a stand-in's
+    if handed:  # known after the compile, which becomes a stand-in's if it takes too long
         folded, missing = (), "a stand-in was compiled, which takes the arrays as arguments"
     for name, held in (("stablehlo", _of_ops), ("optimized", _of_text)):
         try:
@@ -133,8 +133,8 @@ def _of_trace(capture: Seen) -> Captured:
 
 
 def _converted(capture: Capture) -> Iterator[Folded]:
-    """What was computed before XLA's first pass."""
-    first = capture.passes[0].stage.module  # not `hlo`, which may be converted once more
+    """Yields what the conversion to HLO folded, before XLA's first pass."""
+    first = capture.passes[0].stage.module  # not `hlo`, which may be another conversion
     for one in conversion_folds(capture.stablehlo.module, first):
         owner, type = str(one.op.owner or ""), one.constant.type
         yield Folded(
@@ -151,7 +151,7 @@ def _converted(capture: Capture) -> Iterator[Folded]:
 
 
 def is_stand_in(capture: Seen) -> bool:
-    """Whether what was compiled takes captured arrays as arguments."""
+    """Whether the compiled program takes captured arrays as arguments."""
     return any(_HANDED in step.note for step in _timings(capture))
 
 
@@ -163,20 +163,20 @@ def _timings(capture: Seen) -> tuple[Timing, ...]:
 
 
 def _of_ops(stage: Stage) -> Iterator[int]:
-    """Bytes of each array among the constants of a StableHLO program."""
+    """Yields the bytes of each array constant of a StableHLO program."""
     for node in stage.module.nodes():
         if node.opcode == "stablehlo.constant" and node.type.shape:
             yield node.type.bytes or 0
 
 
 def _of_text(stage: Stage) -> Iterator[int]:
-    """The same of an HLO program, from its text: to read a large one takes long."""
+    """Yields the bytes of each array constant of an HLO program, from its text: parsing is slow."""
     for dtype, shape in _CONSTANT.findall(stage.raw):
         yield Type(dtype, tuple(map(int, shape.split(",")))).bytes or 0
 
 
 def _seconds(capture: Capture) -> float | None:
-    """What constant folding took, where a profile is at hand."""
+    """Returns the seconds of constant folding; None if the compile was not profiled."""
     if "profile" not in capture.driver.recorded():
         return None
     parts = compile_parts(capture.profile)
@@ -184,7 +184,7 @@ def _seconds(capture: Capture) -> float | None:
 
 
 def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
-    """What the constant folding passes computed, and what was not read, in words."""
+    """Returns what the constant folding passes computed, and what was not read, in words."""
     found: list[Folded] = []
     programs = NumberedModules()
     read = unread = 0
@@ -202,7 +202,7 @@ def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
 
 
 def _step(earlier: PassStage, later: PassStage, programs: NumberedModules) -> list[Folded]:
-    """What one run of the pass computed."""
+    """Returns what one run of the pass computed."""
     before, after = earlier.stage.module, later.stage.module
     fates = between(before, after, (), programs).fates
     nodes = {node.id: node for node in before.nodes()}
@@ -231,7 +231,7 @@ def _step(earlier: PassStage, later: PassStage, programs: NumberedModules) -> li
 
 
 def _under(root: Node, nodes: Mapping[str, Node], gone: set[str]) -> tuple[str, ...]:
-    """What the root read, and that in its turn, of what is gone."""
+    """Returns the instructions that the root depended on, transitively, and that are gone."""
     found: dict[str, None] = {}
     pending = list(root.operands)
     while pending:
@@ -243,7 +243,7 @@ def _under(root: Node, nodes: Mapping[str, Node], gone: set[str]) -> tuple[str, 
 
 
 def report(facts: Captured) -> Report:
-    """What is baked into the program, what that costs, and the cure."""
+    """Reports the constants of a program, their cost, and the cure."""
     compiled = facts.missing != _NOT_COMPILED
     if facts.constants:
         findings = [_first(facts), *_copies(facts), *(_folding(facts, "") if compiled else ())]
@@ -258,7 +258,7 @@ def report(facts: Captured) -> Report:
 
 
 def closed_over(capture: Seen) -> Captured | None:
-    """The facts without what a compile made of them; None of a stage that does not say."""
+    """Returns the constants of the trace alone; None if the capture has no trace."""
     try:
         return _of_trace(capture)
     except UnavailableError:
@@ -266,12 +266,12 @@ def closed_over(capture: Seen) -> Captured | None:
 
 
 def alarm(facts: Captured | None) -> tuple[Finding, ...]:
-    """The sentence on large arrays that are closed over, told unasked; else none."""
+    """Returns the sentence on large captured arrays that every compile reports; else ()."""
     return (_first(facts),) if facts and facts.bytes >= _ALARM else ()
 
 
 def _none(facts: Captured, compiled: bool) -> list[Finding]:
-    """The answer where nothing is closed over: what was folded, which looks much alike."""
+    """Returns the findings of a program without captured arrays: what was folded."""
     if compiled and facts.folded and not facts.missing:
         return _folding(facts, "No array is closed over; ")
     nothing = ", and nothing was folded" if compiled and not facts.missing else ""
@@ -280,7 +280,7 @@ def _none(facts: Captured, compiled: bool) -> list[Finding]:
 
 
 def _first(facts: Captured) -> Finding:
-    """The answer in one sentence."""
+    """Returns the number and bytes of captured arrays, and the cure, in one sentence."""
     largest = facts.constants[0]
     cure = "" if largest.bytes < _LARGE else _cure(largest)
     if len(facts.constants) == 1:
@@ -293,7 +293,7 @@ def _first(facts: Captured) -> Finding:
 
 
 def _named(constant: Constant) -> str:
-    """`W` (f32[64,64], 16.4 kB), a global of `f`, first read at cell 3:5."""
+    """Returns `W` (f32[64,64], 16.4 kB), a global of `f`, first read at cell 3:5."""
     words = f"`{constant.name}` ({constant.type}, {amount(constant.bytes)})"
     if constant.held:
         article = "an" if constant.held[0] in "aeiou" else "a"
@@ -313,7 +313,7 @@ def _cure(constant: Constant) -> str:
 
 
 def _copies(facts: Captured) -> list[Finding]:
-    """Arrays that several bodies hold, each with a copy of its own in StableHLO."""
+    """Returns the finding on arrays that are copied once for each body that uses them."""
     if facts.handed:
         return [
             Finding(
@@ -335,7 +335,7 @@ def _copies(facts: Captured) -> list[Finding]:
 
 
 def _folding(facts: Captured, before: str) -> list[Finding]:
-    """What was computed while compiling; `before` is what the sentence begins with."""
+    """Returns the finding on what was folded; `before` is the beginning of its sentence."""
     if facts.missing:
         return [Finding(f"What was folded is not known: {facts.missing}.", "unknown")]
     if not facts.folded:
@@ -367,7 +367,7 @@ def _largest_fold(facts: Captured) -> str:
 
 
 def _arrays(facts: Captured) -> Table:
-    """One row for each array."""
+    """Returns a table with one row per array."""
     largest = facts.constants[0].bytes or 1
     rows = tuple(
         (
@@ -397,7 +397,7 @@ def _holder(constant: Constant) -> str:
 
 
 def _stages(facts: Captured) -> Table:
-    """What each stage carries."""
+    """Returns a table of the constants of each stage."""
     titles = {
         "jaxpr": "jaxpr",
         "stablehlo": "StableHLO",
@@ -424,7 +424,7 @@ def _stages(facts: Captured) -> Table:
 
 
 def _folded(facts: Captured) -> Table:
-    """One row for each constant that folding made."""
+    """Returns a table with one row per folded constant."""
     ranked = sorted(facts.folded, key=lambda one: (-(one.bytes or 0), one.step, one.id))
     largest = ranked[0].bytes or 1
     rows = tuple(

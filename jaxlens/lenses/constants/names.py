@@ -1,8 +1,10 @@
-"""Which captured array a constant of the optimised program is.
+"""Finds the captured array of a constant of the optimised program.
 
-A constant bears no mark of where it came from, and others of the same type stand beside it: what
-folding made of captured arrays, in XLA's passes or before them. So it is asked who reads it: where
-the equation that its reader came from reads a captured array, the constant is that array.
+A constant has no stamp, and results of folding captured arrays can have the same type. So it is
+identified through its users: if the equation of a user reads a captured array, the constant is that
+array:
+
+    add.4 = add(p0, constant.2)      add.4 came from e7 = add x W: constant.2 is W
 """
 
 from collections.abc import Iterator
@@ -14,20 +16,20 @@ from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Node, Type
 
 _Size = tuple[int | None, tuple[int | str, ...]]
-_DEEP = 100  # bodies within bodies
+_DEEP = 100  # nesting depth of bodies up to which a variable is followed
 
 
 class CapturedNames:
-    """Names of one capture's constants; what that takes is worked out when the first is asked."""
+    """The names of one capture's constants; its lookup tables are computed on first use."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
 
     def name(self, instruction: str, type: Type) -> str:
-        """The user's name of the array that a constant is; "" for none, or where it is not known.
+        """Returns the user's name of the array in a constant; "" for none, or if it is not known.
 
         Args:
-            instruction: The constant in the optimised program.
+            instruction: Id of the constant in the optimised program.
             type: Its type.
         """
         if not any(_alike(constant.type, type) for constant in self._constants):
@@ -47,16 +49,15 @@ class CapturedNames:
 
     @cached_property
     def _before(self) -> tuple[set[str], set[_Size]]:
-        """The constants of the program that XLA's passes begin with, and the types of what they
-        could fold there.
+        """The constants before XLA's first pass, and the sizes of what the passes could fold there.
 
-        Most constants keep their names; those in a loop's body do not.
+        Most constants keep their names in the passes; those in a loop's body do not.
         """
         constants: set[str] = set()
         known: set[str] = set()
         foldable: set[_Size] = set()
         capture = self._capture
-        try:  # `hlo` may be converted once more, which takes as long as a compile where it folds
+        try:  # `hlo` may be another conversion, which can fold for as long as a compile takes
             stage = capture.passes[0].stage if capture.has_all_passes else capture.hlo
             module = stage.module
         except LensError:
@@ -70,7 +71,7 @@ class CapturedNames:
         return constants, foldable
 
     def _read_by(self, instruction: str) -> Iterator[Constant]:
-        """The captured arrays that the equations read which the constant's readers come from."""
+        """Yields the captured arrays that the equations behind a constant read."""
         try:
             found = self._capture.links.back(instruction, "jaxpr", "optimized")
         except LensError:
@@ -87,16 +88,16 @@ class CapturedNames:
 
     @cached_property
     def _callers(self) -> dict[str, tuple[str, Node]]:
-        """Who calls each body, and within which."""
+        """The equation that calls each body, and the body of that equation."""
         return {
             inner: (region, node) for region, node in self._nodes.values() for inner in node.regions
         }
 
     def _meant(self, region: str, value: str) -> Iterator[Constant]:
-        """The captured arrays that a value of a body can be, itself or as its caller gives it.
+        """Yields the captured arrays that a variable of a body can be, directly or through callers.
 
-        A body's first parameters are the arrays that it closes over itself; its caller's operands
-        stand for the rest, in order.
+        A body's first parameters are its constvars, the arrays that it closes over itself; the
+        operands of its caller are bound to the others, in order.
         """
         for _ in range(_DEEP):
             parameters = self._capture.jaxpr.module.regions[region].parameters
