@@ -1,1 +1,1 @@
-"""Which device holds which part of an array, and what travels between devices."""
+"""Shardings of arrays over devices, and the collectives between devices."""

@@ -1,8 +1,8 @@
-"""Who holds what, and what travels: the pieces of each array, and the collectives between devices.
+"""The shardings of arrays over devices, and the collectives between devices.
 
-Pieces are read from the program that XLA's partitioner was given, in which every value has its
-sharding; collectives from the optimised program, which is what one device runs. What a
-collective moves is an estimate: what each device sends if the group is a ring (an all-reduce of n
+Shardings are read from the input of XLA's SPMD partitioner, in which values have sharding
+attributes; collectives from the optimised program, which each device executes. The bytes of a
+collective are an estimate: what each device sends if the group is a ring (an all-reduce of n
 devices sends each byte 2 (n - 1) / n times, the others (n - 1) / n times). Source: Patarasuk and
 Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 """
@@ -20,7 +20,7 @@ from jaxlens.lenses.program.parameters import inputs_of, parameters
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 
-# How often a device of a group of n sends each byte: so many times (n - 1) / n; of a permute once.
+# A device in a group of n sends each byte this many times (n - 1) / n; 0: once, whatever n.
 _SENT: Mapping[str, int] = {
     "all-reduce": 2,
     "reduce-scatter": 1,
@@ -31,21 +31,21 @@ _SENT: Mapping[str, int] = {
     "collective-broadcast": 0,
 }
 NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
-# Their groups can be of replicas alone.
+# Collectives whose replica_groups can be groups of replicas, not of devices.
 _NUMBERED = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
-_HEAD = 20_000  # characters of a program in which its devices and mesh are named
+_HEAD = 20_000  # characters of a program within which it declares its devices and mesh
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An array and how it lies on the devices.
+    """An array and its sharding.
 
     Attributes:
-        name: Of an input or result its pytree path, else the instruction's.
+        name: The pytree path of an input or output; the id of a value.
         kind: "input", "output" or "value".
-        type: Of the whole array.
-        tiling: Its pieces; None where it is not known.
-        spec: Axes of the mesh that cut each dimension, as JAX writes it: "P('data', None)".
+        type: Type of the whole array.
+        tiling: Its tiles; None if they are not known.
+        spec: The mesh axes of each dimension as a PartitionSpec: "P('data', None)".
         line: The source line that owns a value.
     """
 
@@ -58,7 +58,7 @@ class Spread:
 
     @property
     def piece(self) -> Type | None:
-        """Type of what one device holds."""
+        """Type of one device's shard."""
         if self.tiling is None:
             return None
         return Type(self.type.dtype, self.tiling.piece(self.type.shape))
@@ -66,16 +66,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """An instruction by which devices exchange data.
+    """A collective instruction.
 
     Attributes:
-        id: Its name in the optimised program.
+        id: Its id in the optimised program.
         opcode: "all-reduce", "all-gather", ..., without "-start".
-        bytes: What one device puts in, or for an all-gather gets out, each time.
-        groups: Devices that take part together; of a permute, pairs of source and target. None
-            where the program's text does not tell.
-        over: Axes of the mesh along which they lie, where that is so.
-        trips: How often it runs; None in a loop of unknown length.
+        bytes: Bytes of one device's operands, or of an all-gather's result, for one execution.
+        groups: Groups of devices; of a permute, pairs of source and target. None if the
+            program's text does not determine them.
+        over: Mesh axes along which the devices of a group differ.
+        trips: Number of executions in a run; None in a loop of unknown trip count.
         lines: Source lines that it came from.
     """
 
@@ -89,9 +89,9 @@ class Collective:
 
     @property
     def sent(self) -> float | None:
-        """Bytes that a device sends in a run, if the group is a ring: an estimate.
+        """Bytes that a device sends in a run: an estimate for a ring.
 
-        None where its bytes or its groups are not known.
+        None if its bytes or its groups are not known.
         """
         if self.bytes is None or self.groups is None:
             return None
@@ -103,15 +103,15 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Sharding(ProgramFacts):
-    """Who holds what, and what travels.
+    """The shardings and collectives of a program.
 
     Attributes:
-        devices: How many take part.
-        axes: The mesh: names and sizes of its axes; empty where the program names none.
+        devices: Number of devices.
+        axes: Names and sizes of the mesh axes; empty if the program declares none.
         inputs: Inputs in order.
-        outputs: Results in order.
-        values: What is computed between them, largest first.
-        collectives: In program order.
+        outputs: Outputs in order.
+        values: Intermediate values, largest first.
+        collectives: Collectives in program order.
     """
 
     devices: int
@@ -123,25 +123,25 @@ class Sharding(ProgramFacts):
     _flops: float | None = None
 
     def flops(self) -> float | None:
-        """XLA's count for what one device runs; None where it gives none."""
+        """Returns XLA's count of flops for one device; None if the backend has none."""
         return self._flops
 
     @property
     def sent(self) -> float:
-        """Bytes that a device sends in a run: an estimate, loops of unknown length once.
+        """Bytes that a device sends in a run: an estimate, loops of unknown trip count once.
 
-        What `unknown` names is not in it.
+        Collectives in `unknown` are not included.
         """
         return sum(c.sent or 0.0 for c in self.collectives)
 
     @property
     def unknown(self) -> tuple[Collective, ...]:
-        """The collectives of which it is not known what they send."""
+        """The collectives whose sent bytes are not known."""
         return tuple(c for c in self.collectives if c.sent is None)
 
 
 def facts(capture: Capture) -> Sharding:
-    """The facts of a capture; the values between are read off the dumps of all passes."""
+    """Returns the shardings of a capture; those of values need the dumps of all passes."""
     count, subject = devices(capture), subject_of(capture, "optimized")
     if count == 1:
         inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
@@ -168,14 +168,14 @@ def _flops(capture: Capture) -> float | None:
 
 
 def devices(capture: Capture) -> int:
-    """How many devices a program is for; more than its inputs lie on, if a `shard_map` says so."""
+    """Returns the number of devices; a `shard_map` can have more than the inputs are on."""
     return max(capture.program.target.devices, partitions(_head(capture)))
 
 
 def _head(capture: Capture) -> str:
     try:
         return capture.stablehlo.raw[:_HEAD]
-    except UnavailableError:  # opened from a later stage; its target says how many there are
+    except UnavailableError:  # opened from a later stage; its target has the number of devices
         return ""
 
 
@@ -191,14 +191,14 @@ def _dumps(capture: Capture) -> Sequence[PassStage]:
 
 
 def _given(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
-    """The program just before it is cut into what one device runs: most has a sharding there."""
+    """Returns the program before SPMD partitioning: the dump with most sharding attributes."""
     whole = sorted(_parameters(hlo))
     best, most = None, 0
     for stage in dumps:
         count = stage.stage.raw.count("sharding={") if stage.changed or stage is dumps[0] else 0
         if count > most:
             if sorted(_parameters(stage.stage.module)) != whole:
-                break  # cut by now
+                break  # partitioned
             best, most = stage.stage.module, count
     return best
 
@@ -214,9 +214,10 @@ def _inputs(
     devices: int,
     mesh: Sequence[tuple[str, int]],
 ) -> tuple[Spread, ...]:
-    """Parameters of the whole program have the names of the inputs as their scopes.
+    """Returns the inputs with their shardings, from the parameters that have their names.
 
-    Of an input that was left to XLA nothing is said there; if a device takes it whole, it has all.
+    An input whose sharding is left to XLA has no attribute; it is replicated if the parameter of
+    one device has the whole shape.
     """
 
     def by_name(of: Module) -> dict[str, Node]:
@@ -261,7 +262,7 @@ def _outputs(
 
 
 def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
-    """What is computed, that which is cut alike and of one line once, largest first."""
+    """Returns values by size, largest first, one for each type, sharding and line."""
     seen: dict[tuple[str, str, str], Spread] = {}
     for node in given.nodes():
         text = node.attrs.get("sharding", "")
@@ -271,7 +272,7 @@ def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tup
         key = str(node.type), text, line
         if key not in seen:
             seen[key] = _spread(node.id, "value", node.type, text, devices, mesh, line)
-    known = (one for one in seen.values() if one.tiling is not None)  # not each device's own
+    known = (one for one in seen.values() if one.tiling is not None)  # manual ones have no tiling
     return tuple(sorted(known, key=lambda one: -(one.type.bytes or 0)))
 
 
@@ -294,7 +295,7 @@ def _spread(
 
 
 def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
-    """`P('data', None)`: the axes along which a dimension's tile changes."""
+    """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes."""
     if found is None or not mesh:
         return ""
     tile_of = {device: n for n, held in enumerate(found.holders) for device in held}
@@ -311,7 +312,7 @@ def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
 
 
 def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
-    """Each axis, how far apart its neighbours' numbers are, and its size."""
+    """Yields each mesh axis with its stride in device numbers and its size, innermost first."""
     stride = 1
     for name, size in reversed(mesh):
         yield name, stride, size
@@ -319,7 +320,7 @@ def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
 
 
 def _index(found: Tiling, tile: int, dim: int) -> int:
-    """Where a tile lies along one dimension."""
+    """Returns the index of a tile along one dimension."""
     for size in found.tiles[:dim:-1]:
         tile //= size
     return tile % found.tiles[dim]
@@ -351,10 +352,10 @@ def _collectives(
 def _joined(
     node: Node, opcode: str, types: Mapping[str, Type], devices: int
 ) -> tuple[Device, ...] | None:
-    """Which devices take part together; None where that cannot be read, or does not fit its types.
+    """Returns the groups of devices; None if they are not known or contradict the types.
 
-    Where a channel is named and devices are not numbered over replicas and partitions, the groups
-    are of replicas, with all their partitions.
+    With a `channel_id` and without `use_global_device_ids` the groups are of replicas, each with
+    all of its partitions.
     """
     said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
     joined = groups(said, devices)
@@ -371,7 +372,7 @@ def _joined(
 
 
 def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
-    """What one device puts in, or gets out of an all-gather."""
+    """Returns the bytes of one device's operands, or of an all-gather's result."""
     if opcode == "all-gather":
         return written(node).bytes
     sizes = [types[name].bytes for name in node.operands if name in types]
@@ -379,7 +380,7 @@ def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
 
 
 def _runs(module: Module) -> dict[str, int | None]:
-    """How often each computation runs; None in a loop of unknown length."""
+    """Returns the executions of each computation; None in a loop of unknown trip count."""
     found: dict[str, int | None] = {module.entry: 1}
     for region in module.regions.values():  # callers before callees
         times = found.setdefault(region.name, 1)
@@ -392,7 +393,7 @@ def _runs(module: Module) -> dict[str, int | None]:
 
 
 def _over(joined: tuple[Device, ...] | None, mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    """The axes of the mesh along which the devices of a group differ."""
+    """Returns the mesh axes along which the devices of a group differ."""
     names = []
     for name, stride, size in _strides(mesh):
         places = ({device // stride % size for device in group} for group in joined or ())
@@ -402,9 +403,10 @@ def _over(joined: tuple[Device, ...] | None, mesh: Sequence[tuple[str, int]]) ->
 
 
 def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """Lines of all that was combined in it; links know more than the instruction's own frames.
+    """Returns the source lines of all collectives that were combined in one instruction.
 
-    Where the compiler kept the place of one of several only, the others are those of the operands.
+    Links have more lines than the instruction's own frames. If they have one line for several
+    operands, the operands' lines are added.
     """
     try:
         found = capture.links.back(node.id, "source", at="optimized")

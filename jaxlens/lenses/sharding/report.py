@@ -1,4 +1,4 @@
-"""Who holds what and what travels, in sentences and tables; `sharding/facts.py` has the facts."""
+"""Reports shardings and collectives in sentences and tables, from `sharding/facts.py`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _MOST = 40  # values in the table
 
 
 def report(sharding: Sharding) -> Report:
-    """How each array lies on the devices, and what the collectives move."""
+    """Reports the sharding of each array, and the bytes that collectives send."""
     findings = [*_answer(sharding), *_pieces(sharding), *_one(sharding)]
     tables = [_arrays(sharding)]
     if sharding.collectives:
@@ -22,7 +22,7 @@ def report(sharding: Sharding) -> Report:
 
 
 def _answer(sharding: Sharding) -> Iterator[Finding]:
-    """What travels, and which line makes it."""
+    """Yields what the collectives send, and the lines that they came from."""
     if sharding.devices == 1:
         yield Finding("The program runs on one device: nothing is cut, and nothing travels.")
         return
@@ -58,7 +58,7 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
 
 
 def _name(one: Collective) -> str:
-    """Its name, and what it is where the name does not say that."""
+    """Returns its id, followed by the opcode if the id does not begin with it."""
     return one.id if one.id.startswith(one.opcode) else f"{one.id} ({one.opcode})"
 
 
@@ -67,7 +67,7 @@ def _along(one: Collective) -> str:
 
 
 def _pieces(sharding: Sharding) -> Iterator[Finding]:
-    """Which inputs every device holds whole, though there are several devices."""
+    """Yields how many inputs are partitioned, and which are replicated."""
     if sharding.devices == 1:
         return
     known = [spread for spread in sharding.inputs if spread.tiling is not None]
@@ -88,7 +88,7 @@ def _pieces(sharding: Sharding) -> Iterator[Finding]:
 
 
 def _one(sharding: Sharding) -> Iterator[Finding]:
-    """What one device runs."""
+    """Yields the size of the program that one device runs."""
     if sharding.devices == 1:
         return
     body = sharding.subject().optimized.module.body()
@@ -100,7 +100,7 @@ def _one(sharding: Sharding) -> Iterator[Finding]:
 
 
 def _travels(sharding: Sharding) -> Table:
-    """One row per collective."""
+    """Returns a table with one row per collective."""
     most = max((c.sent or 0.0 for c in sharding.collectives), default=0.0) or 1.0
     rows = tuple(
         (
@@ -131,7 +131,7 @@ def _travels(sharding: Sharding) -> Table:
 
 
 def _groups(one: Collective) -> str:
-    """`4 of 2: 0 1 | 2 3 | ...`."""
+    """Returns `4 of 2: 0 1 | 2 3 | ...`, or a permute's pairs."""
     if one.groups is None:
         return "unknown"
     if one.opcode == "collective-permute":
@@ -144,7 +144,7 @@ def _groups(one: Collective) -> str:
 
 
 def _arrays(sharding: Sharding) -> Table:
-    """One row per input, result and kind of value between."""
+    """Returns a table with one row per input, output and distinct value."""
     every = (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
     rows = tuple(
         (
