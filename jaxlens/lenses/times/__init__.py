@@ -1,1 +1,1 @@
-"""Where compile time goes."""
+"""The times lens: where compile time goes."""

@@ -1,9 +1,9 @@
-"""Where compile time goes: seconds by stage, pass and kernel, and the lines that cause them.
+"""Compile time by stage, pass and kernel, and the source lines that cause it.
 
-Seconds are measured once, on this machine: stages by a clock, the parts of the compile by XLA's
-own profile (`program/compile_parts.py`). Compile time grows with the size of the program, so the
-equations are counted by line (`program/equations.py`), and loops that tracing unrolled are
-looked for (`program/unrolled.py`). A trial measures what `lax.scan` in their place saves.
+Seconds are measured once, on this machine: stages by wall clock, the parts of the compile by XLA's
+profiler (`program/compile_parts.py`). Compile time grows with the size of the program, so equations
+are counted by line (`program/equations.py`), and loops that tracing unrolled are detected
+(`program/unrolled.py`). A trial measures what replacing them with `lax.scan` saves.
 """
 
 from collections import Counter
@@ -22,24 +22,24 @@ from jaxlens.lenses.subject import ProgramFacts, Seen, subject_of
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.report import Cell, Finding, Report, Table, duration
 
-_WORDS = 200  # characters of what JAX says of a program that we made
+_WORDS = 200  # characters of JAX's error on a program that jaxlens rewrote
 
 
 @dataclass(frozen=True, slots=True)
 class Times(ProgramFacts):
-    """What a program costs to compile, and what made it so.
+    """The compile time of a program, and its causes.
 
     Attributes:
-        stages: Seconds by step, as done.
-        compile: Seconds within the compile; None where there is no profile.
-        missing: Why there is none.
-        equations: Equations with their lines.
-        loops: Outermost loops that stand written out, those of most equations first.
-        trial: The first one's body tried with scans; None where it was not asked for.
-        untried: Why a trial that was asked for failed.
-        lacking: Why no equations were counted, where that is so.
-        instructions: Of XLA's optimised program, bodies of fusions and loops counted once each;
-            None where there is none.
+        stages: Seconds by step, in order of execution.
+        compile: Seconds within the compile; None without a profile.
+        missing: Why there is no profile, or a note on it; "" for neither.
+        equations: Equations by line.
+        loops: Outermost unrolled loops, those with most equations first.
+        trial: The trial of scans in the body of the first loop; None if it was not requested.
+        untried: Why a requested trial failed; "" if it did not.
+        lacking: Why equations were not counted; "" if they were.
+        instructions: Number of instructions of the optimised program, the bodies of fusions and
+            loops once each; None without that program.
     """
 
     stages: Mapping[str, float]
@@ -54,22 +54,22 @@ class Times(ProgramFacts):
     _closed_over: Captured | None = None
 
     def closed_over(self) -> Captured | None:
-        """The arrays that the program closes over, where it is known."""
+        """Returns the arrays that the program closes over; None if they are not known."""
         return self._closed_over
 
     @property
     def by_line(self) -> Mapping[str, int]:
-        """Equations by the line that made them."""
+        """Number of equations by source line."""
         return self.equations.own
 
 
 def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
-    """The facts of a capture.
+    """Returns the compile time of a capture and its causes.
 
     Args:
-        capture: Any capture. Where its compile was not profiled, it is compiled again.
-        scan: Try scans in the place of unrolled loops: two more compiles.
-        run: With that: run both programs on random inputs, and compare their results.
+        capture: Any capture. It is compiled again if its compile was not profiled.
+        scan: Whether to try scans in place of unrolled loops: two more compiles.
+        run: With `scan`, whether to run both programs on random inputs and compare results.
     """
     parts, missing = None, ""
     try:
@@ -104,7 +104,7 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
 
 
 def written_out(capture: Seen) -> tuple[Equations, tuple[Unrolled, ...]]:
-    """A capture's equations by line, and the loops among them; needs its jaxpr alone."""
+    """Returns the equations by line, and the unrolled loops; needs only the jaxpr."""
     module = capture.jaxpr.module
     counted = equations(module)
     try:
@@ -115,7 +115,7 @@ def written_out(capture: Seen) -> tuple[Equations, tuple[Unrolled, ...]]:
 
 
 def instructions(capture: Seen) -> int | None:
-    """Instructions of XLA's optimised program, those in bodies of fusions and loops too."""
+    """Returns the number of instructions of the optimised program, in all computations."""
     try:
         module = capture.optimized.module
     except LensError:
@@ -131,20 +131,20 @@ def _timings(capture: Seen) -> tuple[Timing, ...]:
 
 
 def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Trial | None, str]:
-    """What scans in the place of the loops of the first one's body change; or why that is open."""
+    """Returns the trial of scans in place of the loops of one body, or why it failed."""
     if not loops:
         return None, "there is no unrolled loop to try"
     region = loops[0].region
     spans = sorted((e.first, e.size, e.count) for e in loops if e.region == region)
     try:
         return capture.driver.rolled(region, spans, run), ""
-    except Exception as why:  # whatever JAX says of a program that we made
+    except Exception as why:  # any error of JAX on the rewritten program
         words = " ".join(str(why).split()) or type(why).__name__
         return None, words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
 
 
 def stages(capture: Seen) -> Report:
-    """Wall-clock seconds of the steps done so far; the table is no part of the stable text."""
+    """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
     steps = capture.times
     longest = max((step.seconds for step in steps), default=0.0) or 1.0
     total = sum(step.seconds for step in steps)

@@ -1,7 +1,7 @@
-"""Where compile time goes, in sentences and tables.
+"""Reports where compile time goes, in sentences and tables.
 
-The first sentence names what most seconds went to and the line that made most of the program; the
-seconds in it, and the tables that hold some, are no part of the stable text.
+The first sentence names the part that took most seconds, and the line with most equations. The
+seconds in it, and the tables with seconds, are not part of the stable text.
 """
 
 from collections import Counter
@@ -22,17 +22,18 @@ from jaxlens.lenses.times.facts import Times, instructions, stages, written_out
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 _ROWS = 12
-_SHARE, _MANY = 0.5, 200  # from where on an unrolled loop is told unasked
-# From where on XLA's program is told to have grown. Ordinary programs have 2 to 7 instructions for
-# each equation, 48 layers of a GPT's train step 9; where fusions copy one another it is 20 to 40.
+_SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
+# Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
+# programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
+# whose fusions duplicate each other's instructions have 20 to 40.
 _GROWN, _LARGE = 12, 5_000
 
 
 def report(facts: Times) -> Report:
-    """Where the seconds went, and which lines made the work."""
+    """Reports the parts of the compile time, and the source lines that cause it."""
     subject = facts.subject()
     done = _works(subject)
-    # Arrays that a program holds are copied by every step, which no part of the profile names.
+    # Each step copies the captured arrays; no part of the profile has a name for that.
     holds = constants.alarm(facts.closed_over())
     tables = (*_within(facts), *_kernels(facts, done), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
@@ -41,9 +42,9 @@ def report(facts: Times) -> Report:
 
 
 def alarm(capture: Seen) -> tuple[Finding, ...]:
-    """The sentences on an unrolled loop that made most of a program, and on what grew in XLA.
+    """Returns findings on an unrolled loop with most equations, and on a program that XLA enlarged.
 
-    They are told unasked; there are none where neither is so. Compiles, if that was not done.
+    They are part of every compile's output. Compiles if the program is not compiled yet.
     """
     try:
         counted, loops = written_out(capture)
@@ -102,7 +103,7 @@ def _grown(
     size: int | None,
     tries: str = "",
 ) -> Iterator[Finding]:
-    """That XLA made far more instructions than there were equations, and of which line."""
+    """Yields the finding that XLA made far more instructions than there are equations."""
     if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
         return
     module = subject.optimized.module
@@ -128,7 +129,7 @@ def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
 
 
 def _most(facts: Times) -> str:
-    """What most of the seconds went to."""
+    """Returns the part of the compile that took most seconds, in words."""
     assert facts.compile is not None
     every = {"tracing": facts.stages.get("trace", 0.0), "lowering": facts.stages.get("lower", 0.0)}
     every |= facts.compile.groups
@@ -148,7 +149,7 @@ def _most(facts: Times) -> str:
 
 
 def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
-    """The largest loop, and those of the same lines: its backward pass stands behind it."""
+    """Returns the largest loop and those of the same lines, the backward pass last."""
     if not loops:
         return ()
     first = loops[0]
@@ -173,7 +174,7 @@ def _range(line: str) -> tuple[str, int, int]:
 
 
 def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
-    """`cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
+    """Returns `cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
     made = sum(loop.equations for loop in group)
     first = group[0]
     scans = sum(loop.rolled * loop.times for loop in group)
@@ -184,7 +185,7 @@ def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
     ]
     where = _whole_line(group) or "One block"
     steps = f"a loop of {first.count:,} steps was unrolled"
-    if first.before:  # as where the first layer starts from a number, or has another shape
+    if first.before:  # e.g. the first layer has a scalar input or another shape
         steps = f"a loop of {first.count + 1:,} steps was unrolled, the first unlike the others"
     return (
         f"{where} made {made:,} of {counted.total:,} equations: {steps} "
@@ -209,7 +210,7 @@ def _largest(counted: Equations) -> str:
 
 
 def _of_trial(trial: Trial) -> Finding:
-    """What was measured of both programs; sizes do not change from run to run."""
+    """Returns the finding on a trial: sizes, which are stable, and seconds in its lead."""
     before, after = trial.written, trial.rolled
     what = "The program" if trial.region == "main" else f"`{trial.region}`"
     same = ""
@@ -227,7 +228,7 @@ def _of_trial(trial: Trial) -> Finding:
 
 
 def _within(facts: Times) -> Iterator[Table]:
-    """The compile's groups and passes."""
+    """Yields the tables of the compile's parts and of its passes."""
     parts = facts.compile
     if parts is None:
         return
@@ -294,7 +295,7 @@ def _works(subject: Subject) -> list[Work]:
 
 
 def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
-    """The kernels that took longest, and the lines behind them."""
+    """Yields the tables of the kernels that took longest, and of their source lines."""
     parts = facts.compile
     names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
     if parts is None or not names:
@@ -335,7 +336,7 @@ def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
 
 
 def _how(parts: CompileParts) -> str:
-    """How seconds of kernels are known."""
+    """Returns how the seconds of kernels were measured."""
     if parts.optimised:
         return (
             "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
@@ -349,7 +350,7 @@ def _how(parts: CompileParts) -> str:
 
 
 def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
-    """Seconds of kernels by the lines that own their instructions."""
+    """Returns a table of kernel seconds by source line, in proportion to instructions."""
     seconds: Counter[str] = Counter()
     kernels: Counter[str] = Counter()
     for name, taken in known.items():
@@ -379,7 +380,7 @@ def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Ta
 
 
 def _lines(subject: Subject, facts: Times) -> Table:
-    """Equations by line, with what they became."""
+    """Returns a table of equations, ops and instructions by source line."""
     counted = facts.equations
     ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
     ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
