@@ -1,1 +1,1 @@
-"""Two captures side by side, and the figures of one that can be compared or asserted."""
+"""Comparison of two captures, and the figures of one that tests can assert."""

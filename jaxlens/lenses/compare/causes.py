@@ -1,4 +1,4 @@
-"""What differs between two captures before any stage is looked at: the suspects of a change."""
+"""Finds the possible causes of a change: how the settings and inputs of two captures differ."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -12,7 +12,7 @@ from jaxlens.ir.graph import Node
 from jaxlens.lenses.sentences import listed
 
 _MOST = 3
-_PAIRS, _ALIKE = 10_000, 0.6  # lines that are compared, and how alike an edited line must be
+_PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Cause:
 
     Attributes:
         kind: "edit", "input", "static", "transform", "function", "device", "version" or "flag".
-        text: As a sentence begins: "On NVIDIA H100 instead of cpu".
+        text: The beginning of a sentence: "On NVIDIA H100 instead of cpu".
     """
 
     kind: str
@@ -29,11 +29,11 @@ class Cause:
 
 
 def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
-    """All of them, the surest to have changed something first.
+    """Returns the differences, the most probable cause first.
 
     Args:
-        before: One capture.
-        after: The other.
+        before: The capture before.
+        after: The capture after.
         edited: Whether their equations differ.
     """
     found = list(_settings(before.program, after.program))
@@ -44,7 +44,7 @@ def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
 
 
 def sides(before: Program, after: Program) -> tuple[str, str]:
-    """What the two are called in headings: by device, version or flags, where these tell them."""
+    """Returns names of both sides for headings: device, version or flags, if they differ."""
     for was, now in (
         (device(before.target), device(after.target)),
         (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
@@ -56,7 +56,7 @@ def sides(before: Program, after: Program) -> tuple[str, str]:
 
 
 def subject(found: Sequence[Cause], edited: bool) -> str:
-    """What a sentence on the change begins with."""
+    """Returns the beginning of a sentence on the change."""
     if found:
         head, *rest = (cause.text for cause in found)
         return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
@@ -103,7 +103,7 @@ def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
 
 
 def device(target: Target) -> str:
-    """ "cpu", "8 x NVIDIA H200"."""
+    """Returns number and kind of devices: "cpu", "8 x NVIDIA H200"."""
     kind = target.kind or target.platform
     return f"{target.devices} x {kind}" if target.devices > 1 else kind
 
@@ -116,7 +116,7 @@ def _called(program: Program) -> str:
 
 
 def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
-    """Inputs of another type, new ones and those that are gone; many of one argument together."""
+    """Returns changed, new and missing inputs in words, those of one argument together."""
     was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))
     groups: dict[tuple[str, str], list[str]] = {}
     for name in {**was, **now}:
@@ -141,7 +141,7 @@ _MANY = {
 
 
 def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
-    """What differs in one input: its kind, and in words; "" for nothing."""
+    """Returns the kind of difference in one input, and its words; ("", "") for none."""
     if new is None or old is None:
         only = new or old
         assert only is not None
@@ -160,13 +160,13 @@ def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
 
 
 def _sources(capture: Capture) -> set[str]:
-    """The text of each of the user's lines that own equations."""
+    """Returns the texts of the lines that own equations."""
     text = line_text(capture)
     return {text(node) for node in capture.jaxpr.module.nodes()}
 
 
 def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
-    """Which line each line after stood for before it was edited, by their texts; few are asked."""
+    """Returns the text before of each edited line by its text after; {} for many lines."""
     gone, new = sorted(before - after - {""}), sorted(after - before - {""})
     found: dict[str, str] = {}
     alike = _ALIKE if len(gone) > 1 or len(new) > 1 else _ALIKE / 2
@@ -178,7 +178,7 @@ def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
 
 
 def line_text(capture: Capture) -> Callable[[Node], str]:
-    """Gives the text of the line that owns a node, without its indent; "" where it is unknown."""
+    """Returns a function from a node to its line's text without indentation, "" if not known."""
     try:
         sources = capture.sources
     except UnavailableError:

@@ -1,8 +1,8 @@
-"""Two captures aligned: the facts of what changed between them.
+"""Aligns two captures, and finds what changed between them.
 
-Equations and instructions are aligned by what they compute and for which line, not by name or
-position (`links.match.across_edits`), so that a line inserted on top does not make all below it
-new. What a backend does not give is named and left out of the comparison.
+Equations and instructions are aligned by value and source line, not by name or position
+(`links.match.across_edits`), so that inserting a line on top does not make all equations below it
+new. Figures that a backend does not provide are listed in `missing` and not compared.
 """
 
 import re
@@ -21,21 +21,21 @@ from jaxlens.links.match.across_edits import Pairs
 
 Names = tuple[str, str]
 NAMES: Names = ("before", "after")
-_KERNELS = 500  # whose code is compared
+_KERNELS = 500  # kernels whose code is compared
 _METADATA = re.compile(r"^(?:!|attributes ).*$|![\w.]* ?!\d+|!\d+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """What changed in one line of the user's.
+    """A source line whose equations changed.
 
     Attributes:
-        before: Where it stood; "" for a line that is new.
-        after: Where it stands; "" for one that is gone.
-        new: Equations that it makes and did not, by id after.
-        gone: Equations that it made, by id before.
-        changed: Equations of another type or with other attributes, by id after.
-        what: What it makes more and less, in primitives.
+        before: The line before; "" for a new line.
+        after: The line after; "" for a removed line.
+        new: Ids after of the equations that are new.
+        gone: Ids before of the equations that are gone.
+        changed: Ids after of the equations with other types or parameters.
+        what: The new, gone and changed primitives in words.
     """
 
     before: str
@@ -48,17 +48,17 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two captures, aligned.
+    """The alignment of two captures.
 
     Attributes:
-        causes: What differs between them before any stage is looked at.
-        figures: Both sides of each figure by name, None for what is not given: see `FIGURES`.
-        equations: Who is who among the equations.
-        instructions: Who is who among the optimised program's; None where one is not given.
-        primitives: Equations by primitive on both sides.
-        lines: Lines of which an equation changed.
-        missing: Why a figure is not given, by the side's number and the figure's name.
-        recoded: Kernels, by name after, whose instructions are the same and whose LLVM IR is not.
+        causes: Differences in settings, inputs and source.
+        figures: Both sides of each figure of `FIGURES` by name; None for a missing one.
+        equations: The pairs of equations.
+        instructions: The pairs of optimised instructions; None if a program is missing.
+        primitives: Number of equations on both sides by primitive.
+        lines: Lines whose equations changed.
+        missing: Why a figure is missing, by the side's index and the figure's name.
+        recoded: Names after of kernels with the same instructions but other LLVM IR.
     """
 
     causes: tuple[Cause, ...]
@@ -72,22 +72,22 @@ class Comparison:
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Equations that stand for none before, by id after."""
+        """Ids after of equations without a pair."""
         return self.equations.new
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Equations that none after stands for, by id before."""
+        """Ids before of equations without a pair."""
         return self.equations.gone
 
     @property
     def changed(self) -> Mapping[str, str]:
-        """Equations of another type or with other attributes: ids after by ids before."""
+        """Ids after by ids before, of equations with other types or parameters."""
         return self.equations.changed
 
     @property
     def same(self) -> bool:
-        """Whether the same program runs: no instruction, figure and kernel differs."""
+        """Whether the same program runs: no instruction, figure or kernel differs."""
         return (
             self.instructions is not None
             and self.instructions.equal
@@ -126,7 +126,7 @@ def _equations(before: Capture, after: Capture) -> Pairs:
     stood = edited_lines({was(n) for n in left.nodes()}, {now(n) for n in right.nodes()})
 
     def earlier(node: Node) -> str:
-        """The text that a node's line had, where it was edited."""
+        """Returns the text before of a node's line, or its text if it was not edited."""
         text = now(node)
         return stood.get(text, text)
 
@@ -142,12 +142,12 @@ def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | 
 
 
 def _lines(pairs: Pairs) -> Iterator[LineChange]:
-    """Lines that make other equations than before, in the order of the program after."""
+    """Yields lines whose equations changed, in the order of the program after."""
     if pairs.equal:
         return
     old = {node.id: node for node in pairs.before.nodes()}
     new = {node.id: node for node in pairs.after.nodes()}
-    moved: dict[str, str] = {}  # where a line stood, by where it stands
+    moved: dict[str, str] = {}  # line before, by line after
     for tail, head in pairs.images.items():
         if old[tail].owner and new[head].owner:
             moved.setdefault(str(new[head].owner), str(old[tail].owner))
@@ -174,7 +174,7 @@ def _lines(pairs: Pairs) -> Iterator[LineChange]:
 
 
 def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
-    """Kernels of the same instructions whose code differs: by a flag, a version or a CPU."""
+    """Yields kernels with equal instructions but other LLVM IR: by a flag, version or CPU."""
     if not pairs.equal:
         return
     try:
@@ -190,5 +190,5 @@ def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
 
 
 def _code(llvm: str) -> str:
-    """LLVM IR without its metadata, which LLVM numbers in another order each time."""
+    """Returns LLVM IR without metadata, whose numbers LLVM assigns in varying order."""
     return _METADATA.sub("", llvm)

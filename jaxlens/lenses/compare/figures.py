@@ -1,6 +1,6 @@
-"""The figures of a program that are compared and asserted: THE TABLE of `compare` and `receipt`.
+"""THE TABLE of figures of a program, which `compare` compares and `receipt` asserts.
 
-A traced figure needs no compile. None means that this backend does not give it.
+A traced figure needs no compile. None means that the backend does not provide the figure.
 """
 
 from collections import Counter
@@ -24,7 +24,12 @@ Unit = Literal["", "flop", "B"]
 
 
 class Figures:
-    """The figures of one capture, each counted when it is first asked for."""
+    """The figures of one capture, each computed on first use.
+
+    Attributes:
+        capture: The capture.
+        missing: Why a figure is missing, by name, of those that `get` computed.
+    """
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
@@ -32,50 +37,50 @@ class Figures:
 
     @cached_property
     def primitives(self) -> Mapping[str, int]:
-        """Equations by primitive, each nested body once."""
+        """Number of equations by primitive, each nested body once."""
         return dict(sorted(counts(self.capture.jaxpr.module).items()))
 
     @cached_property
     def counted(self) -> cost.Cost:
-        """Flops and bytes of the equations, loops counted by their trips where these are known."""
+        """Flops and bytes of the equations, loops multiplied by known trip counts."""
         return cost.facts(self.capture, compiled=False)
 
     @cached_property
     def operations(self) -> Mapping[str, int]:
-        """Instructions of the optimised program by opcode, those inside fusions left out."""
+        """Number of optimised instructions by opcode, without those inside fusions."""
         return Counter(node.opcode for node in operations(self.capture.optimized.module))
 
     @cached_property
     def joined(self) -> int:
-        """Fusions that join several operations; XLA wraps single ones in a fusion too."""
+        """Number of fusions of several operations; XLA puts single ones into a fusion too."""
         module = self.capture.optimized.module
         fusions = (node for node in operations(module) if node.opcode == "fusion")
         return sum(1 for node in fusions if len(joins(node, module)) > 1)
 
     @cached_property
     def called(self) -> Mapping[str, int]:
-        """What the executable calls, by kind."""
+        """Number of kernels and library calls of the executable, by kind."""
         return Counter(kernel.kind for kernel in self.capture.kernels)
 
     @cached_property
     def memory(self) -> Memory:
-        """Sizes by XLA's buffer assignment."""
+        """Memory sizes by XLA's buffer assignment."""
         return self.capture.memory
 
     @cached_property
     def assigned(self) -> Buffers | None:
-        """XLA's buffers; None where it gives none."""
+        """XLA's buffer assignment; None if the backend provides none."""
         return read(self.capture)
 
     @cached_property
     def peak(self) -> int | None:
-        """In use at the worst moment, as `jaxlens.memory(f).peak` has it."""
+        """Bytes of live buffers at the peak, equal to `jaxlens.memory(f).peak`."""
         found = live(self.assigned) if self.assigned is not None else None
         return found.bytes if found is not None else None
 
     @cached_property
     def elsewhere(self) -> int | None:
-        """At most in use outside main memory (a TPU's on-chip memory): the sum of such peaks."""
+        """Sum of the peaks, in bytes, of all memory spaces but main memory (a TPU's VMEM)."""
         if self.assigned is None:
             return None
         others = (live(self.assigned, number) for number in spaces(self.assigned))
@@ -87,7 +92,7 @@ class Figures:
         return self.capture.cost
 
     def get(self, name: str) -> int | None:
-        """A figure by its name in the table; None where it is not given: `missing` says why."""
+        """Returns a figure by name; None if it is missing, with the reason in `missing`."""
         try:
             return FIGURES[name].of(self)
         except UnavailableError as why:
@@ -97,15 +102,15 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure.
+    """The definition of one figure.
 
     Attributes:
-        title: What it is called in tables.
-        noun: What it is called in a sentence: "fusion", "temporary memory".
-        of: Gives it; may raise UnavailableError.
-        unit: What it counts in; "" for things that are counted.
+        title: Its name in tables.
+        noun: Its name in sentences: "fusion", "temporary memory".
+        of: Computes it; may raise UnavailableError.
+        unit: Its unit; "" for a count.
         compiled: Whether it needs the compiled program.
-        portable: Whether every machine with this version of JAX gives the same.
+        portable: Whether it is equal on all machines with this version of JAX.
     """
 
     title: str
@@ -125,7 +130,7 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
 
 
 def _reserved(figures: Figures) -> int | None:
-    """Taken from start to end, as `jaxlens.memory(f).reserved` has it."""
+    """Returns the bytes allocated for the whole run, equal to `jaxlens.memory(f).reserved`."""
     sizes = figures.memory
     parts = (sizes.arguments, sizes.outputs, sizes.temporaries)
     if None in parts:
@@ -172,4 +177,4 @@ FIGURES: Mapping[str, Metric] = {
         "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"
     ),
 }
-"""By the name of the fact."""
+"""The figures by name."""

@@ -1,4 +1,4 @@
-"""A receipt: the facts of one program that a test or a notebook asserts, each found when asked for.
+"""Receipts: facts of one program for a test or notebook to assert, each computed on first use.
 
     receipt = jaxlens.receipt(step, params, x)
     assert receipt.fusions == 2
@@ -25,7 +25,7 @@ from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed, opcodes
 
 _DIGITS = 16
-_FEW = 8  # fusions named where their number is not the expected one
+_FEW = 8  # inputs in a title, and fusions in a failed assertion
 _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
@@ -219,10 +219,10 @@ class Receipt:
         return f"{name}({inputs}{rest}) for {program.target.platform}{flags}"
 
     def _fact(self, name: str) -> int:
-        """One figure.
+        """Returns a figure by name.
 
         Raises:
-            UnavailableError: This backend does not give it.
+            UnavailableError: The backend does not provide it.
         """
         found = self._figures.get(name)
         if found is None:
@@ -240,7 +240,7 @@ class Receipt:
         return _word(self._figures.get(name))
 
     def _why(self, name: str) -> list[str]:
-        """What there is of a fact that is not the expected one."""
+        """Returns details of a fact that differs from the expected one."""
         if name in ("equations", "primitives"):
             words = [f"{kind} {n:,}" for kind, n in self.primitives.items()]
             return [f"    {listed(words, 3 * _FEW)}"]

@@ -1,4 +1,4 @@
-"""What changed between two captures: an edit, another JAX version, another device, another flag.
+"""Reports what changed between two captures: after an edit, on another version, device or flag.
 
 Facts: `compare/facts.py`; sentences: `compare/sentences.py`; tables: `compare/tables.py`.
 """
@@ -12,12 +12,12 @@ from jaxlens.report import Overlay, Report, Table
 
 
 def report(comparison: Comparison, names: Names = NAMES, seconds: Sequence[Table] = ()) -> Report:
-    """Puts a comparison into sentences and tables.
+    """Reports a comparison in sentences and tables.
 
     Args:
-        comparison: Two captures, aligned.
-        names: What the two are called in headings.
-        seconds: More tables, of what was measured; those without rows are left out.
+        comparison: The alignment of two captures.
+        names: Names of the two in headings.
+        seconds: More tables, of measurements; those without rows are left out.
     """
     new = dict.fromkeys(comparison.new, 1.0) | dict.fromkeys(comparison.changed.values(), 0.5)
     overlay = Overlay("new (1) or changed (0.5)", "jaxpr", new)

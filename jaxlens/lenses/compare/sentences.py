@@ -1,4 +1,4 @@
-"""What changed between two captures, in sentences: the biggest consequence, then the rest."""
+"""Sentences on what changed between two captures: the biggest consequence, then the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from jaxlens.report import Finding, Trust, amount, count
 _LINES = 3  # lines named in a sentence
 _FEW = 5  # kinds of instructions named in a sentence
 _SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "on_chip", "moved", "bytes")
-_WORTH = 0.01  # changes below a percent are left to the table
+_WORTH = 0.01  # log2 of the ratio from which a figure is in the sentence (0.7%)
 
 
 def findings(comparison: Comparison, names: Names = NAMES) -> Iterator[Finding]:
-    """The biggest consequence, then what could not be compared."""
+    """Yields the biggest consequence, changed instructions, and what could not be compared."""
     edited = not comparison.equations.equal
     head = subject(comparison.causes, edited)
     unchanged = "nothing of what runs changed" if edited else "the same program runs"
@@ -37,7 +37,7 @@ def findings(comparison: Comparison, names: Names = NAMES) -> Iterator[Finding]:
 
 
 def _consequences(comparison: Comparison) -> list[str]:
-    """`2 fusions instead of 3`, `4.2 MB less temporary memory (8.4 MB)`; at most three."""
+    """Returns phrases like `2 fusions instead of 3`, one for each ranked figure."""
     return [
         _consequence(FIGURES[name], was, now)
         for name in _ranked(comparison)
@@ -47,7 +47,7 @@ def _consequences(comparison: Comparison) -> list[str]:
 
 
 def _ranked(comparison: Comparison) -> list[str]:
-    """Figures that changed by a percent or more, the most changed first: three, or one more."""
+    """Returns three or four figures that changed, the most changed first."""
     weights = {}
     for name in _SENTENCE:
         was, now = comparison.figures.get(name, (None, None))
@@ -57,13 +57,13 @@ def _ranked(comparison: Comparison) -> list[str]:
         if weight >= _WORTH:
             weights[name] = weight
     if "fusions" in weights:
-        weights.pop("kernels", None)  # each is one: said twice it would be no news
+        weights.pop("kernels", None)  # each fusion is a kernel, so it would be the same fact
     if weights.keys() >= {"temporaries", "peak"} and _grew(comparison, "peak") == _grew(
         comparison, "temporaries"
     ):
         weights.pop("peak")
     ranked = sorted(weights, key=lambda name: -weights[name])[:3]
-    # What only moved from one memory of the device to another is no saving: both are said.
+    # Moving data to another memory space saves nothing, so both figures are named.
     if "on_chip" in weights and "on_chip" not in ranked and {"temporaries", "peak"} & set(ranked):
         ranked.append("on_chip")
     return ranked
@@ -85,7 +85,7 @@ def _consequence(figure: Metric, was: int, now: int) -> str:
 
 
 def _words(pairs: Pairs) -> str:
-    """`4 equations are new (cell 2:3), 1 is gone`."""
+    """Returns `4 equations are new (cell 2:3), 1 is gone`; "" for no change."""
     parts: list[str] = []
     for ids, verb, module in (
         (pairs.new, "new", pairs.after),
@@ -103,14 +103,14 @@ def _words(pairs: Pairs) -> str:
 
 
 def _places(ids: Sequence[str], module: Module) -> list[str]:
-    """The lines of some equations, those with most first."""
+    """Returns the lines of some equations, those with most first."""
     wanted = set(ids)
     lines = Counter(str(n.owner) for n in module.nodes() if n.id in wanted and n.owner)
     return [line for line, _ in lines.most_common()]
 
 
 def _rest(comparison: Comparison) -> Iterator[Finding]:
-    """What changed in the optimised program where no equation did, and the other way round."""
+    """Yields the finding on new, gone and changed instructions of the optimised program."""
     pairs = comparison.instructions
     if pairs is None or pairs.equal:
         return
@@ -128,7 +128,7 @@ def _rest(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _kinds(nodes: Sequence[Node]) -> str:
-    """`fusion x 2, add and 3 more kinds`, the most frequent first."""
+    """Returns `fusion x 2, add, 3 more kinds`, the most frequent first."""
     ranked = Counter(node.opcode for node in nodes).most_common()
     words = [f"{kind} x {n}" if n > 1 else kind for kind, n in ranked[:_FEW]]
     more = [f"{count(len(ranked) - _FEW, 'more kind')}"] if len(ranked) > _FEW else []
@@ -141,7 +141,7 @@ def _computing(ids: Sequence[str], module: Module) -> list[Node]:
 
 
 def _missing(comparison: Comparison, names: Names) -> Iterator[Finding]:
-    """One sentence for each side and reason: what could not be compared."""
+    """Yields one finding for each side and reason on figures that could not be compared."""
     reasons: dict[tuple[int, str], list[str]] = {}
     for (side, name), why in comparison.missing.items():
         reasons.setdefault((side, why), []).append(FIGURES[name].title)

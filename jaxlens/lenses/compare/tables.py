@@ -1,4 +1,4 @@
-"""What changed between two captures, in tables: figures, primitives, lines, fusions and seconds."""
+"""Tables of what changed between two captures: figures, primitives, lines, fusions, seconds."""
 
 from collections.abc import Iterator
 from statistics import median
@@ -18,7 +18,7 @@ _ROWS = 60
 
 
 def tables(comparison: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
-    """Those of a comparison that have rows."""
+    """Returns the tables of a comparison that have rows."""
     every = (
         _figures(comparison, names),
         _primitives(comparison, names),
@@ -29,7 +29,7 @@ def tables(comparison: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
 
 
 def _figures(comparison: Comparison, names: Names) -> Table:
-    """Both sides of each figure."""
+    """Returns a table of both sides of each figure."""
     rows = []
     for name, (was, now) in comparison.figures.items():
         if was is None and now is None:
@@ -64,7 +64,7 @@ def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
 
 
 def _primitives(comparison: Comparison, names: Names) -> Table:
-    """Primitives of which there are more or fewer."""
+    """Returns a table of the primitives whose number changed."""
     rows = [
         (*cells(kind, was, now), Cell(f"{now - was:+,}", now - was))
         for kind, (was, now) in comparison.primitives.items()
@@ -76,7 +76,7 @@ def _primitives(comparison: Comparison, names: Names) -> Table:
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:
-    """Lines of which an equation changed."""
+    """Returns a table of the lines whose equations changed."""
     rows = tuple(
         (
             Cell(line.before or "-"),
@@ -92,7 +92,7 @@ def _by_line(comparison: Comparison, names: Names) -> Table:
 
 
 def _fusions(found: Comparison, names: Names) -> Iterator[Table]:
-    """Fusions that are new, gone or hold something else."""
+    """Yields a table of the fusions that are new, gone or have other instructions."""
     pairs = found.instructions
     if pairs is None:
         return
@@ -132,7 +132,7 @@ def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...
 
 
 def times(before: Capture, after: Capture, names: Names) -> list[Table]:
-    """Seconds of each step, where both were timed."""
+    """Returns a table of the seconds of each step; [] if one of the two was not timed."""
     try:
         steps = [{t.step: t.seconds for t in capture.times} for capture in (before, after)]
     except LensError:
@@ -152,7 +152,7 @@ def times(before: Capture, after: Capture, names: Names) -> list[Table]:
 
 
 class Runs(Protocol):
-    """Seconds of executions of both programs, as `stages/experiments/recompile.py` gives them."""
+    """Seconds of executions of both programs, as `stages/experiments/recompile.py` returns them."""
 
     @property
     def before(self) -> tuple[float, ...]: ...
@@ -163,7 +163,7 @@ class Runs(Protocol):
 
 
 def runs(measured: Runs, names: Names = NAMES) -> Table:
-    """What running the two took."""
+    """Returns a table of the seconds of executions of both programs."""
     rows = tuple(
         (
             Cell(name),
