@@ -1,1 +1,1 @@
-"""Why JAX compiled a function again."""
+"""The recompile lens: why JAX compiled a function again."""

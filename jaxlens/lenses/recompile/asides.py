@@ -1,4 +1,4 @@
-"""What a log shows beside recompiles: operations outside of jit, the persistent cache, failures."""
+"""Findings besides recompiles: operations outside of jit, the persistent cache, failures."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ _BY = {
     "while": " (a lax.fori_loop may be one)",
     "cond": " (a lax.switch is one)",
 }
-_AGAIN = 3  # programs of one operation at one line that make it a loop
+_AGAIN = 3  # programs of one operation at one line from which it counts as a loop
 
 
 def asides(log: CompileLog, where: str) -> Iterator[Finding]:
-    """Operations, the persistent cache, the fast path, failures, other threads."""
+    """Yields findings on operations, the persistent cache, the fast path, failures and threads."""
     operations = log.operations
     if operations:
         names = Counter(call.function for call in operations)
@@ -50,7 +50,7 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
 
 
 def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
-    """Calls that miss the persistent cache, though it has programs of that name."""
+    """Yields calls that miss the persistent cache though it has programs of that name."""
     for call in log.compiles:
         step = call.step("compile")
         is_explained = call.changes and call.main.kind != "lost"
@@ -64,7 +64,7 @@ def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
 
 
 def _not_kept(log: CompileLog) -> Iterator[Finding]:
-    """Programs that will be compiled again by the next process."""
+    """Yields programs that were not written to the persistent cache, by reason."""
     by_reason: dict[str, list[str]] = {}
     for call in log.compiles:
         step = call.step("compile")
@@ -76,7 +76,7 @@ def _not_kept(log: CompileLog) -> Iterator[Finding]:
 
 
 def _apart(step: CompileStep) -> str:
-    """What differs between the key of a program and the nearest of this process."""
+    """Returns how a program's cache key differs from the nearest key of this process."""
     if step.disk is not None and step.disk.changes:
         texts = listed([_part(change) for change in step.disk.changes], 4)
         return f"; the nearest key of this process differs in {texts}"
@@ -95,7 +95,7 @@ def _doing(step: CompileStep) -> str:
 
 
 def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
-    """Loops outside of jit, which compile their body again for each new function object."""
+    """Yields loops outside of jit, which compile again for each new function object as body."""
     for name in LOOPS:
         calls = [call for call in operations if call.function == name]
         if len(calls) < 2:
@@ -120,7 +120,7 @@ def _before(calls: Sequence[CallEvent]) -> str:
 
 
 def _one_line(operations: Sequence[CallEvent]) -> Iterator[Finding]:
-    """The lines whose operations compile again and again, in a loop as a rule."""
+    """Yields cures for lines whose operations compile repeatedly, usually in a loop."""
     plain = [call for call in operations if call.function not in LOOPS]
     lines = Counter((place(call.line), call.function) for call in plain)
     again = {line for (line, _), n in lines.items() if n >= _AGAIN and line}

@@ -1,4 +1,4 @@
-"""Whether a call hits JAX's caches, and the key that it is looked up by."""
+"""Reports whether a call hits JAX's caches, and its cache key."""
 
 from collections.abc import Sequence
 
@@ -23,9 +23,9 @@ _WORK = {
 
 
 def verdict_report(verdict: Verdict) -> Report:
-    """The verdict on a call: the answer first, then a line for each difference.
+    """Reports whether a call hits the caches, then each difference from the nearest key.
 
-    If it is unknown, the reason is the answer.
+    If the verdict is unknown, the first sentence is the reason.
     """
     trust: Trust = "unknown" if verdict.hit is None else "compared"
     reasons = verdict.reasons if verdict.hit is not None and verdict.earlier else ()
@@ -34,13 +34,13 @@ def verdict_report(verdict: Verdict) -> Report:
 
 
 def key_report(key: CallKey) -> Report:
-    """The verdict, what differs from the nearest earlier key, and the key part by part."""
+    """Reports the verdict, the differences from the nearest earlier key, and the key's parts."""
     tables = (key_table(key.parts, f"The key of {key.function}"),) if key.parts else ()
     return Report("Key", verdict_report(key.verdict).findings, tables)
 
 
 def sentence(verdict: Verdict) -> str:
-    """The verdict in one sentence."""
+    """Returns the verdict in one sentence."""
     known = f"the function has {count(verdict.earlier, 'earlier call signature')}"
     if verdict.hit is None:
         return f"Cache: {'; '.join(verdict.reasons) or 'not known for this call'}."
@@ -53,7 +53,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
-    """A key, part by part: kind, value, and of an array its place and its class."""
+    """Returns a table of a key's parts: kind, value, and of arrays their devices and class."""
     columns = {
         "part": [part.name for part in parts],
         "kind": [_KINDS[part.kind] for part in parts],
@@ -67,7 +67,7 @@ def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:
 
 
 def disk_table(key: DiskKey) -> Table:
-    """The key of the persistent cache, part by part: hashes, to compare with another process."""
+    """Returns a table of a persistent cache key's parts as hashes, to compare across processes."""
     rows = tuple((Cell(name), Cell(digest[:_DIGITS])) for name, digest in key.parts)
     note = "equal hashes are equal parts, in any process"
     title = "The key that the persistent cache was asked by"

@@ -1,6 +1,8 @@
-"""The causes of recompiles in words: one sentence for each function, and what would avoid them.
+"""Sentences on the causes of recompiles, one for each function, and on their cures.
 
-Recompiles of one function with one cause are one clause, with the values that it took.
+Recompiles of one function with one cause are one clause, which lists the values:
+
+    step compiled 4 times; 2 of them because x's first axis changed: 32, 31, 30; 1 because ...
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,7 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, Trust, count
 
 _MOST = 8  # values named in one sentence
-# Causes whose sentence needs the change alone.
+# Sentences of causes that are formatted from the change alone.
 _SENTENCES = {
     "static": "{name} is static and its value changed: {values}",
     "field": "{name} is kept in the pytree and its value changed: {values}",
@@ -34,7 +36,7 @@ _AXES = ("first", "second", "third", "fourth", "fifth")
 
 
 def answers(log: CompileLog, where: str) -> Iterator[Finding]:
-    """A sentence for each function that recompiled, with its cures; one for all others."""
+    """Yields a finding for each function that recompiled, its cures, and one for all others."""
     place = f" {where}" if where else ""
     by_function: dict[tuple[str, Span | None, str], list[CallEvent]] = {}
     for call in log.compiles:
@@ -70,7 +72,7 @@ def _once(names: Sequence[str], place: str, others: bool) -> str:
 
 
 def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
-    """`5 of them because x's first axis changed: 32, 31, 30`, for each cause of a function."""
+    """Yields `5 of them because x's first axis changed: 32, 31, 30` for each cause."""
     by_cause: dict[tuple[str, ...], list[CallEvent]] = {}
     for call in recompiles:
         by_cause.setdefault(call.cause, []).append(call)
@@ -85,7 +87,7 @@ def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
 
 
 def _with(calls: Sequence[CallEvent]) -> str:
-    """The arguments that changed together with the main one, in all calls of a cause."""
+    """Returns the arguments that changed together with the main one in all calls of a cause."""
     kind = calls[0].main.kind
     if kind == "function":
         return _closed(calls)
@@ -97,14 +99,14 @@ def _with(calls: Sequence[CallEvent]) -> str:
 
 
 def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
-    """What changed in this way; a new object counts once, and not each of its functions."""
+    """Returns the names of changes of a kind; a new object counts once, its functions do not."""
     whole = recreated_objects(call.changes)
     changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
     return {whole.get(c.name, c.name) for c in changes}
 
 
 def _closed(calls: Sequence[CallEvent]) -> str:
-    """The values that function objects of one line close over, where they differ."""
+    """Returns the changed values that function objects of one line close over."""
     by_name: dict[str, list[str]] = {}
     for call in calls:
         for change in call.changes:
@@ -115,7 +117,7 @@ def _closed(calls: Sequence[CallEvent]) -> str:
 
 
 def _sentence(cause: tuple[str, ...], calls: Sequence[CallEvent]) -> str:
-    """A cause in words."""
+    """Returns a cause in words."""
     kind, name, *_ = cause
     changes = [call.main for call in calls]
     last = changes[-1]
@@ -142,20 +144,20 @@ def _sentence(cause: tuple[str, ...], calls: Sequence[CallEvent]) -> str:
 
 
 def _whole(call: CallEvent) -> str:
-    """The subject of the main change: an argument, or "14 arrays of params"."""
+    """Returns the subject of the main change: an argument, or "14 arrays of params"."""
     main = call.main
     whole = merged([c for c in call.changes if (c.kind, c.new) == (main.kind, main.new)])
     return whole[0].name if len(whole) == 1 else main.name
 
 
 def _came(change: KeyChange) -> str:
-    """`x is new`, `29 arrays of state are new`."""
+    """Returns `x is new` or `29 arrays of state are new`."""
     verb = "are" if " arrays of " in change.name else "is"
     return str(change).replace(": ", f" {verb} ", 1)
 
 
 def _bare(text: str) -> str:
-    """Containers without the name of JAX's type for them."""
+    """Returns the text of a treedef without `PyTreeDef(...)` around it."""
     inside = text.removeprefix("PyTreeDef(")
     return text if inside == text or not text.endswith(")") else inside[:-1]
 
@@ -186,20 +188,20 @@ def _type_sentence(cause: tuple[str, ...], changes: Sequence[KeyChange], last: C
 
 
 def _holder(name: str, call: CallEvent) -> str:
-    """The class of a value whose weak type changed."""
+    """Returns ` (it came as CLASS)`, the class of a value whose weak type changed, or ""."""
     holder = next((part.holder for part in call.parts if part.name == name), "")
     return f" (it came as {holder})" if holder and holder != "tracer" else ""
 
 
 def _listed_values(values: Sequence[str]) -> str:
-    """Each value once, in the order in which it came."""
+    """Returns each value once, in order of occurrence."""
     values = list(dict.fromkeys(values))
     shown = ", ".join(values[:_MOST])
     return f"{shown}, ... ({len(values)} values)" if len(values) > _MOST else shown
 
 
 def _cures(recompiles: Sequence[CallEvent]) -> Iterator[Finding]:
-    """What would avoid the recompiles, each cure once, with what its trial showed."""
+    """Yields each cure of the recompiles once, with the result of its trial."""
     for cure in dict.fromkeys(call.cure for call in recompiles if call.cure):
         if not cure.text:
             continue

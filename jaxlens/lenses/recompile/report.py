@@ -1,8 +1,8 @@
-"""Why did it recompile? The argument responsible, old and new, from a log of what JAX did.
+"""Reports why functions recompiled: the responsible argument, old and new, from a compile log.
 
 A recompile is explained by the differences between its key and the nearest earlier key of the
-function; recompiles of one function with one cause are one sentence. Operations that are called
-outside of jit are counted separately, and so are calls that only made an entry in jit's fast path.
+function; recompiles of one function with one cause are one sentence. Operations outside of jit are
+counted separately, and so are calls that only added an entry to jit's fast path.
 """
 
 from collections import Counter
@@ -21,18 +21,18 @@ _FEW = 3  # compiles that an error lists
 
 @dataclass(frozen=True, slots=True)
 class Recompiles:
-    """A log in figures.
+    """The figures of a compile log.
 
     Attributes:
-        compiles: Programs made for functions, out of XLA or the persistent cache.
-        recompiles: Those of them whose function had been compiled for another key.
-        loaded: Those of them that were in the persistent cache.
-        traces: How often the Python of a function ran.
-        operations: Programs made for single operations outside of jit.
-        fast_path: Calls that only made an entry in jit's fast path.
-        seconds: Time spent in all of this, as JAX measured it.
-        by_function: Compiles by name.
-        reasons: Why, one line for each recompile.
+        compiles: Number of programs of functions, from XLA or the persistent cache.
+        recompiles: Number of those whose function had been compiled for another key.
+        loaded: Number of those that were in the persistent cache.
+        traces: Number of traces of functions.
+        operations: Number of programs of single operations outside of jit.
+        fast_path: Number of calls that only added an entry to jit's fast path.
+        seconds: Seconds of all steps, as measured by JAX.
+        by_function: Number of compiles by function name.
+        reasons: The cause of each recompile, one line each.
     """
 
     compiles: int
@@ -47,7 +47,7 @@ class Recompiles:
 
 
 def facts(log: CompileLog) -> Recompiles:
-    """The figures of a log."""
+    """Returns the figures of a log."""
     steps = [(call, step) for call in log.calls for step in call.steps]
     return Recompiles(
         compiles=len(log.compiles),
@@ -65,10 +65,10 @@ def facts(log: CompileLog) -> Recompiles:
 
 
 def recompiles(log: CompileLog, where: str = "") -> Report:
-    """The log as sentences and tables, the answer first.
+    """Reports a log in sentences and tables, the recompiles first.
 
     Args:
-        log: What was watched.
+        log: The compile log.
         where: "in this cell", or "".
     """
     findings = [*answers(log, where), *asides(log, where)]
@@ -79,11 +79,11 @@ def recompiles(log: CompileLog, where: str = "") -> Report:
 
 
 def one_line(log: CompileLog, operations: bool = False) -> str:
-    """What compiled and why, in one line for an error, recompiles first.
+    """Returns what compiled and why, in one line for an error, recompiles first.
 
     Args:
-        log: What was watched.
-        operations: Whether single operations count too.
+        log: The compile log.
+        operations: Whether to include single operations.
     """
     compiles = (*log.compiles, *(log.operations if operations else ()))
     calls = sorted(compiles, key=lambda call: not call.changes)

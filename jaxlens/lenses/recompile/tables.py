@@ -1,4 +1,4 @@
-"""The calls of a log as tables: what is new in each key, what JAX did, how long it took."""
+"""Tables of the calls of a log: what is new in each key, what JAX did, and its seconds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,11 +8,11 @@ from jaxlens.report import Cell, Table, duration
 
 _ROWS = 200
 DONE = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
-"""What was done, by the kind of a step."""
+"""Participles of the kinds of steps."""
 
 
 def tables(log: CompileLog) -> Iterator[Table]:
-    """The calls of functions, their times, and the operations that compiled on their own."""
+    """Yields tables of the calls of functions, their seconds, and operations outside of jit."""
     calls = [call for call in log.calls if call.role == "user"]
     shown = calls[:_ROWS]
     note = f"{len(calls) - _ROWS:,} more: .log.calls has all" if len(calls) > _ROWS else ""
@@ -34,7 +34,7 @@ def _named(call: CallEvent) -> str:
 
 
 def _did(call: CallEvent) -> str:
-    """`traced, lowered, compiled`, where each came from."""
+    """Returns the steps of a call: `traced, lowered, loaded from disk`."""
     if not call.steps:
         return "fast path: an entry, nothing compiled"
     phrases = []
@@ -47,7 +47,7 @@ def _did(call: CallEvent) -> str:
 
 
 def _seconds(calls: Sequence[CallEvent]) -> Table:
-    """Seconds per step, which change from run to run."""
+    """Returns a volatile table of the seconds of each step."""
     rows = []
     for call in calls:
         if call.steps:
@@ -90,10 +90,10 @@ def _operations(calls: Sequence[CallEvent]) -> Table:
 
 
 def place(line: Span | None) -> str:
-    """`cell 2:3`, or "" where there is no line."""
+    """Returns `cell 2:3`, or "" without a line."""
     return f"{line.file}:{line.line}" if line else ""
 
 
 def at(line: Span | None) -> str:
-    """` at cell 2:3`, or "" where there is no line."""
+    """Returns ` at cell 2:3`, or "" without a line."""
     return f" at {place(line)}" if line else ""
