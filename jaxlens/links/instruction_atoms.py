@@ -103,8 +103,9 @@ class _Neighbours:
     def infer(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yields ids and inferred atoms; each rule sees only what earlier rules left without atoms.
 
-        Rules that read operands go forward, rules that read users or bodies backward, so that one
-        pass resolves a chain: of `copy.2 = copy(copy.1)` both have the atoms of copy.1's operand.
+        Rules that read operands or callers go forward, those that read users or bodies backward, so
+        that one pass resolves a chain: in `copy.2 = copy(copy.1)` both have the atoms of copy.1's
+        operand.
         """
         self.nodes = {node.id: node for node in self.module.nodes()}
         self.callers = _callers(self.module)

@@ -1,8 +1,8 @@
 """The equations that the program's results depend on; JAX lowers no others.
 
 Operands and results of an equation with bodies are matched with the bodies' variables by position.
-So an unused result of a `scan` makes the equations dead that compute it in the body, and a use of
-the carry in one iteration makes live what computed it in the iteration before:
+If a result of a `scan` is unused, the equations of the body that only compute this result are dead.
+If the body reads its carry, the equations that compute the next carry are live:
 
     c, y = scan {c, x -> c2 = add c x; y = sin x} ...    only c is returned: sin is dead
 """

@@ -36,7 +36,7 @@ class CapturedNames:
             return ""
         given, foldable = self._before
         if instruction not in given and (type.bytes, type.shape) in foldable:
-            return ""  # a pass may have made it
+            return ""  # it may be the result of a fold
         found = {c.name for c in self._read_by(instruction) if _alike(c.type, type)}
         return found.pop() if len(found) == 1 else ""
 

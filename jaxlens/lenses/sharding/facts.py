@@ -295,7 +295,14 @@ def _spread(
 
 
 def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
-    """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes."""
+    """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes.
+
+    Device number `stride` differs from device 0 in the coordinate of one axis only, so that axis
+    partitions the dimensions in which the tiles of the two differ:
+
+        mesh data 2, model 4: strides 4 and 1
+        tiles 2 x 1: device 4 has tile 1, devices 0 and 1 have tile 0, so P('data', None)
+    """
     if found is None or not mesh:
         return ""
     tile_of = {device: n for n, held in enumerate(found.holders) for device in held}
@@ -320,7 +327,7 @@ def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
 
 
 def _index(found: Tiling, tile: int, dim: int) -> int:
-    """Returns the index of a tile along one dimension."""
+    """Returns the index along one dimension of a tile; tiles are numbered in row-major order."""
     for size in found.tiles[:dim:-1]:
         tile //= size
     return tile % found.tiles[dim]

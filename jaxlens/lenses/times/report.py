@@ -103,7 +103,7 @@ def _grown(
     size: int | None,
     tries: str = "",
 ) -> Iterator[Finding]:
-    """Yields the finding that XLA made far more instructions than there are equations."""
+    """Yields the finding that XLA's program has many more instructions than there are equations."""
     if not size or not counted.total or size < max(_LARGE, _GROWN * counted.total):
         return
     module = subject.optimized.module
