@@ -5,7 +5,7 @@
     receipt.expect(equations=12, kernels=3)     # says what differs, and where
     assert receipt.fingerprint == "3c0f..."     # the same program as on that day
 
-The fingerprint is made of the jaxpr (operations, parameters, types, who reads what) and of
+The fingerprint is made of the jaxpr (operations, parameters, types, dataflow) and of
 StableHLO (which holds captured arrays too), names and source lines left out. Neither depends on
 the machine, so it is the same in every process and on every machine with one version of JAX, for
 one kind of device and one `jax.config`. What is compiled (fusions, kernels, memory) depends on the
