@@ -42,16 +42,10 @@ class Dump:
         pass_texts: Their texts, packed; empty if pass dumps were off.
         buffers: Buffer assignment as text.
         live: Live ranges as text.
-<<<<<<< HEAD:jaxlens/stages/compile/dump_files.py
-        thunks: The runtime's list of thunks (GPU).
-        thunk_names: Which instruction each of them belongs to.
-        fusion_log: What the fusing pass decided, and why (GPU); see `ir.hlo.fusion_log`.
-=======
         thunks: The thunk sequence as text (GPU).
         thunk_names: The thunk metadata as text: the instruction of each thunk.
         fusion_log: Decisions of the priority fusion pass and their reasons (GPU); see
             `ir.hlo.fusion_log`.
->>>>>>> 80f6f42 (Docstrings of the compile name XLA's dumps, thunks and profile events instead of circumlocutions):jaxlens/stages/compile/dump.py
         llvm_before: LLVM IR as generated, by unit.
         llvm_after: LLVM IR after LLVM's optimisations, by unit.
         objects: Object files, by unit.
