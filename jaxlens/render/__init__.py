@@ -1,1 +1,1 @@
-"""Draws documents: data in; text, HTML, SVG and DOT out. Knows no capture."""
+"""Renders documents, which are plain data, as text, HTML, SVG and DOT. Imports no capture."""

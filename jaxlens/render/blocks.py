@@ -1,6 +1,6 @@
 """Walks the blocks of a document in reading order, without recursion.
 
-Folds and tabs nest as deep as programs do; both faces follow the same steps.
+Folds and tabs nest as deep as programs do. The text and the HTML renderer take the same steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +17,11 @@ class BlockStep:
     """One step of the walk.
 
     Attributes:
-        move: "block" for a block that holds no others; "enter" and "leave" around the content
-            of a fold, a set of tabs or a tab; "skip" for one whose content was not asked for.
+        move: "block" for a block without inner blocks; "enter" and "leave" around the content
+            of a fold, a set of tabs or a tab; "skip" for one whose content is not visited.
         part: The block or tab.
-        depth: How many folds and tabs stand open around it; a set of tabs adds none.
-        place: Index among its neighbours.
+        depth: Number of enclosing folds and tabs; a set of tabs adds none.
+        place: Index among its siblings.
     """
 
     move: Literal["block", "enter", "leave", "skip"]
@@ -31,7 +31,7 @@ class BlockStep:
 
 
 def inside(part: Part) -> Sequence[Part] | None:
-    """What a part holds; None for one that holds no others."""
+    """Returns the inner blocks or tabs of a part; None for one that cannot have any."""
     if isinstance(part, Tabs):
         return part.tabs
     return part.blocks if isinstance(part, Fold | Tab) else None
@@ -40,7 +40,7 @@ def inside(part: Part) -> Sequence[Part] | None:
 def walk(
     blocks: Sequence[Part], opens: Callable[[Fold | Tabs | Tab], bool] = lambda _: True
 ) -> Iterator[BlockStep]:
-    """Yields the steps through `blocks`; `opens` says whose content is wanted."""
+    """Yields the steps through `blocks`; the content of a part is visited if `opens(part)`."""
     pending = [BlockStep("enter", block, 0, i) for i, block in enumerate(blocks)][::-1]
     while pending:
         step = pending.pop()

@@ -1,12 +1,13 @@
-"""Draws charts as SVG from a few kinds of marks; every text is escaped, nothing is markup.
+"""Draws charts as SVG from a few kinds of marks; every text is escaped, so none acts as markup.
 
-A chart stands in a page twice over: as an `<img>` on a card of its own, where no script runs, and
-in its place, themed, where one does (`chart/chart.js` takes the style out; `chart/chart.css` is
-`page_style`'s output, which a test compares). So marks have classes and no colours:
+A page shows a chart in one of two ways: without scripts, as an `<img>` with a light background of
+its own; with scripts, as inline SVG that follows the page's theme (`chart/chart.js` removes the
+style element; `chart/chart.css` is the output of `page_style`, which a test compares). So marks
+have classes and no colours:
 
-    hue0 ..    hues of areas and bars, those of source lines; a colour is never the only carrier
-    quiet      areas that do not matter; axis, grid, hot: axes, helping lines, what is to be seen
-    text, dim  words, and words of second rank
+    hue0 ..    fills of areas and bars, one hue per source line; never the only distinction
+    quiet      fill of secondary areas; axis, grid, hot: axes, grid lines, highlighted lines
+    text, dim  primary and secondary text
 """
 
 from collections.abc import Callable, Iterable
@@ -21,12 +22,12 @@ Anchor = Literal["start", "middle", "end"]
 
 
 def chart(width: float, height: float, marks: Iterable[str]) -> str:
-    """A whole drawing.
+    """Returns the SVG document of a chart.
 
     Args:
-        width: Of all of it, in CSS pixels; about 800 fills a notebook's output.
-        height: Likewise.
-        marks: What `rect`, `line`, `path` and `words` gave, those behind first.
+        width: Width of the drawing in CSS pixels; about 800 fills a notebook's output.
+        height: Height of the drawing in CSS pixels.
+        marks: Results of `rect`, `line`, `path`, `circle` and `words`, in order of painting.
     """
     w, h = _n(width), _n(height)
     return (
@@ -47,16 +48,16 @@ def rect(
     id: str = "",
     line: str = "",
 ) -> str:
-    """A rectangle from its upper left corner.
+    """Returns a rectangle; all lengths are in CSS pixels.
 
     Args:
-        x: Left, in CSS pixels, as all that follow.
-        y: Top.
+        x: Left edge.
+        y: Top edge.
         w: Width.
         h: Height.
-        kind: Its class; see above.
-        tip: What is said when it is pointed at.
-        id: The node that it stands for.
+        kind: CSS class; see the module's docstring.
+        tip: Tooltip.
+        id: Id of the node that it represents.
         line: The source line that owns it ("cell 3:4").
     """
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(w, 0))}" height="{_n(max(h, 0))}"'
@@ -72,25 +73,25 @@ def path(
     id: str = "",
     line: str = "",
 ) -> str:
-    """A line through points; closed it is an area."""
+    """Returns a polyline through the points; a filled polygon if `closed`."""
     steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
     return _mark("path", f'd="M{steps}{"Z" if closed else ""}"', kind, tip, id, line)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> str:
-    """A straight line."""
+    """Returns a straight line."""
     return path(((x1, y1), (x2, y2)), kind)
 
 
 def circle(
     x: float, y: float, r: float, kind: str, *, tip: str = "", id: str = "", line: str = ""
 ) -> str:
-    """A dot round its middle."""
+    """Returns a circle with its centre at `x`, `y`."""
     return _mark("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}"', kind, tip, id, line)
 
 
 def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "start") -> str:
-    """One line of text; y is that of its baseline."""
+    """Returns one line of text; `y` is its baseline."""
     return (
         f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">'
         f"{escape(clean(text))}</text>"
@@ -98,12 +99,12 @@ def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "s
 
 
 def hue(index: int) -> str:
-    """The class of a hue, by the index that `palette.line_hues` gives."""
+    """Returns the CSS class of a hue, by its index in `palette.HUES` (see `line_hues`)."""
     return f"hue{index % len(HUES)}"
 
 
 def page_style() -> str:
-    """The rules of a chart in a page, which follow its theme."""
+    """Returns the CSS of a chart in a page; the colours follow the page's theme."""
     return _style(_both, ".jaxlens-chart ")
 
 

@@ -1,13 +1,13 @@
-"""Makes characters that a reader could not see visible, in every face.
+"""Makes invisible characters visible, in text and in HTML.
 
-A name in a user's program may hold anything: control characters that steer a terminal,
-bidirectional overrides that make code read as what it is not, lone surrogates that cannot
-be written to a file.
+A name in a user's program may contain any character: control characters that a terminal
+executes, bidirectional overrides that make code read as different code, lone surrogates that
+cannot be encoded.
 """
 
 import re
 
-# Left alone: joiners, which scripts and emoji need, and the tab.
+# Not replaced: joiners, which scripts and emoji need, and the tab.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -22,10 +22,10 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """One line of text with a sign in place of each character that has no shape.
+    """Returns one line of text with each invisible character replaced by a visible one.
 
-    C0 controls become their pictures (`\\x00` is `␀`), the others their code point
-    (`<U+202E>`). Cut text into lines before: a line break is a control too.
+    C0 controls become their control pictures (`\\x00` is `␀`), the others their code point
+    (`<U+202E>`). Split text into lines first: a line break is a control character too.
     """
     if text.isascii() and text.isprintable():
         return text

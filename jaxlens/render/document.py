@@ -1,7 +1,8 @@
-"""The parts of an output, as data. `text/document_text.py` and `html/document_html.py` write it.
+"""The parts of an output, as data.
 
-A view (`verbs/jaxpr.py`, `verbs/hlo.py`, `compile.py`) turns a capture into a
-`Document`; nothing here knows what JAX is. All text in it is data: the faces escape it.
+A view (`views/verbs/jaxpr.py`, `views/verbs/hlo.py`, `views/verbs/compile.py`) makes a
+`Document`; `text/document_text.py` and `html/document_html.py` render it. Nothing here depends on
+JAX. All text in a document is data: the renderers escape it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from jaxlens.report import Finding, Table
 
 Kind = Literal[
     "", "op", "type", "name", "literal", "attr", "comment", "keyword", "fold", "warn"
-]  # "fold": metadata, layouts, long types; hidden until asked for
+]  # "fold": metadata, layouts, long types; hidden by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ class Line:
     """One line of a listing.
 
     Attributes:
-        pieces: What it says, left to right.
-        id: The node it shows; "" for none.
-        indent: Levels of nesting.
+        pieces: Its text, left to right.
+        id: Id of the node that it shows; "" for none.
+        indent: Levels of indentation.
         line: The source line that owns the node ("cell 3:4"); "" for none. Lines of one owner
             share a hue in every pane.
     """
@@ -50,9 +51,9 @@ class Listing:
 
     Attributes:
         stage: The stage whose ids the lines carry.
-        lines: What is shown.
+        lines: The lines in the page.
         note: What was left out and where it is ("3,400 more lines: cap.optimized.text").
-        more: The lines left out, for a viewer that scrolls; each is made when looked at.
+        more: The lines after those, for a viewer that scrolls; each is made on access.
     """
 
     stage: str
@@ -67,12 +68,13 @@ class SourceLine:
 
     Attributes:
         number: Line number as the editor shows it.
-        text: The line.
-        share: What it became or cost, 0..1 of the whole; None where nothing is known.
+        text: Its text.
+        share: Its share of the measured quantity (equations, flops, bytes), 0..1; None where it
+            is unknown.
         note: The same in words ("5 eqns", "98 % of flops").
-        under: What lies under it, one entry a line, a click away.
-        line: The owner name that `Line.line` has.
-        more: What else is to say of it ("3 backward, 15 more in calls"), where there is room.
+        under: Lines of the nodes that it became, shown when it is opened.
+        line: Its name as an owner, as in `Line.line`.
+        more: Further counts ("3 backward, 15 more in calls"), shown where there is room.
     """
 
     number: int
@@ -86,7 +88,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class SourcePane:
-    """The user's own lines, tinted. `title` names the file or cell, `scale` what the tint means."""
+    """The user's source lines, tinted; `title` is the file or cell, `scale` the tint's quantity."""
 
     title: str
     scale: str
@@ -95,7 +97,7 @@ class SourcePane:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """One row of two columns. `fate` is one word ("fused", "same", ...), `note` the sentence."""
+    """One row of two columns; `fate` is one word ("fused", "same", ...), `note` explains it."""
 
     left: Line | None
     right: Line | None
@@ -105,7 +107,7 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class DiffGroup:
-    """Rows that belong together: one fusion with all it swallowed, or one thing that changed."""
+    """Rows under one heading: a fusion with the instructions it fused, or one kind of change."""
 
     title: str
     rows: tuple[DiffRow, ...]
@@ -124,7 +126,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class GraphPane:
-    """A drawing; `alt` says in words what it shows."""
+    """A graph; `alt` describes it in words."""
 
     figure: Figure
     alt: str
@@ -134,7 +136,7 @@ class GraphPane:
 class Code:
     """Text of another language, verbatim (LLVM IR, assembly, buffer assignment).
 
-    `title` stands above it and `note` below.
+    `title` is shown above it and `note` below.
     """
 
     language: Literal["llvm", "asm", "ptx", "text"]
@@ -145,7 +147,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Sentences."""
+    """A list of findings, one sentence each."""
 
     findings: tuple[Finding, ...]
 
@@ -155,8 +157,9 @@ class TableBlock:
     """A table.
 
     Attributes:
-        table: Its cells.
-        asked: Whether it is what was asked for: then text has it though it changes from run to run.
+        table: Title, columns and cells.
+        asked: Whether the user requested it: the text form then has it even if it is volatile
+            (changes from run to run).
     """
 
     table: Table
@@ -179,13 +182,13 @@ PassMark = Literal[
 
 @dataclass(frozen=True, slots=True)
 class PassRow:
-    """One row of a program beside the program before a pass, by identity and not by text.
+    """One row of the diff of a pass, which matches instructions by identity and not by text.
 
     Attributes:
-        mark: What became of it. "adjusted": the same value with another layout, attribute or
-            operand name; "moved": the same in another computation.
+        mark: What the pass did to it. "adjusted": the same value with another layout, attribute
+            or operand name; "moved": the same in another computation.
         line: The instruction, or the title of a computation (without id).
-        gone: Whether it stands in the program before the pass only.
+        gone: Whether it exists only in the program before the pass.
         note: A few words on the mark ("with add.3", "dead: nothing read it"), "" for none.
     """
 
@@ -200,14 +203,14 @@ class PassStep:
     """The program after one pass that changed it; the first step is the program before any.
 
     Attributes:
-        index: `PassStage.index`. The viewer knows its instructions by the stage "pass:INDEX".
+        index: `PassStage.index`; in the viewer, its instructions have the stage "pass:INDEX".
         title: Pipeline and pass, unique ("simplification / algsimp (2)").
         name: The pass ("algsimp").
-        size: Instructions after it; None where they were not counted.
-        did: What it did, in counts ("8 fused, 2 removed"); "" where that is not known.
-        meaning: What such a pass is for, in a sentence; "" where that is not known.
-        rows: The program after it together with what is gone; None where left out.
-        atoms: What links the nodes of its rows (see `link_data.py`), by id.
+        size: Number of instructions after it; None where they were not counted.
+        did: Counts of changes ("8 fused, 2 removed"); "" where they are unknown.
+        meaning: What the pass is for, in a sentence; "" where that is unknown.
+        rows: The program after it, and the instructions that it removed; None where left out.
+        atoms: Atoms of the nodes in its rows (see `link_data.py`), by id.
     """
 
     index: int
@@ -222,11 +225,11 @@ class PassStep:
 
 @dataclass(frozen=True, slots=True)
 class PassSteps:
-    """The way through the passes, step by step.
+    """The optimisation passes, step by step.
 
     Attributes:
         steps: The first is the program before optimisation.
-        tables: The same without rows, for text: the timeline, and what the passes are for.
+        tables: The same without rows, for text: the timeline, and the purpose of each pass.
         note: What was left out, and where it is.
     """
 
@@ -237,12 +240,12 @@ class PassSteps:
 
 @dataclass(frozen=True, slots=True)
 class TapeReel:
-    """The steps of a trace, to go through forwards and backwards.
+    """The steps of a line trace, shown one at a time, forwards and backwards.
 
     Attributes:
-        steps: As `ir/line_trace.py` has them.
-        notes: What is to say of a step, by its number.
-        texts: The lines that are shown, with their numbers, by file.
+        steps: Steps as in `ir/line_trace.py`.
+        notes: Sentences on a step, by its number.
+        texts: The source lines shown, with their numbers, by file.
         equations: The equations that the steps recorded, in JAX's notation, by id.
         table: The same as a table, for text and for pages without scripts.
     """
@@ -256,15 +259,15 @@ class TapeReel:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart, drawn by `chart.py`, with the same in lines of text.
+    """A chart, drawn by `chart.py`, and its equivalent in lines of text.
 
     Attributes:
-        title: What it shows, over it.
-        alt: The same with its main figure, for who cannot see it.
-        svg: The drawing, as `chart.chart` gives it.
-        text: What it shows in the text form; no line depends on the machine's speed.
+        title: Heading above it.
+        alt: Alternative text: the title and the main figure.
+        svg: SVG document made by `chart.chart`.
+        text: Its lines in the text form; none depends on the machine's speed.
         stage: The stage whose ids its marks carry; "" for none.
-        note: How its figures are known.
+        note: Legend, or how its figures are known; shown below it.
     """
 
     title: str
@@ -289,12 +292,12 @@ class Tab:
     """One pane of a set.
 
     Attributes:
-        title: What stands on it.
-        blocks: What it holds.
+        title: Its label.
+        blocks: Its content.
         in_text: Whether the text form shows it.
         help: What it shows, in a sentence.
-        key: A short name that stays ("source", "jaxpr", "graph", "passes", a stage's name):
-            the viewer remembers by it which panes stand side by side. "" for the title's.
+        key: A stable short name ("source", "jaxpr", "graph", "passes", a stage's name), by
+            which the viewer remembers which panes are side by side. "": the title is the key.
     """
 
     title: str
@@ -334,11 +337,10 @@ class Document:
     Attributes:
         verb: "jaxpr", "hlo" or "compile".
         taken: The first line: function, inputs, statics, target.
-        blocks: What follows.
-        web: Who came from whom among the nodes shown; None where nothing is linked.
-        deviations: Where the program shown is not the one that runs, a sentence each.
-        timed: Whether times are what was asked for: then text has every figure that changes from
-            run to run.
+        blocks: The content below it.
+        web: Links between the nodes shown; None where nothing is linked.
+        deviations: Differences between the program shown and the one that runs, a sentence each.
+        timed: Whether the user requested times: the text form then has every volatile figure.
     """
 
     verb: str

@@ -1,4 +1,4 @@
-"""The signs and tints that stand with a fate's word in a diff; the word carries the meaning."""
+"""Signs and tints of fates in a diff; they accompany the fate's word, which carries the meaning."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A sign of one character, and a tint that text reads on in both themes ("" for none)."""
+    """A sign of one character, and a background tint legible in both themes ("" for none)."""
 
     sign: str
     tint: str = ""
@@ -28,5 +28,5 @@ _MARKS: Mapping[str, Mark] = {
 
 
 def mark(fate: str) -> Mark:
-    """The mark of a fate; a dot for one that has no sign of its own, nothing for ""."""
+    """Returns the mark of a fate; its sign is "." for an unknown fate and a space for ""."""
     return _MARKS.get(fate, Mark("." if fate else " "))

@@ -1,9 +1,12 @@
-"""Who came from whom among the nodes of one output: what lights up when one is pointed at.
+"""Links between the nodes of one output: which nodes the viewer highlights for a selected one.
 
-The viewer does not think. Everything that can be pointed at carries numbers, its atoms, and two
-things are linked where they share one. An atom is an op of StableHLO, since every stage names
-the ops that it came from; an equation that made no op is an atom of its own, and where nothing
-was lowered every equation is.
+Each node has numbers, its atoms, and two nodes are linked if they share one; the viewer only
+compares numbers. An atom is an op of StableHLO, since every stage names the ops that it came from;
+an equation without an op is an atom of its own, and where nothing was lowered every equation is.
+
+    jaxpr        e2: dot_general  atoms (7,)
+    stablehlo    dot_general      atoms (7,)       all three are highlighted together
+    optimized    loop_fusion      atoms (7, 8)
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +15,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Links of equations e0, e1, ... of which nothing was lowered; the atom of `eN` is N.
+    """Links of equations e0, e1, ... of a program that was only traced; the atom of `eN` is N.
 
-    Equations of one group have all this in common.
+    Equations of one group have equal owners, call stacks and transforms.
 
     Attributes:
-        runs: How many equations of one group follow each other, and the group, in turn, from e0.
+        runs: Run-length encoding of the groups of e0, e1, ...: length, group, length, group, ...
         lines: Groups that a source line owns, by the line's name.
-        calls: Groups that were made in calls from a source line.
-        stacks: As in `Web`.
-        stack: Which of them each group has; -1 for none.
-        made: Per group, the transforms that made it.
+        calls: Groups whose equations were made in calls from a source line, by the line's name.
+        stacks: Distinct call stacks, as in `Web`.
+        stack: Index in `stacks` of each group's call stack; -1 for none.
+        made: Transforms that made each group, by group.
     """
 
     runs: Sequence[int]
@@ -34,7 +37,7 @@ class Alike:
 
     @property
     def size(self) -> int:
-        """How many equations there are."""
+        """Number of equations."""
         return sum(self.runs[::2])
 
 
@@ -44,19 +47,19 @@ class Web:
 
     Attributes:
         atoms: Atoms of each node, by stage ("jaxpr", "stablehlo", "hlo", "optimized") and id.
-            A fusion has its own and those of what it holds. Kernels stand under their names in
-            stage "kernels".
+            A fusion has its own and those of its fused instructions. Kernels have the stage
+            "kernels" and their name as id.
         lines: Atoms that a source line owns, by the line's name ("cell 3:4").
-        calls: Atoms that were made in calls from a source line, those that it owns left out.
-        fates: What became of each equation, in a sentence, by id.
-        ends: The pass dump that decided it, by equation id: `PassStage.index`.
-        how: How a node's links are known ("stamped", "inferred", ...), by stage and id; nodes
-            of the stage's usual way ("" as id) are left out.
+        calls: Atoms made in calls from a source line, without those that the line owns.
+        fates: Fate of each equation, in a sentence, by id.
+        ends: `PassStage.index` of the pass dump that decided the fate, by equation id.
+        how: How a node's links are known ("stamped", "inferred", ...), by stage and id. The id
+            "" has the stage's most common value; only nodes that differ from it are listed.
         stacks: Distinct call stacks of Python lines, the owner first ("cell 3:4 in loss").
-        stack: Which of them an equation has, by id.
-        made: Transforms that made an equation, outermost first ("transpose", "jvp"), by id; left
-            out where there are none.
-        alike: The same in short, where the jaxpr is the only stage.
+        stack: Index in `stacks` of an equation's call stack, by id.
+        made: Transforms that made an equation, outermost first ("transpose", "jvp"), by id;
+            without equations that no transform made.
+        alike: Compact form of the same links, where the jaxpr is the only stage.
     """
 
     atoms: Mapping[str, Mapping[str, tuple[int, ...]]]

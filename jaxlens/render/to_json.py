@@ -1,4 +1,4 @@
-"""Data as JSON-able data: each dataclass an object that names its type."""
+"""Converts dataclasses to JSON-able data; each becomes an object that names its type."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,17 @@ from typing import Any
 
 
 def plain(value: object) -> Any:
-    """Dictionaries, lists, strings and numbers that say the same, without recursion.
+    """Converts a value to dictionaries, lists, strings and numbers, without recursion.
 
-    A dataclass becomes `{"type": its name, field: value, ...}`. A number that JSON has no
-    form for (infinite, not a number) becomes its name as a string.
+    A dataclass becomes `{"type": its name, field: value, ...}`. A float that JSON cannot
+    represent becomes a string ("inf", "nan").
     """
     root: list[Any] = [None]
     pending: list[tuple[object, Any, Any]] = [(value, root, 0)]
     while pending:
         item, into, key = pending.pop()
         if is_dataclass(item) and not isinstance(item, type):
-            # A subclass that makes its fields late is no dataclass of its own.
+            # A subclass with lazy fields (`ir.lazy.lazy`) is not itself a dataclass.
             kind = next(c for c in type(item).__mro__ if "__dataclass_fields__" in vars(c))
             into[key] = {"type": kind.__name__}
             pending += [(getattr(item, f.name), into[key], f.name) for f in fields(item)][::-1]
