@@ -1,4 +1,4 @@
-"""Two programs side by side in two columns of text, with what became of each line between."""
+"""Renders the diff of two programs as two columns of text, with each line's fate between them."""
 
 from itertools import zip_longest
 
@@ -11,12 +11,12 @@ from jaxlens.report import count
 
 
 def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
-    """The groups, each a title and its rows; closed groups are one line unless `full`.
+    """Returns the groups as lines, each a title and its rows; a closed group is one line.
 
     Args:
-        diff: What to write.
+        diff: The diff to render.
         width: Columns for both sides and the marks between.
-        full: Open every group, show folded pieces.
+        full: Whether to open every group and show folded pieces.
     """
     fates = [visible(row.fate) for group in diff.groups for row in group.rows]
     middle = max(map(len, fates), default=4) + 2

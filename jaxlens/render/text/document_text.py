@@ -1,7 +1,7 @@
-"""A document as plain text: what a terminal shows, what a notebook keeps beside the HTML.
+"""Renders a document as plain text, for a terminal and for a mime bundle's `text/plain`.
 
-The text is the same from run to run: times are left out unless asked for, folds and long
-outputs are cut with a line that says what was cut and how to see it.
+The text is the same from run to run: times are left out unless requested. Folds and long outputs
+are cut; a line says what was cut and how to see it.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from jaxlens.render.text.table import table_lines
 from jaxlens.render.text.wrap import wrap
 from jaxlens.report import Trust
 
-# How a figure is known, in the words that both faces use.
+# How a figure is known, in the words of both the text and the HTML form.
 TRUST: dict[Trust, str] = {
     "measured": "measured",
     "counted": "counted",
@@ -45,7 +45,7 @@ TRUST: dict[Trust, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How much of a document is written: columns, lines per block, folds, times."""
+    """Options of the text form: columns, whether folds and times are written, lines per block."""
 
     width: int
     full: bool
@@ -53,7 +53,7 @@ class Form:
     limit: int
 
     def narrowed(self, columns: int) -> "Form":
-        """The same for a block that is set in by so many columns."""
+        """Returns the options for a block indented by `columns`."""
         return replace(self, width=max(self.width - columns, 40))
 
 
@@ -65,20 +65,19 @@ def text(
     times: bool = False,
     limit: int = 200,
 ) -> str:
-    """The document in lines of text.
+    """Renders a document as text.
 
     Args:
-        document: What to write.
-        width: Columns that prose, tables and the two sides of a diff keep to. Lines of a
-            program stay whole.
-        full: Write folds, all tabs, what lies under source lines, and every line.
-        times: Write figures that change from run to run. Those that were asked for are written
-            in any case.
+        document: The document to render.
+        width: Maximum columns of prose, tables and the two sides of a diff. Lines of a program
+            are not wrapped.
+        full: Whether to write folds, all tabs, the nodes of source lines, and every line.
+        times: Whether to write figures that change from run to run. Those that the user
+            requested are written in any case.
         limit: Lines per block, unless `full`.
 
     Returns:
-        Text without a final newline. But for times that were asked for it is equal for equal
-        programs.
+        Text without a final newline. Without times, it is equal for equal programs.
     """
     form = Form(width, full, times or document.timed, limit)
     lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
@@ -94,7 +93,7 @@ def text(
 
 
 def _inset(step: BlockStep) -> int:
-    """Levels that a step is set in by, at most 8: a deep program stays on the page."""
+    """Returns the indentation levels of a step: at most 8, so that deep nesting stays readable."""
     return min(step.depth, 8)
 
 
@@ -118,7 +117,7 @@ def _step_lines(step: BlockStep, form: Form) -> list[str]:
 
 
 def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
-    """One line that names the tabs which the text leaves out."""
+    """Returns one sentence that names the tabs left out of the text."""
     titles = [visible(tab.title) for tab in part.tabs if not tab.in_text]
     if form.full or not titles:
         return []
@@ -137,7 +136,7 @@ def _bounded(lines: list[str], form: Form, beyond: int) -> list[str]:
 
 
 def block_lines(block: Block, form: Form) -> list[str]:
-    """The lines of one block, uncut."""
+    """Returns all lines of one block."""
     match block:
         case Findings():
             return _findings(block, form)
@@ -192,6 +191,6 @@ def _table(block: TableBlock, form: Form) -> list[str]:
 
 
 def _steps(block: PassSteps, form: Form) -> list[str]:
-    """The tables, as if each were a block."""
+    """Returns the lines of the tables, with an empty line between tables."""
     written = [table_lines(table, form.width) for table in block.tables]
     return [line for lines in written for line in ("", *lines)][1:]

@@ -1,4 +1,4 @@
-"""Listings and the user's own lines as text, with what belongs to them in a margin."""
+"""Renders listings and the user's source lines as text, with annotations to the right."""
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Listing, SourceLine, SourcePane
@@ -8,13 +8,13 @@ _CODE = 78  # notes beside code start here at the latest
 
 
 def line_text(line: Line, full: bool) -> str:
-    """A line as text, set in by its nesting; folded pieces only if `full`."""
+    """Returns a line as indented text, with folded pieces only if `full`."""
     words = (visible(p.text) for p in line.pieces if full or p.kind != "fold")
     return ("  " * line.indent + "".join(words)).rstrip()
 
 
 def listing_lines(block: Listing, full: bool) -> list[str]:
-    """Program lines, with their source line behind the first of each run."""
+    """Returns the program's lines; the first of each run of one owner ends with the owner."""
     shown = (*block.lines, *block.more) if full else block.lines
     written = [line_text(line, full) for line in shown]
     column = min(max(map(len, written), default=0), _CODE)
@@ -27,7 +27,7 @@ def listing_lines(block: Listing, full: bool) -> list[str]:
 
 
 def source_lines(block: SourcePane, full: bool) -> list[str]:
-    """The user's lines with their numbers, and a bar and a note where something is known."""
+    """Returns the user's lines with line numbers, and a bar and a note on lines with a share."""
     digits = max((len(str(line.number)) for line in block.lines), default=1)
     column = min(max((len(line.text) for line in block.lines), default=0), _CODE)
     scale = f"  ({visible(block.scale)})" if block.scale else ""

@@ -1,4 +1,4 @@
-"""A table as aligned columns of text."""
+"""Renders a table as aligned columns of text."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,16 +9,16 @@ from jaxlens.render.text.wrap import words, wrap
 from jaxlens.report import Table
 
 _GAP = 2
-_LEAST = 12  # a column is made no narrower than this: a wide table reads better than a tall one
+_LEAST = 12  # minimum width of a narrowed column: a wide table reads better than a tall one
 
 
 def table_lines(table: Table, width: int) -> list[str]:
-    """Title, headings, rule, rows and note; numbers stand right.
+    """Returns title, headings, rule, rows and note as lines; numbers are right-aligned.
 
     Args:
-        table: What to write.
-        width: Columns to keep to: words in the widest columns go on below. Names and numbers
-            stay whole, so a table of long names or many columns is wider.
+        table: The table to render.
+        width: Target width in columns; the widest columns are wrapped to reach it. Names and
+            numbers are not broken, so a table of long names or many columns may be wider.
     """
     head = [visible(c) for c in table.columns]
     rows = [[visible(cell.text) for cell in row] for row in table.rows]
@@ -38,7 +38,11 @@ def table_lines(table: Table, width: int) -> list[str]:
 
 
 def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int) -> list[int]:
-    """Takes from the widest column that has spaces until all fit, or none can give more."""
+    """Returns column widths that sum to `total` if possible, by narrowing the widest column.
+
+    A column is narrowed to its longest word at most, and to no less than `_LEAST`; columns of
+    numbers (`right`) keep their width.
+    """
     widths = [max(map(len, column)) for column in columns]
     least = [
         w
@@ -67,7 +71,7 @@ def _row(
     right: Sequence[int],
     fold: Callable[[str, int], list[str]],
 ) -> list[str]:
-    """The lines of one row; a cell of several lines goes on below."""
+    """Returns the lines of one row; a wrapped cell continues on the lines below."""
     cells = map(fold, row, widths)
     lines = []
     for parts in zip_longest(*cells, fillvalue=""):
