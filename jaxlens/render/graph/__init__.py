@@ -1,1 +1,1 @@
-"""A figure as SVG, DOT and JSON: laid out by Graphviz, drawn here."""
+"""Renders a figure as SVG, DOT and JSON; Graphviz computes the layout."""

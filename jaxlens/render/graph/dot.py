@@ -1,8 +1,8 @@
-"""The figure as DOT for people who want Graphviz's own tools: `graphviz.Digraph`.
+"""Renders a figure as DOT, a `graphviz.Digraph`, for use with Graphviz's own tools.
 
-Open panels are clusters. Names of the program are data: ids are our own numbers, and every
-label is quoted and has its backslashes doubled, so that no `<...>` is read as HTML, no `\\N`
-as a node's name and no `a:b` as a port.
+Open panels are clusters. Names in the program are data: node ids are generated numbers, and every
+label is quoted with its backslashes doubled, so that Graphviz does not parse `<...>` as HTML,
+`\\N` as a node's name or `a:b` as a port.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,17 +34,17 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
 
 
 def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
-    """The figure with `depth` levels open, each open panel a cluster.
+    """Returns the figure with `depth` levels open, each open panel a cluster.
 
     An edge into or out of an open box ends at the cluster's border (`lhead`, `ltail`).
 
     Args:
-        figure: What to draw.
-        depth: How many levels stand open; the figure's own depth where None.
+        figure: The figure to render.
+        depth: Number of open levels; None for the figure's own depth.
 
     Returns:
-        A graph that `graphviz` can render where a `dot` binary is, or whose `.source` any
-        other tool reads.
+        A graph that `graphviz` renders if a `dot` binary is installed, and whose `.source` other
+        tools can read.
     """
     try:
         import graphviz
@@ -59,7 +59,7 @@ def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
     )
     panels = figure.named
     open_places = open_paths(figure, figure.depth if depth is None else depth)
-    # A cluster is written once all that is inside it is: deepest places first.
+    # A cluster is written after its inner clusters: deepest paths first.
     frames: dict[Path, Panel] = {(): figure.panels[0]}
     for path in sorted(open_places, key=len):
         frames[path] = panels[frames[path[:-1]].boxes[path[-1]].inside]
@@ -75,7 +75,7 @@ def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
 
 
 def _fill(target: Any, path: Path, panel: Panel, frames: dict[Path, Panel]) -> None:
-    """Writes a panel's closed boxes and its edges."""
+    """Adds a panel's closed boxes and its edges to a graph or cluster."""
     index = {box.id: n for n, box in enumerate(panel.boxes)}
     for n, box in enumerate(panel.boxes):
         if (*path, n) not in frames:
@@ -129,14 +129,14 @@ def _node(box: Box) -> dict[str, str]:
 
 
 def _first(path: Path, frames: dict[Path, Panel]) -> str:
-    """A box in the place that an edge can enter: its first."""
+    """Returns the name of the node that an edge into a box ends at: its first innermost box."""
     while path in frames:
         path = (*path, 0)
     return _name(path)
 
 
 def _last(path: Path, frames: dict[Path, Panel]) -> str:
-    """A box in the place that an edge can leave: its last."""
+    """Returns the name of the node that an edge out of a box starts at: its last innermost box."""
     while path in frames:
         path = (*path, len(frames[path].boxes) - 1)
     return _name(path)
@@ -147,10 +147,10 @@ def _name(path: Path) -> str:
 
 
 def _escaped(*lines: str) -> str:
-    """A label that shows the very text, line by line.
+    """Returns a label that Graphviz renders as exactly these lines.
 
-    The result is `graphviz`'s own kind of string, which it quotes even where it looks like
-    HTML; anything made of it by joining or formatting would be a plain one again.
+    The result is a string of a type of the `graphviz` package, which it quotes even if it looks
+    like HTML. Joining or formatting it would give a plain `str` again.
     """
     import graphviz
 

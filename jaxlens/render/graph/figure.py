@@ -1,7 +1,7 @@
-"""A drawing as data: boxes in boxes and the edges between them, before any layout.
+"""A graph as data: nested boxes and the edges between them, before layout.
 
-`figures/jaxpr.py` makes one from a module; `dot.py` writes it as DOT, `layout.py` places it,
-`svg.py` draws it.
+`views/figures/jaxpr.py` makes one from a module; `dot.py` renders it as DOT, `layout.py` computes
+positions, `svg.py` renders it as SVG.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ BoxKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node of the drawing.
+    """A box of the figure.
 
     Attributes:
-        id: Unique in the figure; the node's id where it stands for one.
-        label: First line, the primitive or the input's name.
+        id: Unique in the figure; the node's id if it represents one node.
+        label: First line: the primitive, or the input's name.
         detail: Second line, small ("2.0", "axes=(0,)", "x 12"); "" for none.
-        kind: Family, which picks colour and border; never the only carrier of meaning.
+        kind: Family, which determines colour and outline; never the only carrier of meaning.
         inside: Name of the panel that opens in its place; "" for a plain box.
         hint: Full text for a tooltip.
-        line: Owner of the node, as `Line.line`.
-        nodes: Ids of the nodes that it stands for, where that is not `id` alone: a folded run.
-            Neighbours that are numbered through may stand as one, both ends in it: "e120-e480".
+        line: Source line that owns the node, as `Line.line`.
+        nodes: Ids of the nodes that it represents, unless that is `id` alone: a folded run.
+            Consecutive numbers may be written as an inclusive range: "e120-e480".
     """
 
     id: str
@@ -54,7 +54,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A value that flows. `label` is its shape and dtype."""
+    """A value from the box that makes it to one that reads it; `label` is its dtype and shape."""
 
     tail: str
     head: str
@@ -63,10 +63,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One body: its boxes and edges. Bodies are closed, so no edge leaves a panel.
+    """The boxes and edges of one body. Jaxprs are closed, so no edge leaves a panel.
 
-    `through` marks a panel that only lists the bodies of one equation (branches of a cond):
-    it opens together with them.
+    `through` marks a panel that only lists the bodies of one equation (branches of a cond); when
+    it opens, they open too.
     """
 
     name: str
@@ -77,10 +77,10 @@ class Panel:
 
 
 class Panels(Sequence[Panel]):
-    """Panels that are drawn when they are first asked for: a program has far more than are shown.
+    """Panels that are made on first access: a program has far more than are shown.
 
     Attributes:
-        named: They by name, the first one first; asking for one draws no other.
+        named: The panels by name, the first one first; access to one makes no other.
     """
 
     def __init__(self, named: Mapping[str, Panel]) -> None:
@@ -116,7 +116,7 @@ class Figure:
 
     Attributes:
         panels: Every panel that can be opened.
-        depth: How many levels stand open in the static picture.
+        depth: Number of open levels in the static picture.
         note: What was folded or left out.
         stage: The stage whose ids the boxes carry.
     """

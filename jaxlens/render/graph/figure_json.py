@@ -1,6 +1,6 @@
-"""The figure as JSON for `graph/drawing.js`: panels with the positions that Graphviz gave.
+"""Renders a figure as JSON for `graph/drawing.js`: panels with the positions from Graphviz.
 
-Rows, not objects, because there are many: see `graph_data` for their columns.
+Boxes and edges are arrays, not objects, because there are many: see `graph_data` for the columns.
 """
 
 import json
@@ -27,10 +27,10 @@ KINDS = get_args(BoxKind)
 _BUDGET = 80_000  # a third of it when packed
 ANY = 1 << 30
 _SHUT = -1
-_LISTED = ("input", "output", "constant")  # what opens in such a box is a plain list
-_STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion is drawn as what it holds
+_LISTED = ("input", "output", "constant")  # kinds of boxes that open into a plain list
+_STRUCTURE = ("call", "control")  # folds, calls, loops; a fusion has the kind of its contents
 _REPEAT = "×"  # in the name of a panel of copies
-_MISSES = 8  # panels that did not fit, after which no smaller one is looked for
+_MISSES = 8  # panels that do not fit, after which no smaller one is tried
 _BOX_BYTES = 60  # numbers and punctuation of a box, and of an edge
 _EDGE_BYTES = 120
 _NUMBERED = re.compile(r"e(0|[1-9]\d*)")
@@ -44,35 +44,35 @@ def graph_data(
     edges: int = ANY,
     hues: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Everything that the live drawing needs.
+    """Returns the data of an interactive drawing.
 
     Args:
-        figure: What to draw.
-        budget: About how many bytes the JSON may take. Panels are taken breadth first: repeats
-            (the first copy right after), other calls, loops and folds, then fusions, the second of
-            two boxes that read alike later, plain lists last; a box whose panel is left out does
-            not open, and the note counts them.
-        most: Most panels: to draw one and lay it out takes some 4 ms.
-        edges: Most edges of a panel, the first one apart: many take long to lay out.
+        figure: The figure to render.
+        budget: Approximate maximum size of the JSON in bytes. Panels are included breadth first:
+            repeats (the first copy right after), other calls, loops and folds, then fusions,
+            then boxes with the text of an earlier one, plain lists last. A box whose panel is
+            left out does not open, and the note counts such boxes.
+        most: Maximum number of panels; to make one and lay it out takes some 4 ms.
+        edges: Maximum number of edges of a panel other than the first: many take long to lay out.
         hues: Index of the hue of each source line.
 
     Returns:
-        - `kinds`: names that boxes point to.
+        - `kinds`: names of the families; a box has an index of this list.
         - `panels`: rows `[title, free, w, h, boxes, edges]`, the first being the program;
-          `free` is 1 where opening it opens what is inside too.
+          `free` is 1 where opening it opens its inner panels too.
           A box is `[id, label, detail, kind, inside, hint, line, x, y, w, h, columns of the
-          label, columns of the detail]`; `inside` is an index of a panel or -1. Where it stands
-          for other nodes than its id says, `[..., nodes]`: "e3" for one, "e12-e40" for a run of
-          numbers. A fold that opens stands for none itself: `[..., [], what is in it]`.
+          label, columns of the detail]`; `inside` is an index of a panel or -1. Where it
+          represents other nodes than its id, `[..., nodes]`: "e3" for one, "e12-e40" for a range
+          of numbers. A fold that opens represents none itself: `[..., [], nodes inside it]`.
           An edge is `[tail, head, type, points]`, and `[..., label's columns, x, y, place on
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
-        - `open`: places that stand open at first, "3.1" for box 1 of the panel of box 3.
+        - `open`: paths of the boxes that are open at first, "3.1" for box 1 of the panel of box 3.
         - `note`: what was folded or left out.
         - `stage`: the stage whose ids these are.
         - `hues`: index of the hue of each source line that has one.
-        - `shut`: boxes that do not open here, as `[panel, box, name of its panel]`: a live
-          kernel has them (`panel_data`).
+        - `shut`: boxes whose panel is left out, as `[panel, box, name of its panel]`; a running
+          kernel serves them (`panel_data`).
 
     Raises:
         GraphError: The first panel could not be laid out.
@@ -82,7 +82,7 @@ def graph_data(
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
     if left_out:
-        notes = [note.removesuffix("; every box opens") for note in notes]  # as it says itself
+        notes = [note.removesuffix("; every box opens") for note in notes]  # now untrue
         noun = "box does" if left_out == 1 else "boxes do"
         notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
     return {
@@ -97,15 +97,15 @@ def graph_data(
 
 
 def panel_data(figure: Figure, name: str) -> dict[str, Any]:
-    """One panel, for a box that did not open in the output.
+    """Returns the data of one panel that `graph_data` left out.
 
     Args:
-        figure: What is drawn.
+        figure: The figure.
         name: The panel's name, from `shut` of the data.
 
     Returns:
-        - `row`: as in `graph_data`; none of its boxes opens yet.
-        - `shut`: those that would, as `[box, name of its panel]`.
+        - `row`: as in `graph_data`, with no inner panels.
+        - `shut`: its boxes that have an inner panel, as `[box, name of its panel]`.
 
     Raises:
         GraphError: There is no such panel, or it could not be laid out.
@@ -123,7 +123,7 @@ def panel_data(figure: Figure, name: str) -> dict[str, Any]:
 
 
 def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, int]:
-    """Those of the lines that boxes are from."""
+    """Returns the hues of the source lines that own a box of these panels."""
     lines = {box[6] for row in rows for box in row[4] if box[6]}
     return {line: hues[line] for line in sorted(lines) if line in hues}
 
@@ -131,7 +131,12 @@ def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, i
 def _taken(
     figure: Figure, budget: int, most: int, edges: int
 ) -> tuple[list[list[Any]], list[list[Any]], int]:
-    """Rows of the panels that fit, boxes of theirs that stay shut, and panels that do not fit."""
+    """Returns the rows of the panels that fit, their boxes that do not open, and how many do not.
+
+    The inner panels of a panel that fits wait in queues, emptied in this order: copies of a repeat,
+    then calls, loops and folds, then fusions, then boxes that read like an earlier one of their
+    panel, then plain lists. So of two equal calls in a panel, the second comes after all fusions.
+    """
     panels = figure.named
     first = figure.panels[0].name
     index: dict[str, int] = {first: 0}
@@ -146,7 +151,7 @@ def _taken(
             refused.add(name)
             continue
         panel = panels[name]
-        # Told before it is laid out.
+        # Estimated before layout, which is the expensive part.
         fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
         row = _row_or_none(panel, first=not rows) if fits else None
         if row is None:
@@ -157,7 +162,7 @@ def _taken(
         rows.append(row)
         taken.append(panel)
         seen: set[tuple[str, str]] = set()
-        shows_copies = _REPEAT in name  # the first tells what all are
+        shows_copies = _REPEAT in name  # all copies look like the first
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
@@ -184,7 +189,7 @@ def _taken(
 
 
 def _estimate(panel: Panel) -> int:
-    """About how many bytes the panel's row takes."""
+    """Returns the approximate size of the panel's row in bytes."""
     words = sum(len(b.id) + len(b.label) + len(b.detail) + len(b.line) for b in panel.boxes)
     hints = sum(min(len(box.hint), HINT_CHARACTERS) for box in panel.boxes)
     types = sum(len(edge.label) for edge in panel.edges)
@@ -197,7 +202,7 @@ def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
     except GraphError:
         if first:
             raise
-        return None  # too dense to be laid out in time: it stays shut
+        return None  # too dense to be laid out within the time limit: its box does not open
 
 
 def _row(panel: Panel, placed: Layout) -> list[Any]:
@@ -225,13 +230,16 @@ def _row(panel: Panel, placed: Layout) -> list[Any]:
 
 
 def _hint(box: Box) -> str:
-    """The hint where it says more than the box does."""
+    """Returns the tooltip, or "" where it only repeats the box's label and detail."""
     hint, label, detail = box_hint(box), box_label(box), box_detail(box)
     return "" if hint in (label, f"{label} {detail}", f"{label}: {detail}") else hint
 
 
 def _runs(ids: Sequence[str]) -> list[str]:
-    """Ids with runs of numbers as one: ["e3", "e12-e40"]; what is a run already stays."""
+    """Returns the ids with consecutive numbers as one range: ["e3", "e12-e40"].
+
+    An id that is a range already is kept.
+    """
     runs: list[str] = []
     start = last = -1
     for id in ids:

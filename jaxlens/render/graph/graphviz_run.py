@@ -1,11 +1,12 @@
-"""Runs Graphviz on DOT text: WebAssembly from a wheel first, a `dot` binary where that fails.
+"""Runs Graphviz on DOT text: a WebAssembly build from a wheel, else a `dot` binary.
 
-- The compiled module is cached on disk by wasmtime, so a process's first call is fast.
-- A time limit is hard: an epoch of the engine ends the WebAssembly wherever it stands.
-- After any failure the next call gets a new instance; the old one's memory is not trusted.
+- wasmtime caches the compiled module on disk, so a process's first call is fast.
+- The time limit is hard: incrementing the engine's epoch interrupts the WebAssembly code.
+- After any failure the next call uses a new instance, since the memory of the old one may be
+  inconsistent.
 - One call runs at a time; callers on other threads wait.
 
-Only DOT that `layout.py` wrote comes here, and it holds no text of a user's program.
+The input is always DOT written by `layout.py`, which contains no text of a user's program.
 """
 
 import atexit
@@ -31,7 +32,7 @@ _session: "_Session | None" = None
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """The compiled code, once per process."""
+    """The compiled WebAssembly module, one per process."""
 
     engine: Any
     code: Any
@@ -39,7 +40,7 @@ class _Module:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """One instance of it, with a memory of its own."""
+    """One instance of the module, with its own memory."""
 
     engine: Any
     store: Any
@@ -47,25 +48,25 @@ class _Session:
 
 
 def run(source: str, seconds: float = SECONDS) -> bytes:
-    """Graphviz's answer in `FORMAT`.
+    """Returns Graphviz's output in `FORMAT`.
 
     Raises:
-        TimeoutError: It took longer than `seconds`.
-        GraphError: Neither the wheels nor a `dot` binary work here.
+        TimeoutError: The layout took longer than `seconds`.
+        GraphError: Neither the wheels nor a `dot` binary work on this machine.
     """
     try:
         return _run_wasm(source, seconds)
     except TimeoutError:
         raise
-    except Exception as error:  # whatever a broken wheel or a full memory raises
+    except Exception as error:  # a broken wheel or exhausted memory may raise anything
         return _run_binary(source, seconds, _one_line(error))
 
 
 def engine() -> str:
-    """What lays graphs out here, found by laying one out: a word for `jaxlens doctor`.
+    """Returns which Graphviz works on this machine, by laying out a graph; for `jaxlens doctor`.
 
     Raises:
-        GraphError: Nothing does.
+        GraphError: None works.
     """
     source = "digraph { a -> b }"
     try:
@@ -77,10 +78,10 @@ def engine() -> str:
 
 
 def load() -> None:
-    """Has it ready for the first graph of this process.
+    """Loads the module and makes an instance, for the first graph of this process.
 
     Raises:
-        Exception: Whatever a broken wheel raises.
+        Exception: The wheels are broken.
     """
     global _session
     with _turn:
@@ -103,7 +104,7 @@ def _load() -> _Module:
         import wasmtime
 
         engine = None
-        for cache in (True, False):  # a home that cannot be written has no cache
+        for cache in (True, False):  # without a cache where the home directory is read-only
             try:
                 config = wasmtime.Config()
                 config.epoch_interruption = True
@@ -121,7 +122,7 @@ def _load() -> _Module:
 
 
 def _forget() -> None:
-    """Lets wasmtime free its objects while the interpreter is whole; later it would complain."""
+    """Frees wasmtime's objects before interpreter shutdown; during it, wasmtime would warn."""
     global _loaded, _session
     _loaded = _session = None
 

@@ -1,9 +1,9 @@
-"""Places the boxes and edges of one panel, through Graphviz in this process.
+"""Computes the layout of one panel with Graphviz.
 
-Graphviz sees boxes of fixed size and labels of known width and no text of the program, so
-a name can neither steer it nor change what it draws, and all machines place alike. Each
-panel is placed once, with its inner panels closed; `scene.py` opens them. Panels that look
-alike but for their words, as a model's layers do, are placed once together.
+Graphviz's input has boxes of fixed size and labels of known width and no text of the program, so
+a name cannot inject DOT, and the layout is the same on all machines. Each panel is laid out once,
+with its inner panels closed; `scene.py` opens them. Panels that differ only in their words, such as
+a model's layers, share one layout (`arranged` is cached by sizes and edges).
 """
 
 import json
@@ -19,14 +19,14 @@ from jaxlens.render.graph.graphviz_run import run
 from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns, edge_labels
 
 MARGIN = 10.0
-_MOST_BOXES = 600  # Graphviz's time grows faster than its input: more is folded beforehand
+_MOST_BOXES = 600  # Graphviz's time is superlinear in its input; larger panels must be folded
 _GAP = 3.0  # between an edge and its label
-_POINTS = 72.0  # Graphviz takes inches and gives points; a point is a pixel here
+_POINTS = 72.0  # points per inch: Graphviz reads inches and writes points; 1 point is 1 pixel
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a box is: its centre and its size, in pixels, y downwards."""
+    """The centre and size of a box, in pixels, y downwards."""
 
     x: float
     y: float
@@ -36,17 +36,18 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Where an edge runs.
+    """The path of an edge.
 
     Attributes:
         tail: Index of the box it leaves.
         head: Index of the box it enters.
-        points: x, y in turn: a start, then three control points per cubic piece, then the tip
+        points: x, y alternately: a start, then three control points per cubic piece, then the tip
             of the arrow.
-        label: What is written on it.
-        x: Centre of the label.
-        y: Centre of the label.
-        at: Place on the curve that is nearest to the label: piece, and share of it, in eighths.
+        label: Text of its label; "" for none.
+        x: x of the label's centre.
+        y: y of the label's centre.
+        at: Parameter of the curve's point nearest to the label: index of the piece plus a
+            multiple of 1/8.
     """
 
     tail: int
@@ -60,7 +61,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A placed panel: `spots` go with its boxes, `curves` with its edges."""
+    """The layout of a panel: a spot for each box and a curve for each edge, in their order."""
 
     w: float
     h: float
@@ -69,13 +70,13 @@ class Layout:
 
 
 def engine() -> str:
-    """What lays graphs out here; see `graphviz_run.engine`."""
+    """Returns which Graphviz works on this machine; see `graphviz_run.engine`."""
     return graphviz_run.engine()
 
 
 @lru_cache(maxsize=256)
 def layout(panel: Panel) -> Layout:
-    """Positions of the panel's boxes and edges.
+    """Returns the positions of the panel's boxes and edges.
 
     Raises:
         GraphError: Graphviz cannot run here, or takes too long.
@@ -98,12 +99,12 @@ def arranged(
     ends: tuple[tuple[int, int], ...],
     labels: tuple[str, ...],
 ) -> Layout:
-    """Positions of boxes and edges of any text: a program's layers look alike.
+    """Returns the positions for boxes of given sizes, whatever their text.
 
     Args:
         sizes: Width and height of each box.
         ends: Tail and head of each edge, as indices of boxes.
-        labels: What is written on each edge.
+        labels: Label of each edge; "" for none.
 
     Raises:
         GraphError: Graphviz cannot run here, or takes too long.
@@ -114,7 +115,7 @@ def arranged(
 def _place(
     sizes: Sequence[tuple[float, float]], ends: Sequence[tuple[int, int]], labels: Sequence[str]
 ) -> bytes:
-    """Graphviz's JSON; with straight edges where curved ones take too long (dense graphs)."""
+    """Returns Graphviz's JSON, with straight edges if curved ones take too long (dense graphs)."""
     try:
         return run(_source(sizes, ends, labels, "splines=true"))
     except TimeoutError:
@@ -143,7 +144,7 @@ def _source(
     for n, (w, h) in enumerate(sizes):
         lines.append(f"{n} [width={w / _POINTS:.6f},height={h / _POINTS:.6f}]")
     for (tail, head), label in zip(ends, labels, strict=True):
-        # Graphviz knows Courier's widths by heart: as many letters make as much room.
+        # Graphviz has built-in metrics of Courier: as many letters reserve as much space.
         room = f' [label="{"M" * (columns(label) + 1)}"]' if label else ""
         lines.append(f"{tail} -> {head}{room}")
     return "\n".join([*lines, "}"])
@@ -161,7 +162,7 @@ def _read(
         x, y = (float(v) for v in str(item["pos"]).split(","))
         n = int(str(item["name"]))
         found[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
-    # Graphviz lists edges in its own order; edges of one pair of boxes keep theirs.
+    # Graphviz reorders edges, but keeps the order of edges between the same two boxes.
     waiting: dict[tuple[int, int], list[dict[str, object]]] = {}
     for item in reversed(_rows(placed, "edges")):
         waiting.setdefault((int(str(item["tail"])), int(str(item["head"]))), []).append(item)
@@ -191,7 +192,7 @@ def _px(value: float) -> float:
 
 
 def _points(pos: str, left: float, high: float) -> tuple[float, ...]:
-    """Graphviz's `e,tip start control control end ...` as start, controls, end, tip."""
+    """Converts Graphviz's `e,tip start control control end ...` to start, controls, end, tip."""
     tip: list[str] = []
     run_of: list[str] = []
     for word in pos.split():
@@ -207,7 +208,7 @@ def _points(pos: str, left: float, high: float) -> tuple[float, ...]:
 
 
 def sample(points: Sequence[float], piece: int, t: float) -> tuple[float, float]:
-    """The point of a curve's piece at `t` in 0..1, by Bernstein's polynomials."""
+    """Returns the point of a cubic Bézier piece at `t` in 0..1."""
     n, u = 6 * piece, 1 - t
     a, b, c, d = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
     return (
@@ -222,7 +223,7 @@ def _nearest(points: Sequence[float], label: tuple[float, float]) -> float:
 
 
 def _grid(panel: Panel) -> Layout:
-    """Boxes with no edges between them stand in rows of about a page's width."""
+    """Returns a layout of boxes without edges: rows of about a page's width."""
     sizes = [box_size(box) for box in panel.boxes]
     area = sum((w + 16) * (h + 14) for w, h in sizes)
     wrap = max(480.0, math.sqrt(area) * 1.4)
@@ -238,5 +239,5 @@ def _grid(panel: Panel) -> Layout:
 
 
 def label_size(label: str) -> tuple[float, float]:
-    """Width and height in pixels of an edge's label."""
+    """Returns the width and height in pixels of an edge's label."""
     return columns(label) * EDGE_SIZE * ADVANCE, EDGE_SIZE * 1.2

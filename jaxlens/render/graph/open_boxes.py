@@ -1,17 +1,17 @@
-"""Which boxes of a figure stand open, by the place they stand at."""
+"""Determines which boxes of a figure are open, each given by its path."""
 
 from jaxlens.render.graph.figure import Figure, Panel
 
-Path = tuple[int, ...]  # indices of boxes from the outermost panel inwards: one open place
+Path = tuple[int, ...]  # indices of boxes from the outermost panel inwards, of one box
 
-FREE = 8  # levels that open by themselves, because they only lead on
+FREE = 8  # nesting up to which a panel of a single box does not count as a level
 
 
 def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
-    """Places that stand open when `depth` levels are shown; 1 shows the program alone.
+    """Returns the paths of the boxes that are open at `depth` levels; 1 is the first panel alone.
 
-    A panel that only lists the bodies of one equation (branches) takes no level, nor does one
-    that holds a single box, up to `FREE` times.
+    A panel that only lists the bodies of one equation (branches) does not count as a level, nor
+    does one with a single box, up to a nesting of `FREE`.
     """
     panels = figure.named
     found: set[Path] = set()
@@ -29,5 +29,5 @@ def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
 
 
 def lone(panel: Panel) -> bool:
-    """Whether the panel has one box besides what goes in and out."""
+    """Returns whether the panel has exactly one box besides inputs, outputs and constants."""
     return sum(box.kind not in ("input", "output", "constant") for box in panel.boxes) == 1

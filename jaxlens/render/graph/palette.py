@@ -1,8 +1,8 @@
-"""Colours that every renderer shares: families of boxes and hues of source lines.
+"""Colours shared by all renderers: families of boxes and hues of source lines.
 
-Built on the eight colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which stay
-apart under the common colour blindnesses. A colour is never the only carrier: families
-differ in outline too, and a line's hue comes with its number. Text on any tint here has a
+Based on the eight colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which remain
+distinguishable under common colour blindness. A colour is never the only distinction: families
+differ in outline too, and a line's hue is shown with its number. Text on any tint here has a
 contrast of at least 4.5 in both themes (tested).
 """
 
@@ -23,7 +23,7 @@ class Theme:
         text: Text on any tint.
         dim: Second lines, edge labels.
         line: Edges and quiet borders.
-        focus: Ring round the box that has the keyboard.
+        focus: Outline of the box with keyboard focus.
     """
 
     card: str
@@ -49,7 +49,7 @@ DARK = Theme("#14171b", "#1d2127", "#eceff3", "#b6bec7", "#7f8994", "#79b8ff")
 
 
 def _mix(color: str, other: str, share: float) -> str:
-    """`share` of the first colour over the second, both "#rrggbb"."""
+    """Returns the mix of `share` of the first colour with the second, both "#rrggbb"."""
     pairs = zip(_channels(color), _channels(other), strict=True)
     return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
 
@@ -86,7 +86,7 @@ FAMILIES: Mapping[BoxKind, Tint] = {
     "other": _tint(_GREY, 0.06),
 }
 
-# What a key says of each family, in the order in which it lists them.
+# Name of each family in a legend, in its order.
 FAMILY_NAMES: Mapping[BoxKind, str] = {
     "input": "input",
     "output": "output",
@@ -121,9 +121,9 @@ HUES: tuple[Tint, ...] = tuple(
 
 
 def line_hues(lines: Iterable[str]) -> Mapping[str, int]:
-    """An index into `HUES` for each owner ("cell 3:4"), in order of first appearance.
+    """Returns an index into `HUES` for each owner ("cell 3:4"), in order of first appearance.
 
-    More lines than hues share them in turn; "" (no owner) has none.
+    Indices repeat if there are more lines than hues; "" (no owner) has none.
     """
     first = dict.fromkeys(line for line in lines if line)
     return {line: index % len(HUES) for index, line in enumerate(first)}
@@ -131,9 +131,9 @@ def line_hues(lines: Iterable[str]) -> Mapping[str, int]:
 
 @cache
 def bar_color(hue: int) -> str:
-    """The hue as one colour that stands out 3:1 from white and from dark pages.
+    """Returns the hue as one colour with a contrast of 3:1 to white and to dark pages.
 
-    Contrast as in WCAG 2: between luminances 0.12 and 0.3 both hold.
+    By WCAG 2's definition of contrast, luminances between 0.12 and 0.3 satisfy both.
     """
     color = HUES[hue].light
     while luminance(color) > 0.3:
@@ -144,7 +144,7 @@ def bar_color(hue: int) -> str:
 
 
 def luminance(color: str) -> float:
-    """Relative luminance of "#rrggbb", as WCAG 2 defines it."""
+    """Returns the relative luminance of "#rrggbb", as WCAG 2 defines it."""
     shares = (channel / 255 for channel in _channels(color))
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b

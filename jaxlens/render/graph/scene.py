@@ -1,4 +1,4 @@
-"""All that a drawing shows with some of its boxes open: where each box and edge stands."""
+"""Computes the position of every box and edge of a figure with some of its boxes open."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from jaxlens.render.graph.stretch import Placed, stretch
 from jaxlens.render.graph.text_width import title_width
 from jaxlens.render.graph.wires import Wire, draw_wires
 
-PAD = 8.0  # between an open box's border and its panel
-HEADER = 26.0  # room for the open box's own title
+PAD = 8.0  # pixels between an open box's border and its panel
+HEADER = 26.0  # pixels above the panel for the open box's title
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A box on the page. `x`, `y` is its centre; `w`, `h` its size as it is drawn."""
+    """A box on the page. `x`, `y` is its centre; `w`, `h` its size, open or closed."""
 
     path: Path
     box: Box
@@ -29,9 +29,9 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is to be drawn, in order of painting: outer panels before inner ones.
+    """Boxes and wires in order of painting: outer panels before inner ones.
 
-    `order` holds, for each panel on the page, how many boxes and wires it contributes.
+    `order` has the number of boxes and of wires of each panel on the page.
     """
 
     w: float
@@ -42,12 +42,12 @@ class Scene:
 
 
 def scene(figure: Figure, open: Collection[Path], layout: Callable[[Panel], Layout]) -> Scene:
-    """The figure with the places `open` standing open.
+    """Returns the figure with the boxes at the paths `open` opened.
 
     Args:
-        figure: What is drawn.
-        open: Places; one whose outer place is closed does not show.
-        layout: Positions of one panel with everything in it closed.
+        figure: The figure.
+        open: Paths of boxes; one inside a closed box has no effect.
+        layout: Returns the positions of one panel with all its boxes closed.
 
     Raises:
         GraphError: From `layout`.
@@ -72,7 +72,7 @@ def scene(figure: Figure, open: Collection[Path], layout: Callable[[Panel], Layo
 
 
 def _frames(first: Panel, panels: Mapping[str, Panel], open: Collection[Path]) -> dict[Path, Panel]:
-    """The panels on the page by place, outer before inner, in program order."""
+    """Returns the panels on the page by path, outer before inner, in program order."""
     frames: dict[Path, Panel] = {(): first}
     waiting: list[Path] = [()]
     while waiting:
@@ -88,7 +88,10 @@ def _frames(first: Panel, panels: Mapping[str, Panel], open: Collection[Path]) -
 
 
 def _grow(path: Path, placed: Mapping[Path, Placed], frames: Mapping[Path, Panel]) -> None:
-    """Finds the panel's maps and size, its inner panels being done, and tells the outer one."""
+    """Computes the panel's maps and size from those of its inner panels.
+
+    The size is also set in `inner` of the outer panel.
+    """
     own = placed[path]
     for n, (w, h) in own.inner.items():
         spot, title = own.layout.spots[n], title_width(frames[path].boxes[n])
@@ -104,7 +107,7 @@ def _grow(path: Path, placed: Mapping[Path, Placed], frames: Mapping[Path, Panel
 def _draw_boxes(
     path: Path, panel: Panel, placed: Placed, origins: dict[Path, tuple[float, float]]
 ) -> list[Drawn]:
-    """The panel's boxes where they stand now; open ones learn where their panel begins."""
+    """Returns the panel's boxes at their positions; sets the origins of its open inner panels."""
     left, top = origins[path]
     drawn = []
     for n, (box, spot) in enumerate(zip(panel.boxes, placed.layout.spots, strict=True)):

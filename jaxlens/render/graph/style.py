@@ -1,8 +1,8 @@
-"""The CSS of a drawing: for a picture with its own card, and for a page with a theme.
+"""The CSS of a drawing: for an image with its own background, and for a page with a theme.
 
-Everything stands under `.jaxlens-figure`, so that a drawing pasted into a page styles
-nothing else. In a page, `light-dark()` takes the side that the page's `color-scheme` names;
-`graph/figure.css` is this module's output (a test compares them).
+All selectors start with `.jaxlens-figure`, so that a drawing in a page does not style the rest.
+In a page, `light-dark()` selects the colour for the page's `color-scheme`; `graph/figure.css` is
+this module's output (a test compares them).
 """
 
 from collections.abc import Callable
@@ -20,11 +20,12 @@ Form = Literal["card", "page", "alone"]
 
 @cache
 def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
-    """The rules of the drawing itself, on one line; nothing is fetched.
+    """Returns the CSS rules of a drawing, on one line, without external resources.
 
     Args:
-        form: For a card, a page with a theme, or a card that meets no other CSS.
-        kinds: Classes of boxes that the last of these shows.
+        form: "card" for a drawing with a background, "page" for a page with a theme, "alone" for
+            an `<img>`, where no other CSS applies.
+        kinds: Classes of the boxes in the drawing; the form "alone" has only their rules.
     """
     rules = _rules(_both if form == "page" else _light)
     if form == "alone":
@@ -36,7 +37,7 @@ def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
 
 
 def _alone(where: str) -> str:
-    """The selector in a drawing of its own, where shapes have no class (`svg.svg`)."""
+    """Returns the selector for the form "alone", where shapes have no class (`svg.svg`)."""
     if where == " .shape":
         return ":where(g:not(.edge))>:first-child"
     return (
@@ -46,7 +47,7 @@ def _alone(where: str) -> str:
 
 
 def page_style() -> str:
-    """The rules of the live drawing: the drawing itself and what stands round it."""
+    """Returns the CSS rules of the interactive drawing: the drawing and its controls."""
     root, line = ".jaxlens-drawing", _both("line")
     rules = {
         " .view": "overflow:auto;max-height:80vh;border-radius:8px",
@@ -86,7 +87,7 @@ def _both(name: str) -> str:
 
 
 def kind_class(kind: BoxKind) -> str:
-    """The class of a box of that family; `call` is what a viewer calls another thing."""
+    """Returns the CSS class of a family; the viewer uses the class `call` for something else."""
     return "called" if kind == "call" else kind
 
 

@@ -1,11 +1,11 @@
-"""Draws a placed figure as SVG: the saved picture, the same on every machine.
+"""Renders a figure as SVG, the same on every machine.
 
-- One text of the program is one text node or attribute value, escaped; nothing is markup.
-- An `<img>` inherits no theme, so the "card" form has a light card of its own; the "page"
-  form follows the `color-scheme` of the page that it stands in.
+- Each text of the program is one escaped text node or attribute value, so none acts as markup.
+- An `<img>` inherits no theme, so the "card" form has a light background of its own; the "page"
+  form follows the `color-scheme` of its page.
 - Families differ in outline and border as well as in colour.
 
-`graph/paint.js` draws the same shapes live.
+`graph/paint.js` draws the same shapes in the interactive drawing.
 """
 
 from collections.abc import Collection, Iterator
@@ -41,15 +41,15 @@ def svg(
     form: Form = "card",
     title: str = "",
 ) -> str:
-    """The figure as a standalone SVG document.
+    """Returns the figure as a standalone SVG document.
 
     Args:
-        figure: What to draw.
-        open: How many levels stand open, or which places do (`stretch.Path`); the figure's
-            own depth where None.
-        form: "card" for a file or a paper; "image" for an `<img>`, in which nothing can be
-            pointed at: the same picture without ids and hints; "page" for HTML with a theme.
-        title: What a screen reader says; the first panel's title where "".
+        figure: The figure to render.
+        open: Number of open levels, or the paths of the open boxes (`open_boxes.Path`); None for
+            the figure's own depth.
+        form: "card" for a file or a paper; "image" for an `<img>`, which has no pointer events:
+            the same picture without ids and tooltips; "page" for HTML with a theme.
+        title: Accessible name, for screen readers; "" for the first panel's title.
 
     Returns:
         The text of the document, without an XML declaration.
@@ -75,14 +75,14 @@ def svg(
 
 
 def _styled(drawn: Scene, form: Form) -> str:
-    """Its CSS; that of an `<img>`, which meets no other, without what it does not use."""
+    """Returns the CSS of a form; for an `<img>`, only the rules that it uses."""
     if form == "image":
         return style("alone", frozenset(kind_class(box.box.kind) for box in drawn.boxes))
     return style(form)
 
 
 def _panels(drawn: Scene, bare: bool) -> Iterator[str]:
-    """Panel by panel, outer first; in each the open boxes' ground, then edges, then boxes."""
+    """Yields the SVG of each panel, outer first: open boxes' backgrounds, edges, closed boxes."""
     box_at = wire_at = 0
     for boxes, wires in drawn.order:
         own = drawn.boxes[box_at : box_at + boxes]
@@ -115,7 +115,7 @@ def _box(drawn: Drawn, bare: bool) -> str:
 
 
 def _words(drawn: Drawn, bare: bool) -> str:
-    """Label and detail; an `<img>` has room beside them, and need not say how long they are."""
+    """Returns label and detail; those of an `<img>` have no `textLength`, to save bytes."""
     box = drawn.box
     label, detail = box_label(box), box_detail(box)
     if drawn.open:
@@ -149,13 +149,13 @@ def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) ->
 
 
 def _marker(x: float, y: float, open: bool) -> str:
-    """The triangle that says "there is more inside"."""
+    """Returns the triangle of a box that can be opened or closed."""
     points = f"M{_n(x)} {_n(y - 3)}h8l-4 6z" if open else f"M{_n(x)} {_n(y - 4)}v8l6-4z"
     return f'<path class="marker" d="{points}"/>'
 
 
 def outline(kind: str, w: float, h: float, open: bool) -> str:
-    """The shape of a box round the origin."""
+    """Returns the shape of a box, centred at the origin."""
     if open:
         return f'<rect class="shape" {_frame(w, h)} rx="8"/>'
     if kind in ("input", "output", "constant", "quiet"):
@@ -176,7 +176,7 @@ def outline(kind: str, w: float, h: float, open: bool) -> str:
 
 
 def _corners(kind: str, x: float, y: float) -> tuple[tuple[float, float], ...]:
-    """Corners of the families that are no rectangles."""
+    """Returns the corners of a family's polygon; () for a rectangle."""
     match kind:
         case "reduce":
             return (-x, -y), (x, -y), (x - 8, y), (-x + 8, y)
@@ -202,7 +202,7 @@ def _wire(wire: Wire) -> str:
 
 
 def _bundle(wires: Collection[Wire]) -> str:
-    """All edges of a panel as one path, and all arrows."""
+    """Returns all edges of a panel as one path, and all arrowheads as another."""
     if not wires:
         return ""
     curves = "".join(_curve(wire.points, 0) for wire in wires)
@@ -211,11 +211,11 @@ def _bundle(wires: Collection[Wire]) -> str:
 
 
 def _curve(p: tuple[float, ...], digits: int = 1) -> str:
-    """Absolute start, relative pieces: the short way to write it."""
+    """Returns path data with an absolute start and relative pieces, which is shortest."""
     x, y = round(p[0], digits), round(p[1], digits)
     words = [f"M{_n(x)} {_n(y)}c"]
     for n in range(2, len(p) - 2, 6):
-        # What was written is rounded; the next piece starts where this one was drawn to.
+        # Coordinates are rounded, so the next piece is relative to this one's rounded end.
         steps = [round(p[k] - (x, y)[k % 2], digits) for k in range(n, n + 6)]
         words.append(" ".join(map(_n, steps)) + " ")
         x, y = x + steps[4], y + steps[5]
@@ -223,7 +223,7 @@ def _curve(p: tuple[float, ...], digits: int = 1) -> str:
 
 
 def _arrow(p: tuple[float, ...]) -> str:
-    """A triangle from the curve's end to the tip."""
+    """Returns the arrowhead, a triangle from the curve's end to the tip."""
     x, y, tip_x, tip_y = p[-4:]
     dx, dy = tip_x - x, tip_y - y
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
@@ -240,7 +240,7 @@ def _label(wire: Wire) -> str:
 
 
 def _n(value: float) -> str:
-    """A number in at most one decimal."""
+    """Returns a number with at most one decimal."""
     text = f"{value:.1f}"
     return text.removesuffix(".0") if text != "-0.0" else "0"
 

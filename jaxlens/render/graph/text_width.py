@@ -1,8 +1,8 @@
-"""How the words of a drawing are cut and measured, without asking any font.
+"""Truncates and measures the text of a drawing, without font metrics.
 
-A picture must come out the same on every machine, so nothing here depends on installed
-fonts: the drawing uses a monospaced stack, whose characters are 0.6 of the font size wide
-(0.55 to 0.62 in practice), and each text carries its length, to which the browser fits it.
+A drawing must be the same on every machine, so nothing here depends on installed fonts: it uses
+a monospaced font stack, whose characters are 0.6 of the font size wide (0.55 to 0.62 in
+practice), and each text has a `textLength`, to which the browser fits it.
 """
 
 import unicodedata
@@ -25,7 +25,7 @@ _LABELLED = 120
 
 @lru_cache(maxsize=4096)
 def clean(text: str) -> str:
-    """The text with line breaks as spaces, and what XML or a terminal cannot hold as a mark."""
+    """Returns the text with spaces for line breaks and U+FFFD for unprintable characters."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_printable(c) for c in text)
@@ -34,7 +34,7 @@ def clean(text: str) -> str:
 def _printable(char: str) -> str:
     if char.isspace():
         return " "
-    # Cc, Cf: control and direction marks, which could reorder what is read; Cs: half characters.
+    # Cc, Cf: control and direction characters, which could reorder the text; Cs: lone surrogates.
     return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) in _UNSHOWN else char
 
 
@@ -42,7 +42,7 @@ _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 
 
 def columns(text: str) -> int:
-    """Columns of a monospaced font that the text takes; a wide character takes two."""
+    """Returns the text's width in columns of a monospaced font; a wide character has two."""
     if text.isascii():
         return len(text)
     return sum(_advance(char) for char in text)
@@ -55,7 +55,7 @@ def _advance(char: str) -> int:
 
 
 def shorten(text: str, limit: int) -> str:
-    """The cleaned text in at most `limit` columns; "…" stands for a cut-out middle."""
+    """Returns the cleaned text in at most `limit` columns, with "…" for a removed middle."""
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
     text = clean(text[: 8 * limit] + text[-8 * limit :] if len(text) > 16 * limit else text)
@@ -76,23 +76,23 @@ def _take(text: str, limit: int) -> str:
 
 
 def box_label(box: Box) -> str:
-    """The first line as it is drawn."""
+    """Returns the first line as it is drawn."""
     return shorten(box.label, LABEL_COLUMNS)
 
 
 def box_detail(box: Box) -> str:
-    """The second line as it is drawn."""
+    """Returns the second line as it is drawn."""
     return shorten(box.detail, DETAIL_COLUMNS)
 
 
 def box_hint(box: Box) -> str:
-    """What hovering says: the whole text where the box shows a part of it."""
+    """Returns the tooltip: the full text, of which the box may show a part."""
     text = box.hint or (f"{box.label} {box.detail}" if box.detail else box.label)
     return clean(text[:HINT_CHARACTERS]) + ("…" if len(text) > HINT_CHARACTERS else "")
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Width and height in pixels of the box while it is closed."""
+    """Returns the width and height in pixels of a closed box."""
     label, detail = columns(box_label(box)), columns(box_detail(box))
     if is_small(box):
         width = max(label, detail) * DETAIL_SIZE * ADVANCE + 14
@@ -103,14 +103,14 @@ def box_size(box: Box) -> tuple[float, float]:
 
 
 def title_width(box: Box) -> float:
-    """Room in pixels that the words of an open box take, which stand on one line."""
+    """Returns the width in pixels of an open box's title, label and detail on one line."""
     detail = columns(box_detail(box)) * DETAIL_SIZE * ADVANCE
     label = columns(box_label(box)) * LABEL_SIZE * ADVANCE
     return 24 + label + (10 + detail if detail else 0) + 10
 
 
 def is_small(box: Box) -> bool:
-    """Whether the box is drawn in small type: what matters little."""
+    """Returns whether the box is drawn in small type, as minor boxes are."""
     return box.kind in ("quiet", "constant") and not box.inside
 
 
@@ -119,10 +119,10 @@ def _even(width: float) -> float:
 
 
 def edge_labels(panel: Panel) -> tuple[str, ...]:
-    """What is written on each edge.
+    """Returns the label of each edge; "" for none.
 
-    A type that already stands by the same box is left out. So are all where there are too
-    many edges to tell whose they are; Graphviz would take seconds to find room for them.
+    A type that another edge of the same tail already shows is left out. A panel with many edges
+    has no labels: they would be ambiguous, and Graphviz would take seconds to place them.
     """
     if len(panel.edges) > _LABELLED:
         return ("",) * len(panel.edges)

@@ -1,15 +1,15 @@
-"""Ends a call that takes too long, without a new thread for each of many short calls."""
+"""Interrupts a call that takes too long, without a new thread for each of many short calls."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_LINGER = 5.0  # seconds for which the thread waits for another call
+_LINGER = 5.0  # seconds for which the idle thread waits for another call
 
 
 class Alarm:
-    """One thread that watches one call at a time; it ends when no call has come for a while."""
+    """A thread that watches one call at a time; it exits after `_LINGER` seconds without one."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -22,7 +22,7 @@ class Alarm:
         """Calls `ring` from another thread if the block takes longer than `seconds`."""
         with self._change:
             self._ring, self._due = ring, time.monotonic() + seconds
-            # A forked process has no watcher, though it has the object.
+            # After a fork the child has the object, but the thread does not run.
             if self._watcher is None or not self._watcher.is_alive():
                 self._watcher = threading.Thread(target=self._watch, daemon=True)
                 self._watcher.start()
@@ -41,7 +41,7 @@ class Alarm:
                 if self._ring is not None and now >= self._due:
                     self._ring()
                     self._ring = None
-                # While calls come one after another this sleeps; `after` wakes it if it must.
+                # Short calls do not wake this thread; `after` does if it would wake too late.
                 self._wakes = self._due + (0.0 if self._ring is not None else _LINGER)
                 if self._wakes <= now:
                     self._watcher = None

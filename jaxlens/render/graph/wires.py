@@ -1,4 +1,4 @@
-"""The edges of a panel in the stretched plane: bent with it, their ends on the boxes' borders."""
+"""Maps the edges of a panel to the stretched plane, with their ends on the boxes' borders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from jaxlens.render.graph.layout import Curve, Spot, label_size, sample
 from jaxlens.render.graph.open_boxes import Path
 from jaxlens.render.graph.stretch import Placed
 
-_PIECE = 40.0  # pixels of an edge that are bent as one cubic
-_REACH = 6  # points over which an edge's end finds its border
+_PIECE = 40.0  # pixels of an edge per mapped cubic piece
+_REACH = 6  # points over which the shift of an edge's end is distributed
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """An edge on the page: points as in `Curve`, and its label's centre."""
+    """An edge on the page: points as in `Curve`, and the label's centre."""
 
     path: Path
     edge: Edge
@@ -25,7 +25,7 @@ class Wire:
 
 
 def draw_wires(path: Path, panel: Panel, placed: Placed, origin: tuple[float, float]) -> list[Wire]:
-    """The panel's edges, each end on the border that its box has now."""
+    """Returns the panel's edges, each end on the border of its box, open or closed."""
     left, top = origin
     wires = []
     for edge, curve in zip(panel.edges, placed.layout.curves, strict=True):
@@ -41,15 +41,16 @@ def draw_wires(path: Path, panel: Panel, placed: Placed, origin: tuple[float, fl
 
 
 def _bend(old: Sequence[float], curve: Curve, placed: Placed) -> list[float]:
-    """A curve's points under the maps, its ends on the borders of their boxes.
+    """Returns a curve's points under the maps, its ends on the borders of their boxes.
 
-    How far an end has to move from its image to the border fades out over the next points.
+    The image of an end may lie off the border of its box. The shift to the border is applied to
+    the end in full, and to the next points with linearly decreasing weight.
     """
     tip, base = len(old) - 2, len(old) - 4
     new = [placed.map_x(p) if n % 2 == 0 else placed.map_y(p) for n, p in enumerate(old)]
     new[tip], new[tip + 1] = _on_border(old[tip], old[tip + 1], curve.head, placed)
     start_x, start_y = _on_border(old[0], old[1], curve.tail, placed)
-    # The arrow keeps its size.
+    # The arrowhead keeps its size.
     end_x, end_y = new[tip] + old[base] - old[tip], new[tip + 1] + old[base + 1] - old[tip + 1]
     start_x, start_y = start_x - new[0], start_y - new[1]
     end_x, end_y = end_x - new[base], end_y - new[base + 1]
@@ -64,10 +65,10 @@ def _bend(old: Sequence[float], curve: Curve, placed: Placed) -> list[float]:
 
 
 def _cut(points: Sequence[float], parts: Sequence[int]) -> list[float]:
-    """The same curve with piece `n` cut into `parts[n]` equal stretches.
+    """Returns the same curve with piece `n` split into `parts[n]` equal pieces.
 
-    Control points far from the curve would be stretched away from it; those of short pieces
-    lie close to it.
+    Control points far from the curve would be mapped by other slopes than the curve itself;
+    those of short pieces are close to it.
     """
     cut = list(points[:2])
     for piece, count in enumerate(parts):
@@ -81,7 +82,7 @@ def _cut(points: Sequence[float], parts: Sequence[int]) -> list[float]:
 
 
 def _ahead(points: Sequence[float], n: int, t: float, step: float) -> tuple[float, float]:
-    """The curve's point at `t` plus `step` times its derivative there."""
+    """Returns the curve's point at `t` plus `step` times its derivative there."""
     u = 1 - t
     x, y = sample(points, n // 6, t)
     p, q, r = 3 * u * u * step, 6 * u * t * step, 3 * t * t * step
@@ -98,7 +99,7 @@ def _ahead(points: Sequence[float], n: int, t: float, step: float) -> tuple[floa
 
 
 def _parts(points: Sequence[float]) -> list[int]:
-    """Into how many parts each piece is cut: one per `_PIECE` pixels, 8 at most."""
+    """Returns how many parts to split each piece into: one per `_PIECE` pixels, at most 8."""
     counts = []
     for n in range(0, len(points) - 4, 6):
         length = sum(
@@ -110,7 +111,7 @@ def _parts(points: Sequence[float]) -> list[int]:
 
 
 def _on_border(x: float, y: float, n: int, placed: Placed) -> tuple[float, float]:
-    """Where a point on the border of box `n` goes: the same share along the new border."""
+    """Returns the image of a border point of box `n`: at the same fraction of the new border."""
     spot: Spot = placed.layout.spots[n]
     w, h = placed.sizes.get(n, (spot.w, spot.h))
     across = min(1.0, max(-1.0, (x - spot.x) / (spot.w / 2)))
@@ -121,9 +122,9 @@ def _on_border(x: float, y: float, n: int, placed: Placed) -> tuple[float, float
 def _label_at(
     curve: Curve, points: Sequence[float], parts: Sequence[int], placed: Placed
 ) -> tuple[float, float]:
-    """The label's centre: as far from its place on the curve as before.
+    """Returns the label's centre: at the same offset from its point on the curve as before.
 
-    Where an open box would cover it, its image, which is always beside all boxes.
+    Where an open box would cover it there, its image under the maps, which is outside all boxes.
     """
     if not curve.label:
         return curve.x, curve.y
