@@ -1,6 +1,6 @@
-"""What `%%compile` shows: the cache's verdict, time per stage, kernels, cost, memory, machine code.
+"""The view of `%%compile`: cache verdict, time per stage, kernels, cost, memory, machine code.
 
-With options only what they name is shown; without, the user's lines and a tab for each.
+With options it shows only what they name; without, the user's lines and a tab for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import report_blocks
 from jaxlens.views.verbs.overview import Overview
 
-_OF_MEMORY = 2  # findings of that report that stand above the tabs: the peak and the sizes
+_OF_MEMORY = 2  # findings of the memory report shown above the tabs: the peak and the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
 
 
 def blocks(found: Overview, full: bool = False) -> list[Block]:
-    """What is to be said of it, then the user's lines and what lies under them."""
+    """Returns the findings, the times, and the tabs from the user's lines to machine code."""
     subject = found.subject
     verdict = _said(lambda: verdict_report(found.verdict.get()))
     done, runs = counted_works(found)
@@ -46,7 +46,7 @@ def blocks(found: Overview, full: bool = False) -> list[Block]:
             *costs.findings,
             *memory.findings[:_OF_MEMORY],
         )
-    )  # of a reason that several give, once
+    )  # several reports may give the same reason; it is shown once
     machines: tuple[Machine, ...] = ("llvm", "asm") if done else ()
     tabs = (
         pane(
@@ -78,7 +78,7 @@ def _figures(key: str, title: str, report: Report) -> Tab:
 
 
 def counted_works(found: Overview) -> tuple[Sequence[Work], Finding]:
-    """The kernels, and the sentence that counts them or says why there are none."""
+    """Returns the kernels, and the finding that counts them or says why there are none."""
     try:
         done = found.works.get()
     except LensError as why:
@@ -87,7 +87,7 @@ def counted_works(found: Overview) -> tuple[Sequence[Work], Finding]:
 
 
 def _said(report: Callable[[], Report]) -> Report:
-    """A report; where this backend does not give its facts, the sentence that says so."""
+    """Returns a report; if its facts are unavailable, a report with the error as its finding."""
     try:
         return report()
     except LensError as why:
@@ -95,12 +95,12 @@ def _said(report: Callable[[], Report]) -> Report:
 
 
 def _beyond(report: Report, said: int) -> Report:
-    """A report without the findings that were said already."""
+    """Returns a report without its first `said` findings, which are shown above."""
     return replace(report, findings=report.findings[said:])
 
 
 def kernels(done: Sequence[Work]) -> list[Block]:
-    """The table of kernels."""
+    """Returns the table of kernels."""
     if not done:
         return []
     shown = done[:_ROWS]
@@ -110,7 +110,7 @@ def kernels(done: Sequence[Work]) -> list[Block]:
 
 
 def _computed_by(done: Sequence[Work]) -> list[Block]:
-    """Each fusion behind its name with its HLO."""
+    """Returns a fold for each fusion, with its HLO."""
     fused = [work for work in done if len(work.inside) > 1]
     each = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_computed(w))) for w in fused[:_MOST]]
     rest = len(fused) - len(each)
@@ -120,13 +120,13 @@ def _computed_by(done: Sequence[Work]) -> list[Block]:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """One kernel by name, or the code of all.
+    """The facts of `%%compile --kernel` and `--asm`.
 
     Attributes:
         subject: The program.
         works: Its kernels.
-        kernel: The name of one; "" for all.
-        asm: Whether the machine's instructions are wanted alone.
+        kernel: The name of one kernel; "" for all.
+        asm: Whether to show only machine code.
     """
 
     subject: Subject
@@ -136,13 +136,13 @@ class KernelFacts:
 
 
 def kernel_facts(capture: Capture, kernel: str = "", asm: bool = False) -> KernelFacts:
-    """The kernels of a capture."""
+    """Returns the facts of a capture's kernels."""
     subject = subject_of(capture, "optimized", "llvm", "asm", "kernels")
     return KernelFacts(subject, works(subject) if kernel else (), kernel, asm)
 
 
 def kernel_blocks(found: KernelFacts, full: bool = False) -> list[Block]:
-    """One kernel: its HLO, its lines, LLVM IR before and after, machine code; or that of all.
+    """Returns one kernel's HLO, source lines, LLVM IR and machine code, or all machine code.
 
     Raises:
         OptionError: There is no kernel of that name.
@@ -164,7 +164,7 @@ def kernel_blocks(found: KernelFacts, full: bool = False) -> list[Block]:
 
 
 def _facts(work: Work) -> Findings:
-    """What a kernel is, in a sentence."""
+    """Returns a sentence on a kernel: kind, launch, source lines, bytes."""
     kernel = work.kernel
     words = [f"{kernel.name} is a {kernel.kind}"]
     if work.place:
@@ -182,7 +182,7 @@ def _facts(work: Work) -> Findings:
 
 
 def _computed(work: Work) -> list[Block]:
-    """A kernel's HLO."""
+    """Returns a kernel's HLO instructions."""
     if work.node is None:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))

@@ -1,4 +1,4 @@
-"""What `%%explore` shows: your lines and every stage below them, linked, in panes side by side."""
+"""The view of `%%explore`: the user's lines and every stage, linked, in panes side by side."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,22 +25,22 @@ from jaxlens.views.verbs import jaxpr as jaxpr_view
 from jaxlens.views.verbs import overview
 from jaxlens.views.verbs.overview import Overview
 
-# Lines of LLVM IR and of machine code of a small program, whose page is to stay small: %%compile
+# Lines of LLVM IR and of machine code in the page of a small program, to keep it small; %%compile
 # has more, --full all. A large program's page has all that fits.
 _CODE = 100
 _LARGE = 1_000  # equations
 _LINKED = ("jaxpr", "stablehlo", "hlo", "optimized", "kernels")
-_HEAD = 4  # lines of each program that stand in the page; the rest of so many is deflated
+_HEAD = 4  # lines of each program in the page as markup; the rest is deflated
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreFacts:
-    """What `%%explore` shows.
+    """The facts that `%%explore` shows.
 
     Attributes:
         overview: The program.
-        web: Links all panes.
-        atoms: Links the dumps of passes with them.
+        web: Links between all panes.
+        atoms: Atoms of the instructions in pass dumps.
     """
 
     overview: Overview
@@ -49,14 +49,14 @@ class ExploreFacts:
 
 
 def facts(capture: Capture) -> ExploreFacts:
-    """The facts of a capture; each is worked out when it is first shown."""
+    """Returns the facts of a capture, each computed on first use but for the links."""
     web = weave(capture.links, _LINKED)
     atoms = beside(capture.links, web) if web else None
     return ExploreFacts(overview.facts(capture), web, atoms)
 
 
 def blocks(explored: ExploreFacts, full: bool) -> list[Block]:
-    """The sentences and all panes; `full` cuts nothing."""
+    """Returns the findings and all panes, untruncated if `full`."""
     found = explored.overview
     subject = found.subject
     module = _equations(subject)
@@ -72,7 +72,7 @@ def blocks(explored: ExploreFacts, full: bool) -> list[Block]:
 
 
 def _equations(subject: Subject) -> Module | None:
-    """The jaxpr; None of a program that was opened from a later stage."""
+    """Returns the jaxpr; None for a program opened from a later stage."""
     try:
         return subject.jaxpr.module
     except UnavailableError:
@@ -80,7 +80,7 @@ def _equations(subject: Subject) -> Module | None:
 
 
 def _sizes(program: Overview) -> list[Finding]:
-    """What it costs in a sentence each: flops and bytes, then memory."""
+    """Returns a finding on cost (flops and bytes) and one on memory."""
     found: list[Finding] = []
     reports: tuple[Callable[[], Report], ...] = (
         lambda: cost_report(program.counted.get()),
@@ -95,7 +95,7 @@ def _sizes(program: Overview) -> list[Finding]:
 
 
 def _front(found: Overview, done: Sequence[Work]) -> list[Tab]:
-    """What JAX made of it: the user's lines, the jaxpr, its graph."""
+    """Returns the panes of JAX: the user's lines, the jaxpr, its graph."""
     source = pane(
         "source",
         lambda: stage_blocks.costs(found.counted.get(), done),
@@ -116,7 +116,7 @@ def _front(found: Overview, done: Sequence[Work]) -> list[Tab]:
 
 
 def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
-    """What XLA made of it, from the program it was given to the one that runs."""
+    """Returns the panes of XLA, from StableHLO to optimised HLO and its graph."""
     return [
         stage_pane(subject, "stablehlo", full, head=_HEAD),
         stage_pane(subject, "hlo", full, "HLO", _HEAD),
@@ -136,7 +136,7 @@ def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
 
 
 def _back(subject: Subject, done: Sequence[Work], full: bool) -> list[Tab]:
-    """What runs: kernels and their code."""
+    """Returns the panes of what runs: kernels, LLVM IR and machine code."""
     module = _equations(subject)
     regions = module.regions.values() if module else ()
     large = module is None or sum(len(region.nodes) for region in regions) > _LARGE

@@ -1,6 +1,6 @@
-"""What `%%hlo` shows: your lines, the program before and after fusion, and every stage between.
+"""The view of `%%hlo`: the user's lines, the program before and after fusion, each stage, passes.
 
-A stage that this backend does not give is a sentence in its place.
+The pane of a stage that this backend does not give shows the reason.
 """
 
 from collections.abc import Iterator
@@ -34,16 +34,16 @@ _LINKED = ("jaxpr", *_SHOWN)
 
 @dataclass(frozen=True, slots=True)
 class HloFacts:
-    """What `%%hlo` shows.
+    """The facts that `%%hlo` shows.
 
     Attributes:
         subject: The program.
-        panes: What is wanted alone; by default all is.
-        change: From just before fusion to the optimised program, and which those are.
+        panes: The requested panes; by default all.
+        change: Change from just before fusion to the optimised program, and a note on both.
         works: The kernels.
-        web: Links all panes.
-        atoms: Links the dumps of passes with them.
-        programs: Numbers each program once, for all comparisons.
+        web: Links between all panes.
+        atoms: Atoms of the instructions in pass dumps.
+        programs: Value numbering of each program, kept for all comparisons.
     """
 
     subject: Subject
@@ -56,9 +56,9 @@ class HloFacts:
 
 
 def facts(capture: Capture, **panes: Any) -> HloFacts:
-    """The facts of a capture; each is worked out when it is first shown."""
+    """Returns the facts of a capture, each computed on first use but for the links."""
     links, wanted = capture.links, HloPanes(**panes)
-    # Without the dumps of all passes few fates could be told.
+    # Few fates are known without the dumps of all passes.
     web = weave(links, _LINKED, fates=capture.has_all_passes) if wanted == HloPanes() else None
     parts: tuple[SubjectPart, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
     return HloFacts(
@@ -73,11 +73,11 @@ def facts(capture: Capture, **panes: Any) -> HloFacts:
 
 
 def blocks(found: HloFacts, full: bool) -> list[Block]:
-    """What is wanted alone; else all tabs, with the sentences above them.
+    """Returns the requested panes, or else all tabs with the findings above them.
 
     Raises:
         OptionError: There is no stage or pass of that name.
-        UnavailableError: What was asked for is not given by this backend.
+        UnavailableError: This backend does not give a requested stage.
     """
     subject, panes = found.subject, found.panes
     shown: list[Block] = []
@@ -93,7 +93,7 @@ def blocks(found: HloFacts, full: bool) -> list[Block]:
 
 
 def _all(found: HloFacts, full: bool) -> list[Block]:
-    """All tabs, with the sentences above them."""
+    """Returns all tabs, with the findings above them."""
     subject = found.subject
 
     def changed() -> list[Block]:
@@ -116,7 +116,7 @@ def _all(found: HloFacts, full: bool) -> list[Block]:
 
 
 def _stages(subject: Subject, full: bool) -> Iterator[Tab]:
-    """Each stage; one that is all there is, as of optimised HLO's text, stands in the text too."""
+    """Yields the pane of each stage; the text form shows a stage only if no other is available."""
     given = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
     for name in _SHOWN:
         yield replace(stage_pane(subject, name, full), in_text=given == [name])
@@ -131,7 +131,7 @@ def _sentences(found: HloFacts) -> Iterator[Finding]:
 
 
 def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
-    """One stage alone; machine code stands kernel by kernel."""
+    """Returns one stage; LLVM IR and machine code kernel by kernel."""
     if name not in BY_NAME or name in ("source", "passes"):
         known = [n for n in BY_NAME if n not in ("source", "passes")]
         raise OptionError(f"no stage {name!r}; {nearest(name, known)}")
@@ -141,7 +141,7 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
 
 
 def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
-    """Any two HLO programs of the compile."""
+    """Returns the diff of any two HLO programs of the compile."""
     a, b = find(subject, left), find(subject, right)
     if b.index < a.index:
         a, b = b, a
@@ -163,7 +163,7 @@ def _many(program: Named) -> str:
 
 
 def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
-    """The program after a pass, and what the pass changed."""
+    """Returns the diff of a pass, and the program after it."""
     program = find(subject, name)
     stages = dumps(subject)
     if program.dump is None or program.index == 0:

@@ -1,4 +1,4 @@
-"""What `%%jaxpr` shows: the user's lines, the jaxpr beside them, and the graph."""
+"""The view of `%%jaxpr`: the user's lines, the jaxpr, and its graph."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,25 +20,25 @@ from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.lines_by_id import LinesById
 from jaxlens.views.listings.panes import jaxpr_tab
 
-_LARGE = 1_000_000  # bytes of constants from which advice is given
+_LARGE = 1_000_000  # bytes of constants from which the finding has advice
 _KINDS = 4  # primitives named in the summary
 
 
 @dataclass(frozen=True, slots=True)
 class JaxprFacts:
-    """A program, and which of its panes are wanted."""
+    """The facts that `%%jaxpr` shows: a program, and the requested panes."""
 
     subject: Subject
     panes: JaxprPanes
 
 
 def facts(capture: Capture, **panes: Any) -> JaxprFacts:
-    """The facts of a capture, which is traced."""
+    """Returns the facts of a capture, which traces the function."""
     return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**panes))
 
 
 def blocks(found: JaxprFacts, full: bool) -> list[Block]:
-    """The sentences, and the panes that are wanted; `full` cuts nothing."""
+    """Returns the findings and the requested panes, untruncated if `full`."""
     subject, options = found.subject, found.panes
     module = subject.jaxpr.module
     with paused():
@@ -57,7 +57,7 @@ def blocks(found: JaxprFacts, full: bool) -> list[Block]:
 
 
 def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
-    """The program in a few sentences: equations, bodies, captured constants."""
+    """Returns findings on the program: its equations, bodies and captured constants."""
     nodes = counts(module)
     total = sum(nodes.values())
     most = ", ".join(f"{n:,} {k}" if n > 1 else k for k, n in nodes.most_common(_KINDS))
@@ -85,7 +85,7 @@ def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
 
 
 def _constants(constants: tuple[Constant, ...]) -> str:
-    """Captured arrays are part of the program: each compile holds them, each change retraces."""
+    """Returns a sentence on the captured arrays, which are compiled into the program."""
     total = sum(c.bytes for c in constants)
     largest = sorted(constants, key=lambda c: -c.bytes)[:3]
     names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
@@ -98,7 +98,7 @@ def _constants(constants: tuple[Constant, ...]) -> str:
 
 
 def source_tab(subject: Subject, module: Module, lines: LinesById) -> Tab:
-    """The user's lines over the equations that each became."""
+    """Returns the pane of the user's lines, each with the equations that it became."""
     panes = source_pane.blocks(module, subject.sources, lines)
     return Tab(
         "Your code", panes, help="Your lines, tinted by the equations each became.", key="source"
@@ -106,7 +106,7 @@ def source_tab(subject: Subject, module: Module, lines: LinesById) -> Tab:
 
 
 def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
-    """The jaxpr as a drawing, made when it is looked at: text does without."""
+    """Returns the pane of the jaxpr's graph, made on first use: the text form has no graph."""
 
     def draw(_: GraphPane) -> Figure:
         from jaxlens.views.figures.jaxpr import figure

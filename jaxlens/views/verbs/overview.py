@@ -1,4 +1,4 @@
-"""The facts of a compiled program that `%%compile` and `%%explore` show before any question."""
+"""The facts of a compiled program that `%%compile` and `%%explore` show without options."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ from jaxlens.lenses.subject import Given, Subject, subject_of
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Each fact, or the reason why this backend does not give it.
+    """The facts of a compiled program; each is a value or the error why it is unavailable.
 
     Attributes:
-        verdict: Whether JAX's caches would have served the call.
-        works: The kernels, joined with their instructions.
+        verdict: Whether the call would have hit JAX's caches.
+        works: The kernels, each with its HLO instructions.
         counted: Flops and bytes.
         memory: The peak and its owners.
-        closed_over: Arrays that the function closes over.
+        closed_over: Arrays in the function's closure.
         subject: The program.
     """
 
@@ -33,7 +33,7 @@ class Overview:
 
 
 def facts(capture: Capture) -> Overview:
-    """The facts of a capture; each is worked out when it is first shown."""
+    """Returns the facts of a capture, each computed on first use."""
     return Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
