@@ -1,1 +1,1 @@
-"""Composes documents: asks a capture and its lenses, and hands the answer to `render`."""
+"""Builds documents for `render` from a capture and the reports of its lenses."""

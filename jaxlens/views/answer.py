@@ -1,4 +1,4 @@
-"""What a verb that answers one question returns: a view with the facts behind it as attributes."""
+"""The result of a verb that answers one question: a view with its facts as attributes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Answer(View, Generic[F]):
         if name.startswith("_"):
             raise AttributeError(name)
         if name in ("facts", "report", "document"):
-            # The user's function raised an AttributeError meanwhile: it is heard once more.
+            # The cached property raised an AttributeError, which Python hides: raise it again.
             return {"facts": self.know, "report": self.ask, "document": self.build}[name]()
         facts = self.facts
         try:

@@ -1,4 +1,4 @@
-"""The first line of every output: what was looked at, at which arguments, and where."""
+"""The first line of every output: the function, its arguments, and the target."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _MOST = 8  # inputs named one by one
 _EACH = 4  # arrays of one argument named one by one, where there are more in all
 _STATIC = 60  # characters of a static value
 _UNJITTED = "under jit (not jitted, it runs op by op)"
-# XLA measures candidates where it has the GPU.
+# XLA autotunes by measuring candidates on the GPU.
 _UNTUNED = ": autotuning is off, a real one's program may differ"
 
 

@@ -1,7 +1,7 @@
-"""The web of one output: who came from whom among the stages that it shows.
+"""Builds the links of one output, between the nodes of the stages that it shows.
 
-Only the stages asked for are read, so that nothing is lowered or compiled for the web's sake;
-what is left out is simply not linked.
+Only the requested stages are read, so that nothing is lowered or compiled just for links; other
+stages are not linked.
 """
 
 from collections import Counter, defaultdict
@@ -25,15 +25,15 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
     """Links the stages of an output, in time linear in the size of their programs.
 
     Args:
-        links: Those of the capture whose stages are shown.
-        stages: Names of the stages that are shown, as in THE TABLE, and "kernels". The jaxpr
-            is always among them, and where any later stage is, so is StableHLO, which links the
-            others. Asking for "kernels", "llvm", "asm" or "optimized" compiles, as those stages
-            do; a stage that the backend does not give is left out.
-        fates: Whether to say what became of each equation, which takes most of the time.
+        links: Links of the capture whose stages are shown.
+        stages: Names of the stages that are shown, as in `ir/stage.py`, and "kernels". The jaxpr
+            is always added, and for any later stage StableHLO too, which links the others.
+            "kernels", "llvm", "asm" and "optimized" compile the program; a stage that the
+            backend does not give is left out.
+        fates: Whether to include the fate of each equation, which takes most of the time.
 
     Returns:
-        None where fewer than two stages that links lead between are there, as of HLO text.
+        The links; None where neither a jaxpr nor StableHLO is available, as for HLO text.
     """
     wanted = set(stages) | {"jaxpr"}
     machine = bool(wanted & {"kernels", "llvm", "asm"})
@@ -42,7 +42,7 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
     if wanted & {"hlo", "optimized"}:
         wanted.add("stablehlo")
     shown = [name for name in _MODULES if name in wanted and links.gives(name)]
-    if "stablehlo" not in shown:  # it is what links the others
+    if "stablehlo" not in shown:  # the other stages are linked through it
         shown = shown[:1] if "jaxpr" in shown else []
     if not shown:
         return None
@@ -71,16 +71,17 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
 
 
 def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | None:
-    """`weave`, where that costs next to nothing beside the answer to one question."""
+    """Returns `weave` of a small program; None for a large one, where it takes long."""
     size = instructions(program)
     return weave(links, stages) if size is not None and size <= _SMALL else None
 
 
 def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Atoms that each line of Python owns, and those made in calls from it."""
+    """Returns the atoms that each Python line owns, and those made in calls from it."""
     own: defaultdict[str, list[int]] = defaultdict(list)
     calls: defaultdict[str, list[int]] = defaultdict(list)
-    memo: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # equal ones are mostly one object
+    # By id, as equal stacks are mostly one object.
+    memo: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
     for number, every in enumerate(linked.stacks.atoms):
         if id(every) not in memo:
             owners = frozenset(str(span) for stack in every if (span := owner(stack)))
@@ -93,7 +94,7 @@ def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[
 
 
 def _how(linked: Linked, stage: str) -> dict[str, str]:
-    """How a stage's links are known: the usual way under "", and by id where it is another."""
+    """Returns how a stage's links are known: the most common value under "", others by id."""
     if stage == "jaxpr":
         return {}
     others = linked.how(stage)
@@ -104,7 +105,7 @@ def _how(linked: Linked, stage: str) -> dict[str, str]:
 
 
 def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:
-    """Distinct call stacks in words, from the owner outward, and which an equation has."""
+    """Returns the distinct call stacks, from the owner outward, and their index by equation id."""
     numbers: dict[tuple[str, ...], int] = {}
     memo: dict[int, int] = {}
     found = {}

@@ -8,13 +8,13 @@ from jaxlens.report import Report, Table, cells, duration
 
 
 def report_blocks(report: Report) -> list[Block]:
-    """The report's sentences, then its tables."""
+    """Returns the report's findings, then its tables."""
     sentences: list[Block] = [Findings(report.findings)] if report.findings else []
     return [*sentences, *(TableBlock(table) for table in report.tables)]
 
 
 def run_blocks(run: Run | None) -> list[Block]:
-    """What executions took; nothing where nothing was run."""
+    """Returns a table of the measured execution times; nothing without a run."""
     if run is None:
         return []
     times = (median(run.seconds), min(run.seconds), max(run.seconds))

@@ -1,7 +1,8 @@
-"""The user's own lines with what each became: one pane per file, the functions involved alone.
+"""The user's source lines with the nodes that each became: one pane per file.
 
-The tint is the share of equations by default, or of any number per node (flops, bytes).
-Files of libraries come last, folded, with the lines that made equations for the user's.
+A pane shows only the functions that own nodes. The tint is a line's share of the equations, or of
+any number per node (flops, bytes). Files of libraries come last, folded, with the lines that made
+equations for the user's lines.
 """
 
 import ast
@@ -15,7 +16,7 @@ from jaxlens.lenses.lines import OwnedLines, lines
 from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
 from jaxlens.report import Overlay, amount, count
 
-_CONTEXT = 2  # lines round a line whose function is not known or is too long to show whole
+_CONTEXT = 2  # lines around a line whose function is unknown or too long to show whole
 _WHOLE = 60  # lines of a function that is shown whole
 _PARSED = 20_000  # characters of a library's file that is parsed for its functions
 _UNDER = 40  # nodes listed under one line, and fewer, at least `_FEWEST`,
@@ -26,11 +27,11 @@ _NOUNS = {"jaxpr": ("eqn", "eqns"), "stablehlo": ("op", "ops")}
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What tints the lines.
+    """The quantity that tints the lines.
 
     Attributes:
-        scale: What a full bar is ("share of 12 eqns").
-        total: What the shares are shares of.
+        scale: Label of the scale ("share of 12 eqns").
+        total: Sum over all nodes, of which a line has a share.
         unit: Unit of an overlay's numbers ("flop"); "" to count nodes.
         values: Number per node; None to count nodes.
     """
@@ -48,17 +49,17 @@ def blocks(
     overlay: Overlay | None = None,
     unit: str = "",
 ) -> tuple[Block, ...]:
-    """Panes of the user's files, then the libraries' in one fold.
+    """Returns the panes of the user's files, then those of libraries in one fold.
 
     Args:
         module: The program whose nodes are attributed.
-        sources: Text by `Span.key`.
-        under: A line per node id, to stand under its source line.
-        overlay: A number per node; nodes are counted without one.
+        sources: Source text by `Span.key`.
+        under: A line per node id, to show under its source line.
+        overlay: A number per node; without one, nodes are counted.
         unit: Unit of the overlay's numbers.
 
     Returns:
-        Nothing for a program that no line of known text owns.
+        The panes; empty if no line of known source text owns a node.
     """
     found = lines(module)
     measure = _measure(found, overlay, unit)
@@ -86,7 +87,7 @@ def _measure(found: OwnedLines, overlay: Overlay | None, unit: str) -> Measure:
 def _pane(
     key: str, source: Source, found: OwnedLines, measure: Measure, under: Mapping[str, Line]
 ) -> SourcePane | None:
-    """One file; None where no line of it is involved."""
+    """Returns the pane of one file; None if none of its lines owns or reaches a node."""
     owned = found.made if source.library else found.own
     used = sorted(line for file, line in {*owned, *found.through} if file == key)
     if source.library:
@@ -142,7 +143,7 @@ def _row(
 def _told(
     ids: Sequence[str], through: int, backward: int, stage: str, measure: Measure
 ) -> tuple[float | None, str, str]:
-    """Share and note of a line: what it owns; and what else there is: what its calls reach."""
+    """Returns share and note of the nodes that a line owns, and a note on those of its calls."""
     one, many = _NOUNS.get(stage, ("instruction", "instructions"))
     inside = through - len(ids)
     if not ids:
@@ -160,7 +161,7 @@ def _told(
 
 
 def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
-    """Without the indentation that all rows share."""
+    """Returns the rows without their common indentation."""
     depths = [len(row.text) - len(row.text.lstrip()) for row in rows if row.text.strip()]
     cut = min(depths, default=0)
     if not cut:
@@ -169,16 +170,16 @@ def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
 
 
 def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
-    """The lines to show of a file: the functions that hold the used lines.
+    """Returns the lines of a file to show: the functions that contain the used lines.
 
     Args:
         text: The file's text.
-        used: Line numbers that matter.
-        whole: Whether to look for functions, which takes milliseconds per 1,000 lines.
+        used: Line numbers that own or reach nodes.
+        whole: Whether to parse for functions, which takes milliseconds per 1,000 lines.
 
     Returns:
-        Sorted line numbers. A function too long to show whole, and a line outside all
-        functions, come with two lines of context.
+        Sorted line numbers. A used line in a function too long to show whole, or in a text
+        without known functions, has two lines of context.
     """
     functions = _functions(text) if whole else ()
     shown: set[int] = set()
@@ -206,7 +207,7 @@ def _without_blank_edges(shown: list[int], text: Sequence[str]) -> list[int]:
 
 @lru_cache(32)
 def _functions(text: str) -> tuple[tuple[int, int], ...]:
-    """First and last line of every function, decorators included; none where it cannot parse."""
+    """Returns first and last line of each function with decorators; none on a syntax error."""
     python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
     try:
         tree = ast.parse(python)
@@ -219,7 +220,7 @@ def _functions(text: str) -> tuple[tuple[int, int], ...]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             found.append((first, node.end_lineno or node.lineno))
-        for block in _BLOCKS:  # a `def` stands in a block, so expressions need no look
+        for block in _BLOCKS:  # a `def` is a statement of a block, so expressions are skipped
             pending.extend(getattr(node, block, ()))
     return tuple(found)
 

@@ -1,8 +1,9 @@
-"""The web of a program that was only traced, in short: equations by what they have in common.
+"""Builds compact links of a program that was only traced: groups of equations (`Alike`).
 
-Nothing was lowered, so the atom of `eN` is N and nothing need be listed: a train step of 18,104
-equations is 120 groups and the order in which they follow each other (`Alike`), which is what
-travels. Who reads the web in Python sees mappings as in any other, made when first looked at.
+Nothing was lowered, so the atom of `eN` is N and need not be listed. A group has the equations
+with equal call stacks and transforms; a train step of 18,104 equations has 120 groups, and only
+those and the run-length encoding of their order are in the output. In Python, the `Web` has the
+same mappings as any other, made on first access.
 """
 
 from collections import defaultdict
@@ -16,7 +17,7 @@ from jaxlens.render.link_data import Alike, Web
 
 
 def web(traced: TracedLinks) -> Web:
-    """Links of equations with lines of Python, in time linear in their runs."""
+    """Returns the links of equations to Python lines, in time linear in the number of runs."""
     alike = _alike(traced)
     return Web(
         atoms={"jaxpr": LazyDict(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
@@ -30,7 +31,7 @@ def web(traced: TracedLinks) -> Web:
 
 
 def _alike(traced: TracedLinks) -> Alike:
-    """What the groups say, in words."""
+    """Returns the groups with their lines, calls, stacks and transforms as text."""
     lines: defaultdict[str, list[int]] = defaultdict(list)
     calls: defaultdict[str, list[int]] = defaultdict(list)
     stacks: dict[tuple[str, ...], int] = {}
@@ -54,20 +55,20 @@ def _alike(traced: TracedLinks) -> Alike:
 
 
 def _words(group: Group) -> tuple[str, ...]:
-    """The first stack, from the owner outward."""
+    """Returns the group's first call stack as text, from the owner outward."""
     first = group.stacks[0]
     start = first.index(span) if (span := owner(first)) else 0
     return tuple(f"{s} in {s.function}" if s.function else str(s) for s in first[start:])
 
 
 def _every(alike: Alike) -> Iterator[tuple[str, int]]:
-    """Each equation with its group."""
+    """Yields each equation's id with the index of its group."""
     groups = chain.from_iterable(map(repeat, alike.runs[1::2], alike.runs[::2]))
     return ((f"e{n}", group) for n, group in enumerate(groups))
 
 
 def _atoms(alike: Alike, lines: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Equations instead of groups."""
+    """Returns atoms of equations by line, from groups by line."""
     starts = [0, *accumulate(alike.runs[::2])]
     members: defaultdict[int, list[int]] = defaultdict(list)
     for start, count, group in zip(starts, alike.runs[::2], alike.runs[1::2], strict=False):

@@ -1,6 +1,6 @@
-"""What the verbs return and the magics show: one document with all its faces.
+"""The result of a verb or magic: one document that renders as text, HTML, JSON, SVG or DOT.
 
-Nothing is computed until a face is asked for, and the document is built once.
+The document is built on first use, and once.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
-"""Gets ready what a process's first picture needs, while the user's function is still traced.
+"""Loads what a process's first drawing needs in a thread, while the user's function is traced.
 
-Graphviz has to be loaded and the page's scripts bundled, once a process: some 0.1 s that nobody
-waits for if a thread does it meanwhile. What fails here fails again, and is said, where it is used.
+Loading Graphviz and bundling the page's scripts take some 0.1 s once per process. Errors are
+ignored here: they occur again, and are reported, at first use.
 """
 
 import threading
@@ -14,7 +14,7 @@ from jaxlens.render.html import assets
 
 @cache
 def start() -> threading.Thread:
-    """Starts getting ready, once a process."""
+    """Starts the thread, once per process, and returns it."""
     thread = threading.Thread(target=_get_ready, name="jaxlens ready", daemon=True)
     thread.start()
     return thread
