@@ -1,1 +1,1 @@
-"""Modules as lines of text, one file for each dialect."""
+"""Renders modules as lines of text, one file for each dialect."""

@@ -1,6 +1,6 @@
-"""One equation in JAX's own notation: `c:f32[8,4] = dot_general[...] a b`.
+"""Renders one eqn in JAX's notation: `c:f32[8,4] = dot_general[...] a b`.
 
-Parameters that are defaults, repeat the types, or are long are folded.
+Parameters that are defaults, repeat the avals, or are long are folded.
 """
 
 import re
@@ -37,14 +37,14 @@ _TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
 
 
 def equation(node: Node, owner: str = "") -> Line:
-    """One equation on one line, with its bodies by name."""
+    """Returns an equation on one line, with its nested jaxprs by name."""
     pieces = [*left(node), Piece(node.opcode, "op"), *params(node, node.attrs), *operands(node)]
     pieces += scope(node)
     return Line(tuple(pieces), node.id, 0, owner)
 
 
 def left(node: Node) -> list[Piece]:
-    """`a:f32[] b:i32[2] = `; nothing for an equation without results."""
+    """Returns `a:f32[] b:i32[2] = `; nothing for an equation without results."""
     pieces: list[Piece] = []
     for value in node.results:
         pieces += [*binder(value), Piece(" ")]
@@ -52,17 +52,17 @@ def left(node: Node) -> list[Piece]:
 
 
 def binder(value: Value) -> list[Piece]:
-    """A variable with its type, as it is bound."""
+    """Returns a variable with its aval, as in a binder: `a:f32[8]`."""
     return [Piece(shown(value.name), "name"), Piece(f":{notation(value.type)}", "type")]
 
 
 def shown(name: str) -> str:
-    """The name as JAX prints it: `_` for an unused value, which the reader numbers."""
+    """Returns the name as JAX prints it: `_` for an unused value (numbered in the module)."""
     return "_" if name[0] == "_" else name
 
 
 def operands(node: Node) -> list[Piece]:
-    """The operands; a literal is followed by its type."""
+    """Returns the operands; a literal is followed by its aval."""
     pieces = []
     for name in node.operands:
         pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
@@ -70,12 +70,12 @@ def operands(node: Node) -> list[Piece]:
 
 
 def scope(node: Node) -> list[Piece]:
-    """The name stack: named scopes and transforms."""
+    """Returns the name stack (named scopes and transforms) as a folded comment."""
     return [Piece(f"  # in {node.scope}", "fold")] if node.scope else []
 
 
 def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
-    """`[axes=(0,)]` with quiet parameters folded, and the brackets too if all are quiet."""
+    """Returns `[axes=(0,)]` with `quiet` parameters folded, and the brackets if all are."""
     pieces: list[Piece] = []
     loud = False
     for key, value in attrs.items():
@@ -95,14 +95,14 @@ def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Pie
 
 @lru_cache(4096)
 def quiet(opcode: str, key: str, value: str) -> bool:
-    """Whether a parameter is folded: a default, repeated by the types, or long."""
+    """Returns whether a parameter is folded: it is a default, repeats an aval, or is long."""
     if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
         return True
     return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
 
 
 def _in_type(node: Node, key: str, value: str) -> bool:
-    """Whether a parameter repeats the dtype that the result shows."""
+    """Returns whether a parameter repeats the dtype of the first result."""
     if key not in _DTYPES or not node.results:
         return False
     return short_dtype(value) == node.results[0].type.dtype
@@ -110,7 +110,7 @@ def _in_type(node: Node, key: str, value: str) -> bool:
 
 @lru_cache(4096)
 def _readable(opcode: str, key: str, value: str) -> str:
-    """`(([1], [0]), ([], []))`, as JAX shows the axes of a contraction."""
+    """Returns `dimension_numbers` as JAX prints them: `(([1], [0]), ([], []))`."""
     if opcode == "dot_general" and key == "dimension_numbers":
         return _TUPLE.sub(r"[\1]", value).replace("()", "[]")
     return value

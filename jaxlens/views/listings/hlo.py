@@ -1,4 +1,4 @@
-"""An HLO module as lines in XLA's notation: the entry first, each computation under its name.
+"""Renders an HLO module as lines in XLA's notation, each computation under its title.
 
 Metadata, layouts and other long parts are folded (`hlo_pieces.py`).
 """
@@ -21,11 +21,11 @@ _ROOT = Piece("ROOT ", "keyword")
 
 
 def listing(module: Module, *, limit: int = LIMIT) -> Listing:
-    """The whole module.
+    """Returns the listing of a whole module.
 
     Args:
-        module: HLO at any stage.
-        limit: Most lines.
+        module: An HLO module at any stage.
+        limit: Maximum number of lines before `more`.
     """
     plan = Plan(module)
     kept = tuple(islice(plan.lines(), limit))
@@ -34,13 +34,13 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
 
 
 class LineParts(NamedTuple):
-    """An instruction with what its line shows of its surroundings.
+    """An instruction with the context that its line shows.
 
     Attributes:
         node: The instruction.
         owner: Name of the source line that owns it, "" for none.
         root: Whether it is the root of its computation.
-        inner: The instruction of a fusion that has only one.
+        inner: The fused instruction of a fusion that has only one.
     """
 
     node: Node
@@ -49,7 +49,7 @@ class LineParts(NamedTuple):
     inner: Node | None = None
 
     def line(self) -> Line:
-        """The line, with its indentation."""
+        """Returns the instruction's line, indented."""
         line = instruction(self.node, self.owner, self.root)
         pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
         return Line(pieces, line.id, 1, line.line)
@@ -60,8 +60,8 @@ class Plan:
 
     Args:
         module: HLO.
-        brief: Put a computation's parameters into its title, as XLA does too, and the
-            instruction of a fusion that has only one after that fusion.
+        brief: Whether to put a computation's parameters into its title, as XLA does too, and the
+            fused instruction of a fusion that has only one on that fusion's line.
 
     Attributes:
         total: Number of lines.
@@ -82,17 +82,17 @@ class Plan:
         return _callers(self._module)
 
     def _instructions(self, region: Region) -> Sequence[Node]:
-        """The instructions that have a line."""
+        """Returns the instructions that have a line."""
         if not self._brief or region.name == self._module.entry:
             return region.nodes
         return [node for node in region.nodes if node.opcode != "parameter"]
 
     def lines(self) -> Iterator[Line]:
-        """Line by line."""
+        """Yields the lines."""
         return (part if isinstance(part, Line) else part.line() for part in self.parts())
 
     def parts(self) -> Iterator[Line | LineParts]:
-        """Line by line: an instruction as its `LineParts`, other lines as they are."""
+        """Yields an instruction's line as `LineParts`, other lines as `Line`."""
         known, wrapped = self._owners, self._wrapped
         for number, region in enumerate(self._shown):
             if number:
@@ -108,24 +108,24 @@ class Plan:
 
 
 def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
-    """One instruction: `name = type opcode(operands), attributes`."""
+    """Returns an instruction's line: `name = type opcode(operands), attributes`."""
     pieces = instruction_pieces(node)
     return Line((_ROOT, *pieces) if root else tuple(pieces), node.id, 0, owner)
 
 
 def lean(line: Line) -> Line:
-    """A line without its folded pieces."""
+    """Returns a line without its folded pieces."""
     kept = tuple(piece for piece in line.pieces if piece.kind != "fold")
     return Line(kept, line.id, line.indent, line.line)
 
 
 def instructions(module: Module) -> Mapping[str, Line]:
-    """Every instruction, by id."""
+    """Returns the line of every instruction, by id."""
     return LinesById(module, instruction)
 
 
 def titles(module: Module) -> Mapping[str, Line]:
-    """The title of each computation, by name: its parameters and callers."""
+    """Returns the title of each computation, with its parameters and callers, by name."""
     callers = _callers(module)
     return {
         name: _title(
@@ -139,7 +139,7 @@ def titles(module: Module) -> Mapping[str, Line]:
 
 
 def _wrapped(module: Module) -> dict[str, Node]:
-    """The instruction of each fused computation that has only one, by computation."""
+    """Returns the instruction of each fused computation that has only one, by computation."""
     found: dict[str, Node] = {}
     for node in module.nodes():
         if node.opcode != "fusion":
@@ -152,7 +152,7 @@ def _wrapped(module: Module) -> dict[str, Node]:
 
 
 def _callers(module: Module) -> dict[str, list[str]]:
-    """Ids of the instructions that call each computation."""
+    """Returns the ids of the instructions that call each computation."""
     callers: dict[str, list[str]] = {}
     for node in module.nodes():
         for name in node.regions:
@@ -161,7 +161,7 @@ def _callers(module: Module) -> dict[str, list[str]]:
 
 
 def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[str]) -> Line:
-    """`fused_computation (p: f32[4]) {  // of fusion.3`."""
+    """Returns a computation's title: `fused_computation (p: f32[4]) {  // of fusion.3`."""
     pieces = [Piece("ENTRY ", "keyword")] if entry else []
     pieces.append(Piece(f"{region.name} ", "keyword"))
     for number, value in enumerate(inputs):

@@ -1,7 +1,7 @@
-"""HLO in short lines, for places where programs are compared: without what is folded elsewhere.
+"""Renders HLO in short lines, without the folded pieces, for diffs and for panes.
 
-A program has few types and few texts of attributes, so rows for scripts mark each of those once. A
-line that is not printed as most are is marked by way of its `Line`.
+A program has few distinct types and attribute texts, so the rows for the viewer's script mark up
+each of those once. A line that `printed` cannot split is marked up through its `Line`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +24,17 @@ from jaxlens.views.listings.hlo_pieces import (
 )
 from jaxlens.views.listings.lines_by_id import LinesById
 
-_SAID_BY_PLACE = ("calls=", "kind=")  # what a fusion calls is listed under it
+_SAID_BY_PLACE = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
 _PLACE = {False: "  ", True: f"  {MARKS['keyword']}ROOT \0"}
 _OP = MARKS["op"]
 
 
 def instructions(module: Module, full: bool = False) -> Mapping[str, Line]:
-    """Every instruction, by id.
+    """Returns the line of every instruction, by id.
 
     Args:
-        module: HLO.
-        full: Keep folded pieces, which a reader can open.
+        module: An HLO module.
+        full: Whether to keep folded pieces.
     """
     return hlo_lines.instructions(module) if full else LinesById(module, _instruction)
 
@@ -49,7 +49,7 @@ def _without_calls(line: Line) -> Line:
 
 
 def listing(module: Module, limit: int) -> Listing:
-    """A whole HLO module; `limit` is the most lines."""
+    """Returns the listing of an HLO module, with at most `limit` lines before `more`."""
     plan = Plan(module, brief=True)
     lines = tuple(map(lean, islice(plan.lines(), limit)))
     option = f"%%hlo --stage {module.stage}" if module.stage in ("hlo", "optimized") else "--full"
@@ -60,7 +60,7 @@ def listing(module: Module, limit: int) -> Listing:
 
 
 def rows(plan: Plan) -> Iterator[Row]:
-    """The row of every line of a plan, without folded pieces."""
+    """Yields the row of every line of a plan, without folded pieces."""
     types: dict[str, str] = {}
     attrs: dict[str, str] = {}
     for part in plan.parts():
@@ -68,7 +68,7 @@ def rows(plan: Plan) -> Iterator[Row]:
             yield row_of(lean(part))
             continue
         node = part.node
-        text = printed(stamped(node))  # stamps are in the metadata
+        text = printed(stamped(node))  # the text with the stamps, which are in the metadata
         if text is None:
             yield row_of(lean(part.line()))
             continue

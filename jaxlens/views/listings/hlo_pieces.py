@@ -1,7 +1,7 @@
-"""An HLO instruction as pieces, in XLA's notation.
+"""Splits an HLO instruction into pieces, in XLA's notation.
 
 Metadata, layouts, backend configurations, shardings and long types and literals are folded. A
-program has few types and few texts of attributes, so each of those is split once.
+program has few distinct types and attribute texts, so their pieces are cached by text.
 """
 
 import re
@@ -12,7 +12,7 @@ from jaxlens.ir.graph import Node, Type
 from jaxlens.ir.hlo.text import CALLS, attributes, read_type
 from jaxlens.render.document import Kind, Piece
 
-_LONG_TYPE = 48  # characters of a type that is folded
+_LONG_TYPE = 48  # characters; longer types are folded
 _LONG_VALUE = 60
 _LITERAL = 40
 _FOLDED = frozenset(
@@ -30,7 +30,7 @@ _EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")"
 
 
 def instruction_pieces(node: Node) -> list[Piece]:
-    """`name = type opcode(operands), attributes`."""
+    """Returns the pieces of `name = type opcode(operands), attributes`."""
     found = printed(node.text)
     if found is None or found[3].strip():
         return _read(node)
@@ -51,7 +51,7 @@ def instruction_pieces(node: Node) -> list[Piece]:
 
 
 def _read(node: Node) -> list[Piece]:
-    """The same from the fields of the node, for lines that are not printed as most."""
+    """Returns the same from the node's fields, for text that `printed` cannot split."""
     key = IN_BRACKETS.get(node.opcode)
     inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
     pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
@@ -60,12 +60,12 @@ def _read(node: Node) -> list[Piece]:
 
 
 def printed(text: str) -> tuple[str, str, str, str, str] | None:
-    """Splits an instruction that is printed as XLA prints most.
+    """Splits the text of an instruction in XLA's most common form.
 
     Returns:
-        Its type, the text in its brackets, its attributes before and after the metadata, and the
-        metadata. None where it is not ASCII, has brackets or quotes in its brackets, or quotes
-        before its metadata.
+        Its type, the text in its parentheses, its attributes before and after the metadata, and
+        the metadata. None if it is not ASCII, has parentheses or quotes in its parentheses, or
+        quotes before its metadata.
     """
     head = _HEAD.match(text)
     if head is None or not (text.isascii() and text.isprintable()):
@@ -82,7 +82,7 @@ def printed(text: str) -> tuple[str, str, str, str, str] | None:
 
 
 def type_pieces(kind: Type) -> list[Piece]:
-    """A type with its layout folded; a long tuple as the number of its parts."""
+    """Returns a type with its layout folded; a long tuple as its number of elements."""
     text = str(kind)
     if len(text) > _LONG_TYPE:
         return [Piece(f"({len(kind.parts)} values)", "type"), Piece(text, "fold")]
@@ -92,13 +92,13 @@ def type_pieces(kind: Type) -> list[Piece]:
 
 @lru_cache(maxsize=4096)
 def shape_pieces(text: str) -> Sequence[Piece]:
-    """`type_pieces` of a type as printed."""
+    """Returns `type_pieces` of a printed type."""
     return type_pieces(read_type(text) or Type(text))
 
 
 @lru_cache(maxsize=4096)
 def attribute_pieces(text: str) -> Sequence[Piece]:
-    """The attributes as printed after the operands."""
+    """Returns the pieces of the attributes, as printed after the operands."""
     found = attributes(text.strip().removeprefix(","))
     return [_attribute(key, value) for key, value in found.items()]
 
@@ -109,7 +109,7 @@ def _opcode(name: str) -> Piece:
 
 
 def behind_pieces(inner: Node) -> list[Piece]:
-    """`  // compare, direction=LT`: the instruction of a fusion that has only one."""
+    """Returns the comment on a fusion's only instruction: `  // compare, direction=LT`."""
     key = IN_BRACKETS.get(inner.opcode)
     rest = [_attribute(k, value) for k, value in inner.attrs.items() if k != key]
     words = "".join(piece.text for piece in rest if piece.kind != "fold")
@@ -121,14 +121,14 @@ def _operands(names: Sequence[str]) -> list[Piece]:
 
 
 def literal(value: str) -> list[Piece]:
-    """A constant's value, or a parameter's number."""
+    """Returns a constant's value or a parameter's number; a long value is folded."""
     if len(value) <= _LITERAL:
         return [Piece(value, "literal")]
     return [Piece("{...}", "literal"), Piece(_cut(value), "fold")]
 
 
 def _attribute(key: str, value: str) -> Piece:
-    """`, key=value`, folded where it is long or repeated elsewhere."""
+    """Returns `, key=value`, folded if it is long or in `_FOLDED`."""
     if key in CALLS:
         return Piece(f", {key}={value.replace('%', '')}", "attr")
     folded = key in _FOLDED or len(value) > _LONG_VALUE

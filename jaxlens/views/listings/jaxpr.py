@@ -1,6 +1,6 @@
-"""A jaxpr as lines in JAX's own notation, nested bodies in place.
+"""Renders a jaxpr as lines in JAX's notation, nested jaxprs in place.
 
-A body that several equations use is written out at its first use, and by name after that.
+A jaxpr that several equations use is written out at its first use, and by name after that.
 """
 
 import re
@@ -20,10 +20,10 @@ from jaxlens.views.listings.lines_by_id import LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
-LIMIT = 400  # lines in the page; a viewer makes the others when they are scrolled to
+LIMIT = 400  # lines in the page; a viewer renders the others on scrolling
 
 Steps: TypeAlias = "Iterator[Line | Stretch | Steps]"
-"""Lines, runs of equations, and nested steps in their place."""
+"""Lines, runs of equations, and nested iterators of the same."""
 
 
 def listing(
@@ -34,18 +34,18 @@ def listing(
     limit: int = LIMIT,
     known: LinesById | None = None,
 ) -> Listing:
-    """The whole program.
+    """Returns the listing of a whole jaxpr.
 
     Args:
         module: A jaxpr.
-        inputs: Names of the entry's inputs ("params['w']"), captured constants not counted.
+        inputs: Names of the entry's inputs ("params['w']"), without captured constants.
         captured: Names of the captured constants.
-        limit: Most lines.
-        known: The result of `equations` for the module, if there is one.
+        limit: Maximum number of lines before `more`.
+        known: Result of `equations` for the module, to reuse.
 
     Returns:
-        Lines with the ids of their equations; the lines that open and close an equation
-        with bodies both have its id. Lines beyond the limit are made on first use.
+        Lines with the ids of their equations; the first and last line of an equation with
+        nested jaxprs both have its id. Lines beyond the limit are made on first use.
     """
     page = _page(module, known or equations(module))
     rows = ColumnRows(page, _all_rows(page, inputs, captured))
@@ -57,7 +57,7 @@ def listing(
 
 
 def equations(module: Module) -> LinesById:
-    """Every equation on one line, by id."""
+    """Returns every equation on one line, by id."""
     return LinesById(module, equation)
 
 
@@ -72,7 +72,7 @@ def _page(module: Module, known: LinesById) -> Page:
 def _all_rows(
     page: Page, inputs: Sequence[str], captured: Sequence[str]
 ) -> Iterator[Line | Stretch]:
-    """All lines; bodies are walked by generators on a stack, without recursion."""
+    """Yields all lines; nested jaxprs are walked with a stack of generators, not recursion."""
     yield from named_inputs(page.module, inputs, captured)
     written: set[str] = set()
     stack: list[Steps] = [_body(page, page.module.body(), 0, [], "", written)]
@@ -89,7 +89,7 @@ def _all_rows(
 def _body(
     page: Page, region: Region, indent: int, start: list[Piece], node: str, written: set[str]
 ) -> Steps:
-    """`{ lambda ; a:f32[]. let`, the equations, `in (b,) }`."""
+    """Yields the lines of one jaxpr: `{ lambda ; a:f32[]. let`, equations, `in (b,) }`."""
     written.add(region.name)
     owner = page.known.owner(node)
     if region.name in page.shared:
@@ -102,7 +102,7 @@ def _body(
     low = 0
     for step, called in page.calls[region.name].items():
         if all(name in written for name in called):
-            continue  # on one line, like an equation without bodies
+            continue  # on one line, like an equation without nested jaxprs
         yield Stretch(region, low, step, indent + 1)
         yield _nested(page, region.nodes[step], indent + 1, written)
         low = step + 1
@@ -111,7 +111,7 @@ def _body(
 
 
 def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
-    """`c:f32[] = scan[length=8`, the bodies, `] a b`."""
+    """Yields an equation's lines: `c:f32[] = scan[length=8`, nested jaxprs, `] a b`."""
     owner = page.known.owner(node.id)
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
     first = params(node, plain, close=False) or [Piece("[")]
@@ -127,7 +127,7 @@ def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
 
 
 def _labels(node: Node) -> Iterator[tuple[str, str]]:
-    """Parameter name and region name, in order; "branches[0]" where one has several."""
+    """Yields label and region name of each nested jaxpr; "branches[0]" if one of several."""
     waiting = list(node.regions)
     for key, value in node.attrs.items():
         inside = [name for name in waiting if _refers(key, value, (name,))]
@@ -140,9 +140,9 @@ def _labels(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _field(node: Node, name: str, places: dict[str, int]) -> str:
-    """The field of a parameter's value with a body: `solve` in `Solve(matvec=f, solve=g)`.
+    """Returns the field whose value is a jaxpr: `solve` for g in `Solve(matvec=f, solve=g)`.
 
-    `places` has the position after the last such field by parameter: a body can be in several.
+    `places` has the end of the last such field by parameter: a jaxpr can be in several fields.
     """
     for key, value in node.attrs.items():
         start = value.find(f"={name}", places.get(key, 0))
@@ -155,8 +155,8 @@ def _field(node: Node, name: str, places: dict[str, int]) -> str:
 
 
 def _refers(key: str, value: str, names: Sequence[str]) -> bool:
-    """Whether a parameter's text is the name of one of these regions, or a tuple with one."""
-    if key == "name":  # of the callee; its body often has the same
+    """Returns whether a parameter's text is one of these region names, or a tuple with one."""
+    if key == "name":  # the callee's name, which its region often has too
         return False
     if value in names:
         return True

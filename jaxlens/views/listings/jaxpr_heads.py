@@ -1,4 +1,4 @@
-"""The first and last lines of a jaxpr and its bodies: names of inputs, binders, results."""
+"""Renders the first and last lines of jaxprs: names of inputs, binders, results."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -8,13 +8,13 @@ from jaxlens.render.document import Line, Piece
 from jaxlens.views.header import root_name
 from jaxlens.views.listings.equation import binder, shown
 
-_WIDTH = 96  # characters after which a list of variables goes on in the next line
-_MANY = 24  # inputs named one by one, and results
-_FEW = 8  # rows of inputs that are shown whole; results where there are many
+_WIDTH = 96  # characters after which a list of variables is wrapped
+_MANY = 24  # maximum number of inputs or results listed one by one
+_FEW = 8  # rows of binders that are not folded; results shown of more than `_MANY`
 
 
 def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line]:
-    """The input that each letter stands for, and which are captured constants."""
+    """Yields comment lines with the input that each variable is, and which are captured."""
     names = [value.name for value in module.body().parameters]
     split = _constants(module)
     pairs: list[tuple[str, str]] = []
@@ -38,7 +38,7 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
 
 
 def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """`a to z = params (26 arrays)` for each run of inputs of one argument."""
+    """Yields `a to z = params (26 arrays)` for each run of inputs of one argument."""
     for root, run in groupby(pairs, lambda pair: root_name(pair[1])):
         names = [name for name, _ in run]
         if len(names) == 1:
@@ -48,11 +48,11 @@ def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
-    """A body's inputs with their types, captured constants first, in rows; the first of many.
+    """Returns a jaxpr's binders in rows, constvars first; most of many are folded.
 
     Args:
         module: The program.
-        region: The body.
+        region: The nested or outer jaxpr.
         start: Width of the text before each row.
     """
     split = _constants(module) if region.name == module.entry else 0
@@ -66,7 +66,7 @@ def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
 
 
 def results(region: Region) -> list[Piece]:
-    """`(a, b) }`, with those beyond a few folded."""
+    """Returns `(a, b) }`, with most of many results folded."""
     names = list(map(shown, region.results))
     if len(names) <= _MANY:
         return [Piece(f"({', '.join(names)}{',' if len(names) == 1 else ''}) }}")]
@@ -76,7 +76,7 @@ def results(region: Region) -> list[Piece]:
 
 
 def _headed(rows: list[list[Piece]]) -> list[list[Piece]]:
-    """Shortens the rows of many inputs: a train step's parameters would fill a page."""
+    """Folds all but two of many rows: a train step's parameters would fill a page."""
     if len(rows) <= _FEW:
         return rows
     rest = [piece for row in rows[2:] for piece in row]
@@ -90,7 +90,7 @@ def _constants(module: Module) -> int:
 
 
 def _wrapped(groups: Sequence[list[Piece]], start: int = 2) -> list[list[Piece]]:
-    """Groups of pieces in rows of bounded width."""
+    """Returns groups of pieces in rows of bounded width."""
     rows: list[list[Piece]] = []
     width = _WIDTH + 1
     for group in groups:

@@ -1,12 +1,12 @@
-"""The lines of a large jaxpr for a page, as columns, from which a script makes rows on first use.
+"""Encodes the lines of a large jaxpr as columns, from which a script makes rows on first use.
 
-Equations are few templates with other variables. A template has the text of types, primitive and
-parameters, once for all equations of a kind (see `Columns`); each equation has its template,
-origin, distances of operands and names of results. That is a few bytes an equation and no `Line`,
-so all 18,104 equations of a train step travel. 10,000 equations in a line take 0.4 kB and 3 ms,
-where text (`payload.more_html`) would take 61 kB and 200 ms; the 4,200 lines of a train step of 12
-layers 13 kB and 10 ms, where text would take 51 and 120.
-`listing/jaxpr_rows.js` puts the rows together as `equation.equation` does.
+Equations are instances of few templates that differ in variables. A template has the text of
+avals, primitive and parameters, once for all equations of a kind (see `Columns`); an equation has
+its template, place, distances of operands and names of results. That is a few bytes per equation
+and needs no `Line`, so all 18,104 equations of a train step fit into the output. A chain of 10,000
+equations takes 0.4 kB and 3 ms, where text (`payload.more_html`) would take 61 kB and 200 ms; the
+4,200 lines of a train step of 12 layers 13 kB and 10 ms, where text would take 51 and 120.
+`listing/jaxpr_rows.js` assembles the rows as `equation.equation` does.
 """
 
 import json
@@ -31,28 +31,28 @@ from jaxlens.render.html.payload import Budget
 from jaxlens.views.listings.equation import operands, params
 from jaxlens.views.listings.jaxpr_stretches import Rows, Stretch
 
-_FEW = 500  # lines that need no script of their own
-_MOST = 1_000_000  # lines; numbers are written as characters, and there are not many more
-_SURROGATES, _GAP = 0xD800, 0x800  # numbers that are no characters
+_FEW = 500  # lines up to which columns are not worth their own script
+_MOST = 1_000_000  # lines; numbers are written as code points, of which there are 1,114,112
+_SURROGATES, _GAP = 0xD800, 0x800  # first surrogate and number of surrogates: not characters
 _TRIES = 6
 
 Template: TypeAlias = tuple[list[str], str, list[str], int]
-"""Types of results, words, literals, and how many operands there are."""
+"""Types of results, text of primitive and parameters, literals, and number of operands."""
 
 
 class ColumnRows(Rows):
-    """Lines of a jaxpr that travel as columns (`payload.PackedLines`)."""
+    """Lines of a jaxpr that are written to the page as columns (`payload.PackedLines`)."""
 
     @property
     def packable(self) -> bool:
-        """Whether they are those of a traced program, and enough to be worth a script."""
+        """Whether the module has columns, and enough lines to be worth the script."""
         return isinstance(self.module, ColumnsModule) and len(self) > _FEW
 
     def packed(self, budget: Budget) -> tuple[str, int]:
-        """As many lines as fit, as `payload.more_html`.
+        """Encodes as many lines as fit the budget, as `payload.more_html` does.
 
         Returns:
-            The element, "" for none; and how many lines were left out.
+            The element, "" for none, and the number of lines left out.
         """
         count = min(len(self), _MOST)
         for _ in range(_TRIES):
@@ -67,17 +67,19 @@ class ColumnRows(Rows):
 
 
 def rows_text(more: Rows, count: int) -> str:
-    """What the script reads: a line of JSON, then columns, a character for each number.
+    """Returns the script's input: a line of JSON, then columns, one character per number.
 
-    The JSON holds
-    - `templates`: as `Template`, the words with signs before their kinds (`marks.MARKS`);
-    - `places`: scope and owner of what equations of a place say of where they come from;
-    - `lines`: names of source lines; an owner is its place there, -1 for none;
-    - `regions`: parameters, owner of what has no place, steps, operands and values of each, and
-      first step and number of each run of its ids. The columns are theirs, in turn: template and
-      place by step, distance by operand (0 for a literal), and name by value, which is how far
-      its letters' number is from the next one to be expected: 0, -1, 1, -2, ... as 0, 1, 2, 3;
-    - `rows`: words, id and owner of a line; region, first and last step, and indent of equations.
+    The JSON has
+    - `templates`: `Template`s, whose text has a mark before each piece (`marks.MARKS`);
+    - `places`: scope and owner of each place;
+    - `lines`: names of source lines; an owner is an index of this list, -1 for none;
+    - `regions`: for each region, its number of parameters, the owner of equations without one of
+      their own, numbers of steps, operands and values, then first step and number of each id run.
+      The columns follow region by region: template and place by step, distance by operand (0 for
+      a literal), and name by value, which is the difference of its number from the expected next
+      one, zigzag encoded: 0, -1, 1, -2, ... as 0, 1, 2, 3;
+    - `rows`: text, id and owner of a line; or region, first step, step after the last, and indent
+      of a run of equations.
     """
     page = _Page(more.module)
     rows = [page.row(row) for row in more.stretches(count)]
@@ -93,13 +95,13 @@ def rows_text(more: Rows, count: int) -> str:
 
 
 class _Page:
-    """What rows share.
+    """The state shared while rows are encoded.
 
     Attributes:
-        ends: Regions that have rows, and the step after the last that has one.
-        lines: Source lines.
+        ends: Step after the last one with a row, by region.
+        lines: Names of source lines, numbered.
         templates: Templates so far.
-        columns: What was written of columns so far.
+        columns: Encoded columns so far.
     """
 
     def __init__(self, module: Module) -> None:
@@ -116,7 +118,7 @@ class _Page:
         self._regions: Pool[str] = Pool()
 
     def row(self, row: Line | Stretch) -> list[Any]:
-        """A line, or equations of one line each."""
+        """Encodes a line, or a run of equations on one line each."""
         if isinstance(row, Line):
             return [marked(row), visible(row.id), self._line(row.line)]
         name = row.region.name
@@ -125,11 +127,11 @@ class _Page:
         return [self._regions.number(name), row.low, row.high, row.indent]
 
     def places(self) -> list[list[Any]]:
-        """Scope and owner of each place."""
+        """Returns scope and owner of each place."""
         return [[visible(p.scope), self._owner(p.owner)] for p in self._program.places]
 
     def region(self, name: str, end: int) -> list[Any]:
-        """A region's sizes, owner and ids; its columns are written."""
+        """Returns a region's sizes, owner and ids; appends its columns to `columns`."""
         region = self._program.regions[name]
         operands, values = region.first_operand[end], region.first_result[end]
         names = self._module.value_numbers(name)[:values]
@@ -146,7 +148,7 @@ class _Page:
         return [region.parameters, owner, end, operands, values, *chain.from_iterable(runs)]
 
     def _templates_of(self, region: Columns, end: int) -> list[int]:
-        """The template of each step; those that no row shows may have an empty one."""
+        """Returns the template of each step; empty for steps with nested jaxprs that no row has."""
         kinds = region.kind[:end]
         firsts = dict(zip(reversed(kinds), range(end - 1, -1, -1), strict=True))
         table = {kind: self._template(region, kind, step) for kind, step in firsts.items()}
@@ -162,7 +164,10 @@ class _Page:
         return found
 
     def _template(self, region: Columns, kind: int, step: int) -> int:
-        """Equations with bodies of their own stand on several lines, which are written as such."""
+        """Returns the template of a kind; empty for equations with nested jaxprs.
+
+        Such equations have several lines, which are rows of their own.
+        """
         if step not in region.calls:
             return self._number(kind, partial(self._shown, region, step))
         results, operands = len(region.values(step)), len(region.distances(step))
@@ -197,7 +202,7 @@ def _ids(region: Columns) -> Ids:
 
 
 def _characters(numbers: Sequence[int]) -> str:
-    """A character for each number: surrogates, which cannot be written, are jumped over."""
+    """Returns one character per number, skipping surrogates, which cannot be encoded."""
     if numbers and max(numbers) >= _SURROGATES:
         numbers = [n + _GAP if n >= _SURROGATES else n for n in numbers]
     return array("I", numbers).tobytes().decode(f"utf-32-{sys.byteorder[0]}e")

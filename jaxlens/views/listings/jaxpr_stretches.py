@@ -1,6 +1,6 @@
-"""Lines of a jaxpr that are made on first use.
+"""Lines of a jaxpr that are made on access.
 
-Most lines are consecutive equations on one line each, stored as the first and last of them.
+Most lines are runs of consecutive equations on one line each, stored as a range of steps.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the lines of one listing share."""
+    """Data shared by the lines of one listing.
+
+    Attributes:
+        module: The program.
+        known: Equations on one line, by id.
+        shared: Names of the regions that several equations use.
+        calls: Names of the nested regions, by region and step.
+    """
 
     module: Module
     known: LinesById
@@ -37,7 +44,7 @@ class Page:
 
 
 class Rows(ComputedSequence[Line]):
-    """All lines of a listing; those in a `Stretch` are made each time they are used."""
+    """All lines of a listing; those in a `Stretch` are made on each access."""
 
     def __init__(self, page: Page, rows: Iterable[Line | Stretch], first: int = 0) -> None:
         self._page = page
@@ -47,7 +54,7 @@ class Rows(ComputedSequence[Line]):
         self._starts = [0, *accumulate(sizes)]
 
     def after(self, first: int) -> "Rows":
-        """The lines from `first` on."""
+        """Returns the lines from `first` on."""
         later = copy(self)
         later._first = self._first + first
         return later
@@ -58,7 +65,7 @@ class Rows(ComputedSequence[Line]):
         return self._page.module
 
     def stretches(self, count: int) -> Iterator[Line | Stretch]:
-        """The first `count` of these lines, without making those in stretches."""
+        """Yields the first `count` lines, as stretches where possible."""
         end = self._first + count
         for start, row in zip(self._starts, self._rows, strict=False):
             if start >= end:
@@ -76,7 +83,7 @@ class Rows(ComputedSequence[Line]):
         return max(0, self._starts[-1] - self._first)
 
     def place(self, id: str) -> int | None:
-        """Index of the first of these lines with a node's id; None for none."""
+        """Returns the index of the first line with a node's id; None for none."""
         where = _where(self._page.module, id)
         if where is None:
             return None
@@ -102,7 +109,7 @@ class Rows(ComputedSequence[Line]):
 
 
 def _where(module: Module, id: str) -> tuple[str, int] | None:
-    """Region and step of a node."""
+    """Returns region and step of a node; None for an unknown id."""
     if isinstance(module, ColumnsModule):
         try:
             return module.locate(id)

@@ -1,6 +1,6 @@
-"""A program's nodes as single lines, each made on first use and then kept.
+"""A program's nodes as single lines, each made on first use and cached.
 
-A source line shows a few of its nodes; a large program has many more.
+Source panes show few nodes per line; a large program has many more.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ class LinesById(LazyMapping[Line]):
 
     Args:
         module: The program.
-        make: Makes a line of a node and the name of its owner ("" for none).
+        make: Makes the line of a node, from the node and the name of its owner ("" for none).
 
     Attributes:
         owners: The span that owns a node, by id.
@@ -31,7 +31,7 @@ class LinesById(LazyMapping[Line]):
         self._make = make
 
     def owner(self, ident: str) -> str:
-        """Name of the source line that owns a node, "" for none."""
+        """Returns the name of the source line that owns a node; "" for none."""
         span = self.owners.get(ident)
         return str(span) if span else ""
 
@@ -39,7 +39,7 @@ class LinesById(LazyMapping[Line]):
         return self._make(self._node(key), self.owner(key))
 
     def at(self, region: Region, step: int) -> Line:
-        """The line of a node by its index, without a look-up of its id."""
+        """Returns the line of a node by region and step, without a look-up of its id."""
         node = region.nodes[step]
         line = self._kept.get(node.id)
         if line is None:

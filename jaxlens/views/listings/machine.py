@@ -1,7 +1,7 @@
-"""LLVM IR and machine code as lines, kernel after kernel: each line's id is its kernel's name.
+"""Renders LLVM IR and machine code as lines, kernel by kernel; a line's id is its kernel's name.
 
-A kernel begins with a comment of its name and what it computes. One without code of its own has the
-reason there: a library call, work of the runtime, or code shared with an equal kernel.
+A kernel begins with a comment: its name and what it computes. Without code of its own, the comment
+has the reason: a library call, a thunk of the runtime, or code shared with an equal kernel.
 """
 
 import re
@@ -19,7 +19,7 @@ from jaxlens.render.html.marks import MARKS, marked
 
 Machine = Literal["llvm", "asm"]
 
-HEAD = 24  # lines in the page; a viewer scrolls to the rest
+HEAD = 24  # lines in the page; a viewer renders the rest on scrolling
 MOST = 100_000  # lines of one listing
 _LEFT_OUT = (
     "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
@@ -32,7 +32,7 @@ _LLVM = re.compile(r"(\s*)((?:%[\w.\"$-]+ = )?)((?:(?:tail|musttail|notail) )?[a
 _LLVM_LABEL = re.compile(r"([\w.$\"-]+:)(\s*;.*)?$")
 _CODE = re.compile(r"(\s*[0-9a-f]+: )([a-z][\w.]*)(.*)")
 _PTX = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z][\w.:]*)(\s.*|;)?$")
-# Matching a type's first letter before `\\b` is four times as quick.
+# Matching a type's first letter before `\\b` is four times as fast.
 _WORDS = ("float", "double", "half", "bfloat", "ptr", "void", r"i\d+")
 _ONE = "|".join(
     [
@@ -47,7 +47,7 @@ _COMMENT, _OP, _MARK = MARKS["comment"], MARKS["op"], MARKS["type"]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A kernel in a listing: its title, and its code, "" for none."""
+    """A kernel in a listing: its title, and its code ("" for none)."""
 
     work: Work
     title: str
@@ -61,18 +61,18 @@ class _Part:
 def listing(
     works: Sequence[Work], stage: Machine, *, head: int = HEAD, most: int = MOST
 ) -> Listing:
-    """The code of every kernel.
+    """Returns the listing of the code of every kernel.
 
     Args:
-        works: The kernels, in the order in which they stand.
-        stage: LLVM IR (as LLVM got it, which is a fraction of what it unrolls that to; else as
-            it left it), or the machine's instructions.
-        head: Lines that stand in the page.
-        most: Lines of code in all; of the kernels beyond, no code is made, and their names say
-            where it is.
+        works: The kernels, in order.
+        stage: "llvm" for LLVM IR (before LLVM's optimisations, which unroll it to a multiple;
+            after them where only that is available), "asm" for machine code.
+        head: Lines in the page.
+        most: Maximum lines of code in all; kernels beyond have a title that says how to see
+            their code.
 
     Returns:
-        A listing without metadata; empty where no kernel has such code.
+        A listing without metadata; empty if no kernel has such code.
     """
     parts = _parts(works, stage, most)
     if not any(part.code for part in parts):
@@ -86,13 +86,13 @@ def listing(
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
-    """The code of one kernel; empty where it has none."""
+    """Returns the listing of one kernel's code; empty if it has none."""
     (part,) = _parts([work], stage, MOST)
     return Listing(stage, tuple(_code(part, stage)))
 
 
 def text_of(kernel: Kernel, stage: Machine) -> str:
-    """The text of a kernel that is shown: the functions of its module, without metadata."""
+    """Returns a kernel's code as shown: the functions of its LLVM module without metadata."""
     return _shown(_given(kernel, stage), stage)
 
 
@@ -105,7 +105,7 @@ def _shown(text: str, stage: Machine) -> str:
 
 
 def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
-    """The kernels; code that several share is shown at the first of them."""
+    """Returns the kernels; code that several share is shown at the first of them."""
     parts: list[_Part] = []
     first: dict[str, str] = {}
     shown: dict[str, str] = {}
@@ -141,7 +141,7 @@ def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
 
 
 def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iterator[Row]:
-    """The rows of the same lines. Kernels repeat lines; `known` has those already marked."""
+    """Yields the rows of the same lines; `known` caches marked-up lines, which kernels repeat."""
     for part, title in _titled(parts):
         yield from map(row_of, title)
         name = visible(part.work.kernel.name)
@@ -152,7 +152,7 @@ def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iter
 
 
 def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
-    """Each kernel with the lines of its title."""
+    """Yields each kernel with the lines of its title."""
     ptx = any(part.code.startswith((".", "//")) for part in parts)
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
@@ -176,7 +176,7 @@ def _pieces(row: str, stage: Machine) -> Iterator[Piece]:
 
 
 def _written(row: str, stage: Machine) -> str:
-    """A row of code with its marks."""
+    """Returns a line of code with its marks."""
     pattern = _LLVM if stage == "llvm" else _CODE
     found = pattern.match(row) if row.isascii() and row.isprintable() else None
     if found is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
@@ -191,7 +191,7 @@ def _written(row: str, stage: Machine) -> str:
 
 
 def _functions(text: str) -> Iterator[str]:
-    """Lines of the functions that a module defines."""
+    """Yields the lines of the functions that an LLVM module defines."""
     inside = False
     for row in text.split("\n"):
         inside = inside or row.startswith("define ")
@@ -205,7 +205,7 @@ def _functions(text: str) -> Iterator[str]:
 
 
 def _without_metadata(row: str) -> str:
-    """A row without what is attached to its end: `, !dbg !7, !tbaa !3`."""
+    """Returns a line without the metadata at its end: `, !dbg !7, !tbaa !3`."""
     parts = row.split(", !")
     while len(parts) > 1 and _METADATA.fullmatch(parts[-1]):
         parts.pop()
@@ -229,7 +229,7 @@ def _llvm(row: str) -> Iterator[Piece]:
 
 
 def _typed(text: str) -> Iterator[Piece]:
-    """The text with types as pieces of their own."""
+    """Yields the text with LLVM types as separate pieces."""
     for place, run in enumerate(_TYPE.split(text)):
         kind: Kind = "type" if place % 2 else ""
         if run:
@@ -237,7 +237,7 @@ def _typed(text: str) -> Iterator[Piece]:
 
 
 def _machine(row: str) -> Iterator[Piece]:
-    """A disassembled instruction after its address, or a line of PTX."""
+    """Yields the pieces of a disassembled instruction with its address, or of a line of PTX."""
     found = _CODE.match(row)
     if found:
         yield Piece(found[1], "comment")

@@ -1,6 +1,6 @@
-"""The panes of a viewer, each under the key by which it is remembered.
+"""Builds the panes of a viewer, each with a stable key.
 
-Where a backend does not give what a pane would show, the reason stands in its place.
+If a backend does not give the content of a pane, the pane shows the reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.lines_by_id import LinesById
 
 _EVERYTHING = 1 << 30
-HEAD = 18  # lines of a program that stand in the page where many do; the rest is deflated
+HEAD = 18  # lines of each program in a page with several as markup; the rest is deflated
 
 
 def pane(
@@ -31,14 +31,14 @@ def pane(
     in_text: bool = False,
     help: str = "",
 ) -> Tab:
-    """A pane; what it shows is asked for here, and an error of ours becomes a sentence.
+    """Returns a pane; a `LensError` of `blocks` becomes its only finding.
 
     Args:
-        key: A stage's name, or a name of the pane's own, which then needs `title` and `help`.
-        blocks: Makes what it shows.
-        title: What stands on it; by default the stage's title.
+        key: A stage's name, or another name, which then needs `title` and `help`.
+        blocks: Makes its content; called here.
+        title: Its label; by default the stage's title.
         in_text: Whether the text form shows it.
-        help: What it shows, in a sentence; by default what the stage is.
+        help: What it shows, in a sentence; by default the stage's meaning.
     """
     stage = BY_NAME.get(key)
     name = title or (stage.title if stage else key)
@@ -52,7 +52,7 @@ def pane(
 def stage_pane(
     subject: Subject, name: str, full: bool = False, title: str = "", head: int = HEAD
 ) -> Tab:
-    """A stage's program, line by line."""
+    """Returns the pane of a stage's program, line by line."""
     return pane(
         name,
         lambda: [stage_blocks.listing(subject.stage(name), full, alone=False, head=head)],
@@ -61,13 +61,13 @@ def stage_pane(
 
 
 def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) -> Tab:
-    """The jaxpr, line by line, with the names of its inputs and captured arrays.
+    """Returns the pane of the jaxpr, with the names of its inputs and captured arrays.
 
     Args:
         subject: The program.
         module: Its jaxpr.
-        lines: The equations as lines, those made before.
-        full: Leave nothing out.
+        lines: The equations as lines, to reuse.
+        full: Whether to leave nothing out.
     """
     listing = jaxpr_lines.listing(
         module,
@@ -80,7 +80,7 @@ def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) ->
 
 
 def shortened(tab: Tab, head: int) -> Tab:
-    """A pane whose listings have no more lines in the page than this."""
+    """Returns a pane with at most `head` lines of each listing in the page."""
     blocks = tuple(_short(b, head) if isinstance(b, Listing) else b for b in tab.blocks)
     return replace(tab, blocks=blocks)
 
@@ -100,14 +100,14 @@ def machine_pane(
     most: int = machine_lines.MOST,
     head: int = machine_lines.HEAD,
 ) -> Tab:
-    """The LLVM IR or machine code of every kernel.
+    """Returns the pane of the LLVM IR or machine code of every kernel.
 
     Args:
         subject: The program.
-        works: Its kernels; none where it is not known which there are.
-        stage: Which of the two.
-        most: Lines in all.
-        head: Lines that stand in the page.
+        works: Its kernels; none where they are unknown.
+        stage: "llvm" or "asm".
+        most: Maximum number of lines.
+        head: Lines in the page.
     """
     ptx = subject.program.target.platform in ("gpu", "cuda", "rocm") and stage == "asm"
     return pane(
@@ -120,6 +120,6 @@ def _machine(
 ) -> list[Block]:
     found = machine_lines.listing(works, stage, most=most, head=head)
     if not found.lines:
-        subject.stage(stage)  # says why, where the backend knows
+        subject.stage(stage)  # raises with the reason, if the backend gives one
         raise UnavailableError("no kernel of this program has any")
     return [found]

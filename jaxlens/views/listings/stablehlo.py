@@ -1,7 +1,7 @@
-"""StableHLO as JAX prints it, each line linked to its op, after the names of the arguments.
+"""Renders StableHLO as MLIR prints it, each line linked to its op, after the arguments' names.
 
-Ops of a program differ mostly in the names of values, so rows for scripts mark a line once for all
-lines that have other names in the same places.
+Ops of a program differ mostly in SSA names, so the rows for the viewer's script mark up a line
+once for all lines that differ only in names.
 """
 
 import re
@@ -23,12 +23,12 @@ _QUOTED = re.compile(r'"[^"]*%[^"]*"')
 
 
 def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
-    """The whole module.
+    """Returns the listing of a whole module.
 
     Args:
-        module: StableHLO.
+        module: A StableHLO module.
         text: The same program as MLIR prints it.
-        limit: Most lines.
+        limit: Maximum number of lines before `more`.
     """
     owner_names = {i: str(span) for i, span in owners(module).items()}
     arguments = list(_arguments(module))
@@ -51,7 +51,7 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
-    """The lines; without their ops where a later MLIR prints in an unknown way."""
+    """Returns the printed lines with their ops; without, if a later MLIR's format is unknown."""
     try:
         return list(islice(printed(text, module), limit))
     except ReadError:
@@ -66,7 +66,7 @@ def _line(line: PrintedLine, owner_names: Mapping[str, str]) -> Line:
 
 
 def _arguments(module: Module) -> Iterator[Line]:
-    """The names of the entry's arguments in the user's program."""
+    """Yields comment lines with the names of the entry's arguments in the user's program."""
     for index, value in enumerate(module.body().parameters):
         if text := module.attrs.get(f"main arg{index}", ""):
             name, _, marks = text.partition(" {")
@@ -75,7 +75,7 @@ def _arguments(module: Module) -> Iterator[Line]:
 
 
 def rows(lines: Iterable[PrintedLine], owner_names: Mapping[str, str]) -> Iterator[Row]:
-    """The row of each line, with its op and the source line that owns it.
+    """Yields the row of each line, with its op and the source line that owns it.
 
     Args:
         lines: The lines as printed.
@@ -88,10 +88,10 @@ def rows(lines: Iterable[PrintedLine], owner_names: Mapping[str, str]) -> Iterat
 
 
 def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
-    """A line with its marks.
+    """Returns a line with its marks.
 
-    `like` has the marked text between names, by the line with names left out:
-    `% = stablehlo.add %, % : tensor<f32>` serves all such ops.
+    `like` caches the marked-up text between names, by the line without names:
+    `% = stablehlo.add %, % : tensor<f32>` is the key of all such ops.
     """
     parts = _NAME.split(text)
     names = parts[1::2]
@@ -109,7 +109,7 @@ def _written(text: str, like: dict[str, tuple[str, ...]]) -> str:
 
 
 def _any_name_does(text: str) -> bool:
-    """Whether other names leave the marks as they are: none is in a fold, a string or non-ASCII."""
+    """Returns whether the marks do not depend on the names: none is in a fold or a string."""
     braces = text.find("{")
     outside = braces < 0 or text.rfind("%") < braces
     return outside and text.isascii() and text.isprintable() and not _QUOTED.search(text)

@@ -1,7 +1,7 @@
-"""A line of printed MLIR as pieces: the kind of each token, and the folds.
+"""Splits a line of printed MLIR into pieces: the kind of each token, and the folds.
 
-Long attributes and constants, long lists of types, and attributes that all programs share are
-folded; with the folds shown, a line reads as printed.
+Long attributes and constants, long lists of types, and attributes that all programs have are
+folded; with its folds, a line has exactly the printed text.
 """
 
 import re
@@ -41,7 +41,7 @@ Word = tuple[int, Kind, str]
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
-    """The pieces of a line, left to right.
+    """Returns the pieces of a line, left to right.
 
     Args:
         text: The line, without its indentation.
@@ -55,7 +55,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
 
 
 def _folded(words: Iterable[Word], folds: Sequence[tuple[int, int]]) -> list[Word]:
-    """The words, with the kind "fold" for those within a fold; both in order."""
+    """Returns the words, with the kind "fold" for those within a fold; both arguments sorted."""
     kinds: list[Word] = []
     opened, end = 0, 0
     for at, kind, word in words:
@@ -67,13 +67,13 @@ def _folded(words: Iterable[Word], folds: Sequence[tuple[int, int]]) -> list[Wor
 
 
 def _merged(words: Iterable[tuple[Kind, str]]) -> Iterator[Piece]:
-    """Joins neighbours of one kind to one piece."""
+    """Joins neighbouring words of one kind into one piece."""
     for kind, run in groupby(words, key=itemgetter(0)):
         yield Piece("".join(word for _, word in run), kind)
 
 
 def _head(text: str) -> tuple[int, list[Word]]:
-    """The end of an op's results and name, and their words."""
+    """Returns where an op's results and name end, and their words."""
     if match := _HEAD.match(text):
         name, equals, op = match.groups()
         first, second = len(name), len(name) + len(equals)
@@ -93,7 +93,7 @@ def _kind(match: re.Match[str]) -> Kind:
 
 
 def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each fold."""
+    """Yields start and end of each fold."""
     opened: list[re.Match[str]] = []
     types = len(text)
     for token in tokens:
@@ -117,7 +117,7 @@ def _is_noise(braces: str) -> bool:
 
 
 def _with_word_before(start: int, text: str) -> int:
-    """Start of the braces, with the space or the ` attributes ` before them."""
+    """Returns the start of the braces, including a space or ` attributes ` before them."""
     before = text[:start]
     kept = before.rstrip(" ").removesuffix(" attributes")
     return len(kept)

@@ -1,4 +1,4 @@
-"""A stage as blocks: its listing, its machine code by kernel, or the user's lines over it."""
+"""Builds the blocks of a stage: its listing, its code by kernel, or the user's source lines."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from jaxlens.views.listings import stablehlo as stablehlo_lines
 _EVERYTHING = 10**9
 _PRODUCTS = frozenset({"dot", "convolution"})
 _UNDER = 40  # kernels listed under one line
-_ALONE = 400  # lines of a program alone that stand in the page; the rest is deflated
+_ALONE = 400  # lines in the page of a program shown alone; the rest is deflated
 _NO_LINES = "No line of known source text owns any of it."
 
 
@@ -42,15 +42,15 @@ def listing(
     alone: bool = True,
     head: int = _ALONE,
 ) -> Listing:
-    """A program, line by line.
+    """Returns the listing of a stage's program.
 
     Args:
         stage: Any stage that is a program.
-        full: Cut nothing, however long.
+        full: Whether to leave nothing out.
         inputs: Names of a jaxpr's inputs.
-        alone: Whether it is what was asked for, and not one pane of many: then HLO keeps its
-            metadata and layouts, folded.
-        head: Lines that one pane among many holds; a viewer scrolls to the rest.
+        alone: Whether it is shown alone, not as one pane of several: HLO then keeps its metadata
+            and layouts, folded.
+        head: Lines in the page for one pane of several.
     """
     module = stage.module
     if stage.info.name == "jaxpr":
@@ -68,14 +68,14 @@ def listing(
 
 
 def became(subject: Subject) -> list[Block]:
-    """The user's lines with the instructions of the optimised program under them."""
+    """Returns the user's lines with the instructions of the optimised program under them."""
     module = subject.optimized.module
     panes = source_pane.blocks(module, subject.sources, hlo_brief.instructions(module))
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
 def costs(counted: Counted, done: Sequence[Work]) -> list[Block]:
-    """The user's lines tinted by flops, with the kernels that came from each under it."""
+    """Returns the user's lines tinted by flops, with the kernels that came from each under it."""
     subject, cost = counted.subject, counted.cost
     if cost is None:  # opened from a later stage: lines are tinted by instructions
         panes = source_pane.blocks(subject.optimized.module, subject.sources, {})
@@ -99,7 +99,7 @@ def _kernel_line(work: Work, line: str) -> Line:
 
 
 def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
-    """A pane of the user's with kernels put under its lines; other blocks as they are."""
+    """Returns a source pane with kernels under its lines; other blocks unchanged."""
     if not isinstance(pane, SourcePane):
         return pane
     names = {row.number: f"{pane.title}:{row.number}" for row in pane.lines}
@@ -111,7 +111,7 @@ def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
 
 
 def _weight(work: Work) -> tuple[bool, int]:
-    """What takes longest, as far as it can be told unmeasured: products first, then by bytes."""
+    """Returns a sort key that estimates run time: dots and convolutions, then bytes moved."""
     return any(node.opcode in _PRODUCTS for node in work.inside), work.moved or 0
 
 
@@ -123,7 +123,7 @@ def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
 
 
 def native(subject: Subject, name: str) -> list[Block]:
-    """LLVM IR or assembly of every kernel, each behind its name.
+    """Returns the LLVM IR or assembly of every kernel, each in a fold with its name.
 
     Raises:
         UnavailableError: No kernel has any.
@@ -135,7 +135,7 @@ def native(subject: Subject, name: str) -> list[Block]:
     ]
     without = [kernel.name for kernel in subject.kernels if not _has(kernel, name)]
     if len(folds) == 0:
-        subject.stage(name)  # says why, where the backend knows
+        subject.stage(name)  # raises with the reason, if the backend gives one
         raise UnavailableError(f"no kernel of this program has {name}; see %%compile for them")
     if without:
         note = f"Without {name}: {', '.join(without)} (library calls and the runtime's own)."
@@ -148,7 +148,7 @@ def _has(kernel: Kernel, name: str) -> bool:
 
 
 def llvm(kernel: Kernel) -> list[Code]:
-    """A kernel's LLVM IR before and after LLVM's own optimisations."""
+    """Returns a kernel's LLVM IR before and after LLVM's optimisations."""
     found = []
     if kernel.llvm_before:
         found.append(Code("llvm", kernel.llvm_before, title="LLVM IR"))
@@ -158,7 +158,7 @@ def llvm(kernel: Kernel) -> list[Code]:
 
 
 def asm(kernel: Kernel, subject: Subject) -> list[Code]:
-    """A kernel's machine code."""
+    """Returns a kernel's machine code: assembly, or PTX on a GPU."""
     if not kernel.asm:
         return []
     gpu = subject.program.target.platform in ("gpu", "cuda", "rocm")
