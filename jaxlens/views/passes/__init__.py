@@ -1,1 +1,1 @@
-"""The steps through the optimisation passes, and two programs side by side."""
+"""Views of XLA's optimisation passes, and diffs of two HLO programs."""

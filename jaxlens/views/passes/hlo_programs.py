@@ -1,4 +1,4 @@
-"""The HLO programs of a compile by the names that options use: stages, passes, dump numbers."""
+"""Looks up HLO programs of a compile by the names in options: stages, passes, dump numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ _ENDS = ("hlo", "optimized")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One program.
+    """An HLO program of a compile.
 
     Attributes:
-        title: What a column or heading says.
+        title: Title of its column or heading.
         stage: Its text and module.
-        index: Its place among the dumps; the last place plus 1 for the optimised program.
-        dump: The pass dump it is; None for the optimised program.
+        index: Its index among the dumps; the number of dumps for the optimised program.
+        dump: Its pass dump; None for the optimised program.
         others: How many other dumps have the same name.
     """
 
@@ -30,7 +30,7 @@ class Named:
 
 
 def dumps(subject: Seen) -> tuple[PassStage, ...]:
-    """The pass dumps; none where the backend gives none."""
+    """Returns the pass dumps; none if the backend gives none."""
     try:
         return subject.passes
     except UnavailableError:
@@ -38,7 +38,7 @@ def dumps(subject: Seen) -> tuple[PassStage, ...]:
 
 
 def fusing(subject: Seen) -> tuple[PassStage, ...] | None:
-    """Dumps of the passes that fuse at least; None where the backend gives none."""
+    """Returns at least the dumps of the fusion passes; None if the backend gives none."""
     try:
         return subject.fusing
     except UnavailableError:
@@ -46,15 +46,15 @@ def fusing(subject: Seen) -> tuple[PassStage, ...] | None:
 
 
 def find(subject: Seen, name: str) -> Named:
-    """The HLO program of a name.
+    """Returns the HLO program of a name.
 
     Args:
-        subject: Where to look.
+        subject: The compiled program.
         name: "hlo", "optimized", a pass ("algsimp"), a pipeline with its pass
             ("simplification / algsimp (2)"), or a dump's number.
 
     Raises:
-        OptionError: There is none of that name.
+        OptionError: There is no program of that name.
         UnavailableError: The backend gives no such stage.
     """
     stages = dumps(subject)
@@ -79,10 +79,10 @@ def _named(stages: Sequence[PassStage], name: str) -> list[PassStage]:
 
 
 def title_of(stage: PassStage) -> str:
-    """`7: simplification / algsimp`."""
+    """Returns a dump's title: `7: simplification / algsimp`."""
     return f"{stage.index}: {stage.stage.title}"
 
 
 def last_changed(stages: Sequence[PassStage], index: int) -> PassStage:
-    """The dump that a dump's changes are to be seen against: the one before it."""
+    """Returns the dump before the one at `index`, against which its changes are shown."""
     return stages[max(index - 1, 0)]

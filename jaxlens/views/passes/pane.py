@@ -1,7 +1,7 @@
-"""The way through the passes as blocks: a sentence, then the steps with the rows of each.
+"""Builds the blocks of the passes: findings, then the steps with the rows of each.
 
-A program whose dumps are long is compared as far as a limit goes; of the steps beyond, the
-instructions are counted, and a live kernel gives the rest, one step at a time (`step`).
+Dumps are compared up to a limit of characters; steps beyond it have only a count of instructions,
+and a running kernel serves their rows, one step at a time (`step`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ from jaxlens.report import Finding, Table
 from jaxlens.views.passes.hlo_programs import fusing
 from jaxlens.views.passes.rows import Known, rows, whole
 
-READ = 1_500_000  # characters of dumps that are compared for a pane that few open
-_ROWS = 60_000  # rows that one output holds, about 300 kB of it
+READ = 1_500_000  # characters of dumps that are compared for a pane that few users open
+_ROWS = 60_000  # maximum rows of one output, about 300 kB
 
 Atoms = Callable[[Module], Mapping[str, tuple[int, ...]]]
-"""What links the instructions of an HLO module, by id (see `link_data.py`)."""
+"""Returns the atoms of an HLO module's instructions, by id (see `link_data.py`)."""
 
 
 def passes_blocks(
@@ -47,13 +47,13 @@ def passes_blocks(
     everything: bool = False,
     atoms: Atoms | None = None,
 ) -> list[Block]:
-    """The passes that changed the program, each with what it changed.
+    """Returns the blocks of the passes that changed the program, each with its changes.
 
     Args:
         subject: The program.
-        limit: Characters of dumps that may be compared; None for no limit.
-        everything: List the dumps that changed nothing too.
-        atoms: Links the instructions of a dump with the rest of the output.
+        limit: Maximum characters of dumps to compare; None for no limit.
+        everything: Whether to list the dumps without changes too.
+        atoms: Returns the atoms of a dump's instructions, which link them with other panes.
 
     Raises:
         UnavailableError: The backend dumps no passes.
@@ -71,16 +71,16 @@ def passes_blocks(
 
 
 def beside(links: Links, web: Web) -> Atoms:
-    """Links the dumps of a capture with an output of it, in the numbers that its web has."""
+    """Returns a function that maps a pass dump to atoms, with the same numbers as `web`."""
     stages = [stage for stage in web.atoms if stage in BY_NAME]
     known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
 
-    @cache  # not before a dump is looked at
+    @cache  # computed when the first dump is shown
     def linked() -> Linked:
         return links.linked(*stages)
 
     def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
-        if id(module) not in known:  # the module is kept, so that its id stays its own
+        if id(module) not in known:  # `known` keeps the module alive, so its id is not reused
             known[id(module)] = module, linked().reach(module).all
         return known[id(module)][1]
 
@@ -107,7 +107,7 @@ def _block(
 def _start(
     stages: Sequence[PassStage], done: Sequence[PassChange], atoms: Atoms | None, known: Known
 ) -> PassStep:
-    """The program before optimisation; its rows only where it was read for the next step."""
+    """Returns the step before optimisation; it has rows only if the next step was compared."""
     stage = stages[0]
     bare = PassStep(stage.index, stage.stage.title, stage.name, begin(stages, done))
     if not done or done[0].change is None:
@@ -123,17 +123,17 @@ def _step(step: PassChange, made: tuple[PassRow, ...] | None, atoms: Atoms | Non
     )
     if made is None:
         return bare
-    ends = (step.before, stage) if atoms else ()  # what is gone is linked as it was before
+    ends = (step.before, stage) if atoms else ()  # removed instructions have their earlier links
     linked = {id: n for end in ends if atoms for id, n in atoms(end.stage.module).items()}
     return replace(bare, rows=made, atoms=linked)
 
 
 def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
-    """One step with its rows, however long the program is.
+    """Returns one step with its rows, without a limit on the program's size.
 
     Args:
         subject: The program.
-        index: `PassStep.index`, among the dumps that the capture has at hand.
+        index: `PassStep.index`, of a dump that the capture has already.
         atoms: As for `passes_blocks`.
 
     Raises:

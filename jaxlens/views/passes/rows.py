@@ -1,8 +1,8 @@
-"""The program after a pass as rows, with what the pass took away at the place where it was.
+"""Builds the rows of the program after a pass, with removed instructions at their old position.
 
 Rows are matched by identity (`links/match/instruction_fates.py`), so an instruction that was
 renamed, moved into a fusion or given another layout is one row and not a removal and an addition.
-Parameters of computations stand in the computations' titles, layouts and metadata are left out.
+Parameters of computations are in the computations' titles; layouts and metadata are left out.
 """
 
 from collections import Counter, defaultdict
@@ -15,23 +15,24 @@ from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings.lines_by_id import LinesById
 
 Known = dict[tuple[str, str, bool], Line]
-"""Lines made already, by what the dump says, owner, and whether it is a root. Dumps repeat most."""
+"""Cached lines by printed text, owner, and whether it is a root; dumps repeat most lines."""
 
 
 def rows(change: ProgramChange, known: Known | None = None) -> tuple[PassRow, ...]:
-    """The program after a change, each row with its mark; what is gone before what came after it.
+    """Returns the rows of the program after a change, with those of removed instructions.
 
-    Rows without an id are titles of computations.
+    A removed instruction is before the one that followed it. Rows without an id are titles of
+    computations.
 
     Args:
-        change: Two programs of one compile.
-        known: Keeps lines from one change to the next.
+        change: The change between two programs of one compile.
+        known: Cache of lines, shared between changes.
     """
     return tuple(_Side(change, {} if known is None else known).rows())
 
 
 def whole(module: Module, known: Known | None = None) -> tuple[PassRow, ...]:
-    """A program that nothing is compared with."""
+    """Returns the rows of a whole program, without a comparison."""
     lines, titles = _lines(module, {} if known is None else known), hlo_lines.titles(module)
     return tuple(
         PassRow("same", line)
@@ -54,25 +55,25 @@ def _lines(module: Module, known: Known) -> Mapping[str, Line]:
 
 
 def _title(line: Line) -> Line:
-    """A computation's title without its brace: here rows end where the next title begins."""
+    """Returns a computation's title without its brace: these rows have no closing one."""
     kept = [piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"]
     return Line(tuple(kept))
 
 
 def _shown(module: Module, region: Region) -> Sequence[Node]:
-    """What has a row of its own."""
+    """Returns the instructions that have a row."""
     if region.name == module.entry:
         return region.nodes
     return [node for node in region.nodes if node.opcode != "parameter"]
 
 
 def _homes(module: Module) -> dict[str, str]:
-    """The computation of each instruction."""
+    """Returns the name of each instruction's computation, by id."""
     return {n.id: name for name, region in module.regions.items() for n in region.nodes}
 
 
 class _Side:
-    """Both programs of a change, put together row by row."""
+    """Merges both programs of a change row by row."""
 
     def __init__(self, change: ProgramChange, known: Known) -> None:
         self.change = change
@@ -84,7 +85,7 @@ class _Side:
         self.partners = self._partners()  # computation before by computation after
 
     def rows(self) -> Iterator[PassRow]:
-        """The computations after, then what is left of those that are no more."""
+        """Yields the computations after, then the removed computations."""
         titles = hlo_lines.titles(self.after)
         for name, region in self.after.regions.items():
             partner = self.partners.get(name, "")
@@ -105,7 +106,7 @@ class _Side:
         return PassRow("same", title)
 
     def _lost(self) -> Iterator[PassRow]:
-        """Computations that are no more, where something ended with them."""
+        """Yields the removed computations in which an instruction was removed."""
         kept = set(self.partners.values())
         titles = hlo_lines.titles(self.before)
         for name in self.before.regions:
@@ -115,7 +116,13 @@ class _Side:
                 yield from gone
 
     def _partners(self) -> dict[str, str]:
-        """Computations by name; one that is new takes the place of the lost one most like it."""
+        """Returns the computation before of each computation after.
+
+        Computations match by name. A new one matches the removed one from which most of its
+        instructions come, so that a renamed computation is not a removal and an addition:
+
+            before  region_0: a b c     after  fused.1: a b d     fused.1 was region_0 (2 of 3)
+        """
         found = {name: name for name in self.after.regions if name in self.before.regions}
         votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for id, place in self.places.items():
@@ -134,7 +141,11 @@ class _Side:
     def _gone_from(
         self, home: str, place: str
     ) -> tuple[list[PassRow], dict[str, list[PassRow]], dict[str, list[PassRow]]]:
-        """What ended in a computation: before all rows, and above and below rows that stay."""
+        """Returns the rows removed from a computation: at its start, and above and below others.
+
+        `above` and `below` are by the id of the row that remains: a row that it replaces is above
+        it, and rows removed after it are below.
+        """
         first: list[PassRow] = []
         above: defaultdict[str, list[PassRow]] = defaultdict(list)
         below: defaultdict[str, list[PassRow]] = defaultdict(list)
@@ -150,21 +161,21 @@ class _Side:
         return first, above, below
 
     def _image(self, fate: Fate, place: str) -> str:
-        """What stands in the row's place after."""
+        """Returns the instruction at the row's position after; "" if it did not remain there."""
         image = _successor(fate)
         stays = fate.name in ("same", "rewritten") or image == fate.id
         return image if stays and self.places.get(image) == place else ""
 
     def _ended(self, node: Node, fate: Fate, image: str) -> PassRow | None:
-        """The row of an instruction that is not there any more as it was; None for others."""
+        """Returns the row of an instruction that was removed or changed; None for others."""
         if fate.name == "same" or (fate.name == "fused" and image):
             return None
         note = _into(fate) if fate.name == "fused" else fate.note
-        note = "" if fate.name == "rewritten" else note  # the row below says it
+        note = "" if fate.name == "rewritten" else note  # the row below has it
         return PassRow(fate.name, self.left[node.id], gone=True, note=note)
 
     def _kept(self, node: Node, partner: str) -> PassRow:
-        """The row of an instruction after."""
+        """Returns the row of an instruction of the program after."""
         line = self.right[node.id]
         fate = self.origins.get(node.id)
         if fate is None:
@@ -183,7 +194,7 @@ class _Side:
         return PassRow(mark, line, note=", ".join(filter(None, (was, note))))
 
     def _same(self, node: Node, fate: Fate, partner: str) -> tuple[PassMark, str]:
-        """How an instruction of the same value differs from what it was."""
+        """Returns mark and note of an instruction whose value is unchanged."""
         if self.homes[fate.id] != partner:
             return "moved", f"was in {self.homes[fate.id]}"
         if fate.id != node.id:
@@ -193,7 +204,7 @@ class _Side:
 
 
 def _origins(change: ProgramChange) -> dict[str, Fate]:
-    """For each instruction after, the one before that it comes from: itself where it was there."""
+    """Returns, by id of an instruction after, its fate before: of the same id, else the first."""
     found: dict[str, Fate] = {}
     for fate in change.fates.values():
         for head in fate.into:
@@ -205,21 +216,21 @@ def _origins(change: ProgramChange) -> dict[str, Fate]:
 
 
 def _successor(fate: Fate) -> str:
-    """What carries an instruction on: under its own name, else the first it became."""
+    """Returns the instruction that a fate leads to: of the same id, else the first; "" for none."""
     if not fate.into:
         return ""
     return fate.id if fate.id in fate.into else fate.into[0]
 
 
 def _into(fate: Fate) -> str:
-    """`into add_fusion and 2 more`."""
+    """Returns the fusions of a fate: `into add_fusion and 2 more`."""
     fusions = [name for name in dict.fromkeys(fate.fusions) if name]
     more = f" and {len(fusions) - 1:,} more" if len(fusions) > 1 else ""
     return f"into {fusions[0]}{more}" if fusions else ""
 
 
 def _adjusted(old: Node, new: Node) -> str:
-    """What is written otherwise of one and the same value; "" for nothing."""
+    """Returns how the text of an unchanged value differs: layout, operand or attributes."""
     if old.text and old.text == new.text:
         return ""
     if old.type != new.type:

@@ -1,4 +1,4 @@
-"""Two HLO programs side by side: each fusion with what it swallowed, then what else changed."""
+"""Builds the diff of two HLO programs: each fusion with its instructions, then other changes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo_brief import instructions
 
-_MOST = 600  # rows before what is left is only counted
+_MOST = 600  # maximum number of rows; the others are only counted
 _OTHERS = (
     ("rewritten", "Rewritten", True),
     ("merged", "Merged: another instruction computes the same", True),
@@ -22,14 +22,14 @@ _OTHERS = (
 
 
 def diff(change: ProgramChange, left: str, right: str, note: str = "", full: bool = False) -> Diff:
-    """Lays a change out in groups.
+    """Returns the diff of a change, in groups.
 
     Args:
-        change: What became of every instruction.
+        change: The fates of all instructions.
         left: Title of the program before.
         right: Title of the program after.
-        note: What the reader should know of the comparison.
-        full: Leave nothing out, however long.
+        note: A note on the comparison.
+        full: Whether to leave nothing out.
     """
     columns = _Columns(change, full)
     groups, left_out = _bounded(columns.groups(), full)
@@ -41,7 +41,7 @@ def diff(change: ProgramChange, left: str, right: str, note: str = "", full: boo
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A group whose title and rows are made when it is shown; `makers` makes one row each."""
+    """A group whose title and rows are made only if it is shown; a maker makes one row."""
 
     title: Callable[[], str]
     makers: Sequence[Callable[[], DiffRow]]
@@ -49,7 +49,7 @@ class _Group:
 
 
 def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int]:
-    """What there is room for, and how many rows are left out; these are not made."""
+    """Returns the groups within `_MOST` rows, and the number of other rows, which are not made."""
     shown: list[DiffGroup] = []
     room, left_out = _MOST, 0
     for group in groups:
@@ -63,7 +63,7 @@ def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int
 
 
 class _Columns:
-    """The instructions of both sides by id, and where each belongs."""
+    """The instructions of both programs by id, and the groups that they belong to."""
 
     def __init__(self, change: ProgramChange, full: bool) -> None:
         self.change = change
@@ -74,16 +74,16 @@ class _Columns:
         self.right = instructions(change.after, full)
         self.again = recomputed(change)
         self.origins = _origins(change)
-        self.told: dict[str, str] = {}  # the fusion under which a repeated value was shown first
+        self.told: dict[str, str] = {}  # the first fusion that shows a recomputed value, by id
 
     def groups(self) -> Iterator[_Group]:
-        """Fusions first, then what else changed, then what did not."""
+        """Yields the groups of fusions, then of other changes, then of unchanged instructions."""
         yield from self.fusions()
         yield from self.others()
         yield from self.same()
 
     def fusions(self) -> Iterator[_Group]:
-        """A group for each fusion that was not there before, or holds something new."""
+        """Yields a group for each fusion that is new or has newly fused instructions."""
         alone: dict[str, str] = {}
         for fusion, inner in self.change.contents.items():
             if all(self._was_held(id, fusion) for id in inner):
@@ -103,7 +103,7 @@ class _Columns:
         return DiffRow(None, self.right[fusion], "")
 
     def _only(self, inner: Sequence[str]) -> str:
-        """The one instruction of a fusion that joins nothing; "" where it is not so plain."""
+        """Returns the only instruction of a fusion, if it has an origin; "" otherwise."""
         held = [id for id in inner if self.new[id].opcode != "constant"]
         plain = len(inner) == 1 and len(held) == 1 and held[0] in self.origins
         return held[0] if plain and not self.full else ""
@@ -114,14 +114,14 @@ class _Columns:
         return DiffRow(self.left[origin.id], self.right[fusion], "fused", by)
 
     def hides(self) -> bool:
-        """Whether anything inside fusions is not shown."""
+        """Returns whether any instruction inside a fusion is not shown."""
         return not all(self._shown(id) for held in self.change.contents.values() for id in held)
 
     def _shown(self, id: str) -> bool:
         return self.full or self.new[id].opcode != "constant"
 
     def _title(self, fusion: str, inner: Sequence[str]) -> str:
-        """`add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
+        """Returns `add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
         node = self.new[fusion]
         held = [self.new[id] for id in inner]
         n = sum(1 for inside in held if inside.opcode != "constant")
@@ -154,7 +154,7 @@ class _Columns:
         return DiffRow(left, right if self.full else _beside(left, right), fate, note)
 
     def others(self) -> Iterator[_Group]:
-        """What was rewritten, merged, folded, removed or added outside fusions."""
+        """Yields groups of instructions rewritten, merged, folded, removed or added elsewhere."""
         fates: defaultdict[str, list[Fate]] = defaultdict(list)
         for fate in self.change.fates.values():
             fates[fate.name].append(fate)
@@ -179,7 +179,7 @@ class _Columns:
         )
 
     def same(self) -> Iterator[_Group]:
-        """What stayed as it was, closed."""
+        """Yields the closed group of unchanged instructions."""
         rows = [
             partial(self._same, fate)
             for fate in self.change.fates.values()
@@ -189,7 +189,7 @@ class _Columns:
         yield _Group(partial(str, title), rows, open=False)
 
     def _same(self, fate: Fate) -> DiffRow:
-        """Both sides; once where they read the same but for the name, which the note tells."""
+        """Returns the row of an unchanged instruction, with one side if only its name differs."""
         left, right = self.left[fate.id], self.right[self._image(fate)]
         if self.full or _unnamed(left) != _unnamed(right):
             return DiffRow(left, right, "same")
@@ -200,7 +200,7 @@ class _Columns:
 
 
 def _beside(left: Line, right: Line) -> Line:
-    """The right line short, `name = opcode(operands)`, where all else is as on the left."""
+    """Returns the right line as `name = opcode(operands)` if all else is as on the left."""
     if _kinds(left, ("type", "attr", "op")) != _kinds(right, ("type", "attr", "op")):
         return right
     kept = tuple(p for p in right.pieces if p.kind not in ("type", "attr"))
@@ -213,12 +213,12 @@ def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:
 
 
 def _unnamed(line: Line) -> tuple[Piece, ...]:
-    """What an instruction's line says beside its name."""
+    """Returns the pieces of an instruction's line without its name."""
     return tuple(p for p in line.pieces if not (p.kind == "name" and p.text == line.id))
 
 
 def _origins(change: ProgramChange) -> Mapping[str, Fate]:
-    """For each instruction after, the one before that it comes from; of several the first."""
+    """Returns, by id of an instruction after, the first fate that leads to it."""
     found: dict[str, Fate] = {}
     for fate in change.fates.values():
         for head in fate.into:
