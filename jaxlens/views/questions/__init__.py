@@ -1,1 +1,1 @@
-"""The blocks that answer one question each."""
+"""Views that each answer one question, such as cost or memory."""

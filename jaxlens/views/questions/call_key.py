@@ -1,4 +1,4 @@
-"""What `jaxlens.key` shows: hit or miss, what is new, and the key part by part."""
+"""The view of `jaxlens.key`: hit or miss, what is new, and the cache key part by part."""
 
 from jaxlens.ir.compile_log import CallKey
 from jaxlens.lenses.recompile.call_key import key_report, key_table
@@ -7,7 +7,7 @@ from jaxlens.views.report_blocks import report_blocks
 
 
 def document(call: CallKey) -> Document:
-    """Builds the output."""
+    """Returns the document of a call's cache key."""
     inputs = [f"{part.name} {part.text}" for part in call.parts if part.kind == "input"]
     taken = f"{call.function}({', '.join(inputs)})"
     rest = (

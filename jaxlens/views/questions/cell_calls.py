@@ -1,4 +1,4 @@
-"""The view of a cell whose last line is no call: the programs that the cell called."""
+"""The view of a cell whose last line is not a call: the programs that the cell called."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.report import Cell, Finding, Table, count
 
 _ROWS = 20
-# A cache verdict is then of after the run: the cell's own call may have been what compiled.
+# The cache verdict is then from after the run: the cell's own call may have compiled the program.
 _AFTER = "It is looked at after the run, when JAX's caches may hold it already."
 
 
@@ -18,8 +18,8 @@ class Row:
 
     Attributes:
         program: The call.
-        inputs: Its arrays in words.
-        line: What shows it: "%jaxpr step(state, batch)"; "" for nothing.
+        inputs: Its input arrays, as text.
+        line: A magic that shows it: "%jaxpr step(state, batch)"; "" for none.
     """
 
     program: CalledProgram
@@ -28,13 +28,13 @@ class Row:
 
 
 def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Document:
-    """A program that the cell called, with the names of the others.
+    """Returns the view of a program that the cell called, with a table of the others.
 
     Args:
         verb: The magic's name.
-        why: What is to say of the last line.
-        rows: The programs, the one that is shown first.
-        shown: The view of that one.
+        why: Blocks on the cell's last line.
+        rows: The programs; the first is the one shown.
+        shown: The view of the first program.
     """
     first, others = rows[0].program, rows[1:]
     most = f", the largest of the {len(rows)} programs that it called" if others else ""
@@ -48,12 +48,12 @@ def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Docume
 
 
 def after_run(shown: Document) -> Document:
-    """The view of a call that the cell has made, which says so."""
+    """Returns a view with the note that it was made after the cell's run."""
     return replace(shown, blocks=(Findings((Finding(_AFTER, "counted"),)), *shown.blocks))
 
 
 def nothing(verb: str, why: Sequence[Block], sentence: str) -> Document:
-    """One line where no program can be shown."""
+    """Returns a document of one line for a cell without a program to show."""
     return Document(verb, sentence, tuple(why))
 
 

@@ -1,4 +1,4 @@
-"""What `--against` and `jaxlens.compare` show: what changed, then both programs side by side."""
+"""The view of `--against` and `jaxlens.compare`: what changed, then both programs' diffs."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,11 @@ from jaxlens.views.passes.side_by_side import diff as change_diff
 from jaxlens.views.report_blocks import report_blocks
 
 _MOST = 300  # rows of equations
-_LARGE = 1000  # equations
+_LARGE = 1000  # equations from which panes are not linked
 
 
 def linked(found: Comparison) -> Sequence[str]:
-    """The stages that link the panes; of a large program none, as they would take longer than the
-    lens.
-    """
+    """Returns the stages to link; none of a large program, where links are slow."""
     if len(found.equations.same) >= _LARGE:
         return ()
     return ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
@@ -39,13 +37,13 @@ def linked(found: Comparison) -> Sequence[str]:
 def blocks(
     found: Comparison, names: Names, seconds: Sequence[Table] = (), full: bool = False
 ) -> list[Block]:
-    """Sentences, tables, and a diff of both stages.
+    """Returns findings, tables, and the diffs of the jaxprs and of the optimised programs.
 
     Args:
-        found: Two programs, compared.
-        names: What they are called in headings.
-        seconds: What each took, in tables.
-        full: Leave nothing out.
+        found: The comparison of two programs.
+        names: Their titles.
+        seconds: Tables of measured times.
+        full: Whether to leave nothing out.
     """
     tabs = [Tab("Equations", (equations(found.equations, names, full),), True, key="equations")]
     if found.instructions is not None:
@@ -55,7 +53,7 @@ def blocks(
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
-    """Two jaxprs side by side, what differs in the program's order, the rest behind it."""
+    """Returns the diff of two jaxprs: differing equations in program order, then equal ones."""
     left, right = jaxpr_lines.equations(pairs.before), jaxpr_lines.equations(pairs.after)
     differing = list(_differing(pairs))
     most = len(differing) if full else _MOST
@@ -80,7 +78,7 @@ def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
 
 
 def _unlinked(diff: Diff) -> Diff:
-    """Without ids on the left: in a page they would be taken for those of the program after."""
+    """Returns a diff without ids on the left, which a page would take for ids on the right."""
     groups = []
     for group in diff.groups:
         rows = [
@@ -91,7 +89,7 @@ def _unlinked(diff: Diff) -> Diff:
 
 
 def _differing(pairs: Pairs) -> Iterator[tuple[Node | None, Node | None]]:
-    """Equations that differ, in the order after; what is gone stands where it stood."""
+    """Yields pairs of equations that differ, in the order after; removed ones at their place."""
     old = {node.id: node for node in pairs.before.nodes()}
     heads = {head: tail for tail, head in pairs.changed.items()}
     new, gone = set(pairs.new), set(pairs.gone)
@@ -114,7 +112,7 @@ def _differing(pairs: Pairs) -> Iterator[tuple[Node | None, Node | None]]:
 
 
 def _difference(old: Node, new: Node) -> str:
-    """What differs between two equations that do the same kind of thing."""
+    """Returns what differs between two equations of the same primitive."""
     if str(old.type) != str(new.type):
         return f"{old.type} became {new.type}"
     every = {**old.attrs, **new.attrs}

@@ -1,7 +1,7 @@
-"""What `%%compile --cost` and `--roofline` show: the answer, the roofline as a chart, the tables.
+"""The view of `%%compile --cost` and `--roofline`: findings, the roofline chart, tables.
 
-The chart is log-log: a kernel stands at its flops per byte, and as high as its flops per second
-were measured, or can be at best. Where bytes bound it, the roof slants.
+The chart is log-log: a kernel's x is its flops per byte, its y its flops per second, measured or
+else the upper bound. The sloped part of the roof is the memory bandwidth.
 """
 
 import math
@@ -19,12 +19,12 @@ from jaxlens.views.listings import stage_blocks
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 92.0, 16.0, 24.0, 320.0
 _LABELS, _DOTS = 7, 200
-_IDLE = 0.01  # flops per byte below which a kernel only moves
+_IDLE = 0.01  # flops per byte below which a kernel only moves data
 _ROW = 15.0  # pixels between labels
 
 
 def blocks(known: CostFacts, full: bool = False) -> list[Block]:
-    """The whole answer."""
+    """Returns findings, the chart, and tabs of source lines, kernels and equations."""
     kernels = (TableBlock(t, asked=known.seconds is not None) for t in roofline(known).tables)
     tabs = (
         Tab("Your code", tuple(_tinted(known)), True, "Your lines, tinted by flops.", "source"),
@@ -43,7 +43,7 @@ def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
 
 
 def _tinted(known: CostFacts) -> list[Block]:
-    """The user's lines, tinted by flops, over the kernels that each became."""
+    """Returns the user's lines, tinted by flops, with the kernels that each became."""
     try:
         return stage_blocks.costs(known.counted(), known.works())
     except LensError:
@@ -51,9 +51,9 @@ def _tinted(known: CostFacts) -> list[Block]:
 
 
 def picture(known: CostFacts) -> Picture:
-    """The roofline of a program's kernels."""
+    """Returns the roofline chart of a program's kernels."""
     limits = known.limits
-    assert limits is not None  # asked for
+    assert limits is not None  # callers have checked `points`
     idle = [p for p in known.points if (p.kernel.intensity or 0.0) < _IDLE]
     placed = [p for p in known.points if (p.kernel.intensity or 0.0) >= _IDLE][:_DOTS]
     placed.sort(key=lambda p: -(p.measured or p.seconds))
@@ -68,7 +68,7 @@ def picture(known: CostFacts) -> Picture:
 
 
 def _text(points: Sequence[Point]) -> Iterator[str]:
-    """The kernels that take longest, each with a bar as long as its share."""
+    """Yields lines of the kernels that take longest, each with a bar of its share."""
     whole = sum(point.seconds for point in points) or 1.0
     for point in points[:_LABELS]:
         share = point.seconds / whole
@@ -77,7 +77,7 @@ def _text(points: Sequence[Point]) -> Iterator[str]:
 
 
 class _Scale:
-    """From figures to pixels, both axes in decades."""
+    """Maps figures to pixels; both axes are logarithmic, with limits at powers of 10."""
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
         self.x0, self.x1 = _decades(xs)
@@ -127,7 +127,7 @@ def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
             chart.circle(x, y, size, kind, tip=_tip(point), id=point.kernel.instruction, line=line)
         )
         spot = round(x / _ROW), round(y / _ROW)
-        if len(named) < _LABELS and spot not in named:  # of dots in one place the first
+        if len(named) < _LABELS and spot not in named:  # dots at one place: only the first
             named.add(spot)
             marks += _label(x, y, size, f"{point.kernel.name} {line}".strip(), taken)
     return chart.chart(_WIDTH, _TOP + _HIGH + 44, marks)
@@ -136,7 +136,7 @@ def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
 def _label(
     x: float, y: float, size: float, text: str, taken: list[tuple[float, float, float]]
 ) -> Iterator[str]:
-    """A dot's words, below those that stand there already, joined to it by a line."""
+    """Yields a dot's label, moved below the labels in `taken`, with a line to the dot."""
     text = shorten(text, 40)
     wide = 7.3 * len(text)
     right = x + wide + 24 < _WIDTH
@@ -181,7 +181,7 @@ def _axes(scale: _Scale) -> Iterator[str]:
 
 
 def _roof(scale: _Scale, tops: Mapping[str, float], bandwidth: float) -> Iterator[str]:
-    """The memory's slope, and a level for each kind of flops."""
+    """Yields the sloped line of the memory bandwidth, and a horizontal line per peak rate."""
     highest = max(tops.values())
     low = 10.0**scale.x0
     start = max(low, 10.0**scale.y0 / bandwidth)

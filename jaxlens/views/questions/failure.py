@@ -1,4 +1,4 @@
-"""What `jaxlens.explain` shows: the failing line, the traced value, the cures, what ran before."""
+"""The view of `jaxlens.explain`: the failing line, the traced value, remedies, prior equations."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from jaxlens.report import Finding
 
 
 def document(found: Failure) -> Document:
-    """Builds the output."""
+    """Returns the document of a tracing failure."""
     traced = f" while tracing {found.name}" if found.name else ""
     line = f", at {where(found)}" if found.place else ""
     first = f"{found.error}{traced}{line}"

@@ -1,7 +1,7 @@
-"""What `%%hlo --fusion` shows: the answer, the fusions as clusters with what each saved, the diff.
+"""The view of `%%hlo --fusion`: findings, a chart of fusions with the bytes saved, the diff.
 
-A cluster is a frame round the operations that a fusion joins, each in the hue of its source line;
-the bar beside it is the bytes that joining keeps from being written and read again.
+A row of the chart is a frame around a fusion's operations, each in the hue of its source line;
+the bar beside it is the bytes of intermediate values that are no longer written and read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,25 +21,25 @@ from jaxlens.views.links import weave
 from jaxlens.views.passes.side_by_side import diff as change_diff
 
 _WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
-_NAME, _BOX, _BAR, _END = 10.0, 238.0, 660.0, 850.0  # where a row's parts begin
-_CHARACTER = 7.3  # pixels of one, at the size of a chart's words
-_MOST = 12  # clusters
-_TEXT = 24  # blocks of the longest bar in lines of text
+_NAME, _BOX, _BAR, _END = 10.0, 238.0, 660.0, 850.0  # x of a row's parts, and its end
+_CHARACTER = 7.3  # width in pixels of a character of a chart's text
+_MOST = 12  # fusions in the chart
+_TEXT = 24  # characters of the longest bar in lines of text
 _WORDS = 30  # characters of a name
 _LARGE = 500  # operations before fusion
 
 
 def web(links: Links, found: Fusions) -> Web | None:
-    """Links clusters, tables and diff; of a large program they would take longer than the lens."""
+    """Returns links of chart, tables and diff; None for a large program, where they are slow."""
     return weave(links, ("jaxpr", "optimized")) if found.before < _LARGE else None
 
 
 def blocks(found: Fusions, full: bool = False) -> list[Block]:
-    """The whole answer.
+    """Returns findings, the chart, tables and the diff.
 
     Args:
-        found: What was fused.
-        full: Show the graph too, in which fusions open, and leave nothing out.
+        found: The fusions.
+        full: Whether to add the graph, in which fusions open, and to leave nothing out.
     """
     report = fusion_report.report(found)
     drawn = picture(found)
@@ -55,7 +55,7 @@ def blocks(found: Fusions, full: bool = False) -> list[Block]:
 
 
 def picture(found: Fusions) -> Picture | None:
-    """The fusions that save most, as clusters; None where nothing was fused."""
+    """Returns the chart of the fusions that save most; None if nothing was fused."""
     shown = found.fusions[:_MOST]
     if not shown:
         return None
@@ -83,7 +83,7 @@ def _drawing(shown: Sequence[Fused], top: int) -> str:
 
 
 def _cluster(one: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterator[str]:
-    """A row: name and lines, the operations in their frame, the bar."""
+    """Yields the marks of a row: name and lines, the operations in their frame, the bar."""
     yield chart.words(_NAME, y + 16, shorten(one.id, _WORDS))
     yield chart.words(_NAME, y + 31, shorten(listed(one.lines, 2), _WORDS), "dim")
     boxes, end = _boxes(one)
@@ -104,7 +104,7 @@ def _cluster(one: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterato
 
 
 def _boxes(one: Fused) -> tuple[list[tuple[float, float, str]], float]:
-    """Place, width and word of each operation's box as far as there is room, and where they end."""
+    """Returns x, width and text of each operation's box while there is room, and their end."""
     boxes: list[tuple[float, float, str]] = []
     x = _BOX
     for place, word in enumerate(one.operations):
@@ -119,7 +119,7 @@ def _boxes(one: Fused) -> tuple[list[tuple[float, float, str]], float]:
 
 
 def _text(shown: Sequence[Fused], top: int) -> Iterator[str]:
-    """The same in lines of text."""
+    """Yields the chart's rows as lines of text."""
     wide = max(len(shorten(one.id, _WORDS)) for one in shown)
     for one in shown:
         saved = one.saved * one.times

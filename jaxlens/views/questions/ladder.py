@@ -1,7 +1,7 @@
-"""What `%%jaxpr --ladder` shows: a function and what each transform made of it, side by side.
+"""The view of `%%jaxpr --ladder`: the jaxprs of a function and of each transform of it.
 
-Each rung is a pane of its own; pointing at an equation lights what it came from and what was made
-of it on every other rung. `fwd` and `bwd` before an equation say which pass it belongs to.
+Each rung is a pane; pointing at an equation highlights the equations that it came from, or that
+came from it, on every other rung. `fwd` and `bwd` before an equation are forward and backward pass.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ _FORWARD, _BACKWARD = Piece("fwd ", "attr"), Piece("bwd ", "warn")
 
 
 def blocks(found: Ladder, full: bool = False) -> list[Block]:
-    """The rungs, the function itself first, in panes; `full` cuts nothing."""
+    """Returns findings, tables and the rungs, the function itself first, untruncated if `full`."""
     told = report(found)
     rungs, *rules = told.tables
     panes = [_pane(n, rung, full) for n, rung in enumerate(found.rungs)]
@@ -44,7 +44,7 @@ def blocks(found: Ladder, full: bool = False) -> list[Block]:
 
 
 def _source(rung: LadderProgram) -> Tab:
-    """The user's lines over the equations of the function itself."""
+    """Returns the pane of the user's lines with the equations of the function itself."""
     lines = jaxpr_lines.equations(rung.module)
     blocks = source_pane.blocks(rung.module, rung.subject().sources, lines)
     return Tab("Your code", blocks, help="Your lines over the equations of each.", key="source")
@@ -52,12 +52,12 @@ def _source(rung: LadderProgram) -> Tab:
 
 def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:
     help = f"The jaxpr of {rung.title}, forward and backward pass marked."
-    told = rung.transform not in ("jit", "checkpoint")  # which only holds what the rung below says
+    told = rung.transform not in ("jit", "checkpoint")  # which only wrap the rung below
     return Tab(rung.title, (_listing(n, rung, full),), told, help, f"rung{n}")
 
 
 def _listing(n: int, rung: LadderProgram, full: bool) -> Listing:
-    """A rung's equations, each marked where there is a backward pass."""
+    """Returns a rung's jaxpr, with `fwd` and `bwd` marks if it has a backward pass."""
 
     def marked(node: Node, owner: str) -> Line:
         line = equation(node, owner)
@@ -79,7 +79,7 @@ def _listing(n: int, rung: LadderProgram, full: bool) -> Listing:
 
 
 def _headed(lines: Sequence[Line], mark: Callable[[str], Piece]) -> Iterator[Line]:
-    """Marks the lines that open an equation with bodies too."""
+    """Marks the first line of each equation with nested jaxprs too."""
     seen = {""}
     for line in lines:
         known, first = line.id in seen, line.pieces[:1]
@@ -94,7 +94,7 @@ def _rules(tables: Sequence[Table]) -> Tab:
 
 
 def web(found: Ladder) -> Web:
-    """Equations of all rungs that came from one equation of the function share its number."""
+    """Returns links in which an equation's atoms are its origins in the function's jaxpr."""
     numbers = {node.id: n for n, node in enumerate(found.rungs[0].module.nodes())}
     atoms: dict[str, Mapping[str, tuple[int, ...]]] = {}
     for n in range(len(found.rungs)):

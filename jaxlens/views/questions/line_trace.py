@@ -1,4 +1,4 @@
-"""What `%%jaxpr --tape` shows: the function's lines as they ran while JAX traced them."""
+"""The view of `%%jaxpr --tape`: the function's lines in the order in which JAX traced them."""
 
 from jaxlens.ir.graph import Module
 from jaxlens.ir.lazy import LazyDict
@@ -11,13 +11,13 @@ from jaxlens.views.source_pane import extents
 
 
 def blocks(found: Tracing, full: bool = False) -> list[Block]:
-    """The lines step by step, and the jaxpr beside them."""
+    """Returns findings, the lines step by step, and the jaxpr."""
     module = found.subject().jaxpr.module
     reel = TapeReel(
         found.steps,
         found.notes,
         _texts(found),
-        LazyDict(lambda: _equations(module, found)),  # text has no use for them
+        LazyDict(lambda: _equations(module, found)),  # not needed for text
         table(found),
     )
     lines = jaxpr_lines.equations(module)
@@ -30,7 +30,7 @@ def blocks(found: Tracing, full: bool = False) -> list[Block]:
 
 
 def _texts(found: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:
-    """The functions that ran, line by line."""
+    """Returns the numbered lines of the functions that ran, by file."""
     shown = {}
     for key, source in found.subject().sources.items():
         ran = sorted({step.line for step in found.steps if step.key == key})
@@ -42,7 +42,7 @@ def _texts(found: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:
 
 
 def _equations(module: Module, found: Tracing) -> dict[str, str]:
-    """Each recorded equation in JAX's notation, what is folded left out."""
+    """Returns each recorded equation in JAX's notation without folded pieces, by id."""
     wanted = {id for step in found.steps for id in step.made}
     return {
         node.id: "".join(p.text for p in equation(node).pieces if p.kind != "fold")

@@ -1,7 +1,7 @@
-"""What `%%compile --memory` shows: the answer, the chart of live ranges, and the tables.
+"""The view of `%%compile --memory`: findings, the chart of live ranges, and the tables.
 
-The chart is XLA's own packing: a value is a rectangle from the instruction that makes it to the
-last that needs it, at the bytes where XLA put it. Positions where nothing is computed are left out.
+The chart is XLA's buffer assignment: a value is a rectangle from the instruction that defines it to
+the last use, at its offset. Positions of the schedule where nothing is computed are left out.
 """
 
 from bisect import bisect_left
@@ -23,16 +23,16 @@ from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
-_CHARACTER = 7.3  # pixels of one, at the size of a chart's words
+_CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _MOST = 1_200  # rectangles
-_GIVEN = 8  # arguments that are drawn each for itself
+_GIVEN = 8  # arguments that are drawn separately; more are drawn as one
 _ORDER = ("parameter", "constant", "output", "temporary")
 _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 _OTHERS = "arguments, other lines"  # in the legend
 
 
 def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
-    """The whole answer."""
+    """Returns findings, the chart, tables, and the user's lines tinted by bytes at the peak."""
     told = report(known)
     found = known.timeline()
     drawn = picture(found) if found else None
@@ -51,7 +51,7 @@ def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
 
 
 def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
-    """The user's lines, tinted by what they own at the peak."""
+    """Returns the user's lines, tinted by the bytes that they own at the peak."""
     try:
         sources = subject.sources
     except LensError:
@@ -59,9 +59,9 @@ def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
     stage = "jaxpr"
     try:
         module = subject.jaxpr.module
-    except LensError:  # a program that was opened from a later stage
+    except LensError:  # a program opened from a later stage
         stage, module = "optimized", subject.optimized.module
-    first: dict[Spot, str] = {}  # an equation stands for its line
+    first: dict[Spot, str] = {}  # the first equation of a line gets all the line's bytes
     for node in module.nodes():
         if node.owner is not None:
             first.setdefault(spot(node.owner), node.id)
@@ -76,7 +76,7 @@ def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """One rectangle: values of one line that lie in one place one after another."""
+    """A rectangle: values of one source line that use the same buffer one after another."""
 
     owned: Owned
     first: int
@@ -92,7 +92,7 @@ class _Bar:
 
 
 def picture(found: Timeline) -> Picture:
-    """Live ranges over the schedule, the peak marked."""
+    """Returns the chart of live ranges over the schedule, with the peak marked."""
     moments = [n for n in range(found.live.end + 1) if n not in found.quiet] or [0]
     bars = _bars(found, moments)
     peak = bisect_left(moments, found.live.position)
@@ -114,7 +114,7 @@ def picture(found: Timeline) -> Picture:
 
 
 def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
-    """Rectangles, arguments lowest; values that go on in one place are one."""
+    """Returns the rectangles, arguments lowest; consecutive values of one buffer are joined."""
     kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.values}
     base, low = {}, 0
     for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
@@ -135,7 +135,7 @@ def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
         else:
             bars.append(bar)
     given = [bar for bar in bars if bar.owned.kind == "argument"]
-    if len(given) > _GIVEN:  # all together: their edges would hide what they are
+    if len(given) > _GIVEN:  # joined: the borders of many would hide them
         bars = [bar for bar in bars if bar.owned.kind != "argument"]
         inputs = {one.allocation for one in found.live.values if one.holder == "parameter"}
         size = sum(found.sizes[number] for number in inputs)
@@ -151,7 +151,7 @@ def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
 
 
 def _goes_on(before: _Bar, bar: _Bar) -> bool:
-    """Whether it is a value of the same line, right behind another in the same place."""
+    """Returns whether `bar` directly follows `before` in the same buffer, with the same line."""
     same = (before.low, before.size, before.owned.line) == (bar.low, bar.size, bar.owned.line)
     return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
 
@@ -187,9 +187,9 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> 
 
 
 def _named(bars: Sequence[_Bar]) -> list[str]:
-    """The lines that hold most, as many as the legend has room for: each has a hue of its own.
+    """Returns the lines with the most bytes over time that fit the legend; each has a hue.
 
-    "" stands for arguments and all other lines, which have none.
+    "" represents arguments and all other lines, which have no hue.
     """
     area: Counter[str] = Counter()
     for bar in bars:
@@ -207,7 +207,7 @@ def _wide(line: str) -> float:
 
 
 def _legend(named: Sequence[str], y: float) -> Iterator[str]:
-    """Which colour is which line, those that hold most first."""
+    """Yields the legend of hues and lines, lines with the most bytes first."""
     hues = line_hues(named)
     x: float = _LEFT
     for line in named:
@@ -231,7 +231,7 @@ def _axes(whole: int, bottom: float) -> Iterator[str]:
 
 
 def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
-    """Bytes in use over time, as a chart of blocks."""
+    """Yields a text chart of the bytes in use over the schedule."""
     use = _in_use(found, moments)
     width = min(_COLUMNS, len(use))
     cuts = [n * len(use) // width for n in range(width + 1)]
@@ -246,7 +246,7 @@ def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
 
 
 def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
-    """Bytes in use at each moment; arguments and constants all the time."""
+    """Returns the bytes in use at each moment; arguments and constants are live throughout."""
     change = [0] * (len(moments) + 1)
     for first, last, size in _spans(found, moments):
         change[first] += size
@@ -259,7 +259,7 @@ def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
 
 
 def _spans(found: Timeline, moments: Sequence[int]) -> Iterable[tuple[int, int, int]]:
-    """First and last moment and bytes of every place, without overlaps."""
+    """Yields first moment, last moment and bytes of each value, without overlaps in a buffer."""
     ends: dict[tuple[int, int], int] = {}
     for one in sorted(found.live.values, key=lambda h: (h.start, -h.buffer.size)):
         first = max(bisect_left(moments, one.start), ends.get(one.place, 0))

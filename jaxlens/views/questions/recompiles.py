@@ -1,4 +1,4 @@
-"""What `%%recompiles` shows: why, in a sentence for each function, then each call with its key."""
+"""The view of `%%recompiles`: the reason for each function, then each call with its cache key."""
 
 from collections.abc import Iterator
 
@@ -8,14 +8,14 @@ from jaxlens.lenses.recompile.report import recompiles
 from jaxlens.render.document import Block, Document, Fold, TableBlock
 from jaxlens.views.report_blocks import report_blocks
 
-_KEYS = 50  # calls whose keys travel with an output
+_KEYS = 50  # maximum number of calls whose keys are in the output
 
 
 def document(log: CompileLog, where: str = "") -> Document:
-    """Builds the output.
+    """Returns the document of a compile log.
 
     Args:
-        log: What was watched.
+        log: The compiles and calls that were recorded.
         where: "in this cell", or "".
     """
     return Document(
@@ -24,7 +24,7 @@ def document(log: CompileLog, where: str = "") -> Document:
 
 
 def _first(log: CompileLog) -> str:
-    """How much there is, before the answer."""
+    """Returns the first line: the number of compiles."""
     made, operations = len(log.compiles), len(log.operations)
     texts = [f"{made:,} compile{'' if made == 1 else 's'}"]
     if operations:
@@ -33,7 +33,7 @@ def _first(log: CompileLog) -> str:
 
 
 def _keys(log: CompileLog) -> Iterator[Block]:
-    """The key of each call, behind a heading."""
+    """Yields a fold with the cache key of each call."""
     calls = [call for call in log.calls if call.parts and call.role == "user"]
     folds = tuple(Fold(_title(call), tuple(_tables(call))) for call in calls[:_KEYS])
     if folds:
@@ -41,7 +41,7 @@ def _keys(log: CompileLog) -> Iterator[Block]:
 
 
 def _tables(call: CallEvent) -> Iterator[Block]:
-    """The key of a call, and the key of its program in the persistent cache."""
+    """Yields the table of a call's key, and of its program's key in the persistent cache."""
     yield TableBlock(key_table(call.parts))
     step = call.step("compile")
     if step is not None and step.disk is not None:

@@ -1,4 +1,4 @@
-"""What `%%compile --sharding` shows: who holds what as pictures, what travels, what runs."""
+"""The view of `%%compile --sharding`: a chart of tiles by device, collectives, the program."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +15,13 @@ from jaxlens.views import source_pane
 from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings.panes import pane, stage_pane
 
-_WIDTH, _CELL, _ROOM = 900, 180, 110  # of all, of one array with its words, of its tiles' height
+_WIDTH, _CELL, _ROOM = 900, 180, 110  # width of the chart and of an array, height of its tiles
 _MOST = 20  # arrays drawn
 _GRID = 32  # tiles along a side that are drawn one by one
 
 
 def blocks(found: Sharding, full: bool = False) -> list[Block]:
-    """The sentences, a picture of each input and result, the tables, and the program."""
+    """Returns findings, the chart of inputs and results, tables, and the program."""
     told = report(found)
     shown: list[Block] = [Findings(told.findings)]
     if found.devices > 1:
@@ -32,7 +32,7 @@ def blocks(found: Sharding, full: bool = False) -> list[Block]:
 
 
 def _program(subject: Subject, told: Report, full: bool) -> Tabs:
-    """What one device runs, under the user's lines tinted by what they make travel."""
+    """Returns the user's lines, tinted by the bytes of their collectives, and one device's HLO."""
     one = replace(stage_pane(subject, "optimized", full, "What one device runs"), key="optimized")
     module = subject.optimized.module
     tint = told.overlays[0] if told.overlays else None
@@ -48,7 +48,7 @@ def _program(subject: Subject, told: Report, full: bool) -> Tabs:
 
 
 def pictures(found: Sharding) -> list[Block]:
-    """One drawing with a grid for each input and result; tiles name the devices that hold them."""
+    """Returns a chart with a grid for each input and result; tiles are labelled with devices."""
     drawn = [one for one in (*found.inputs, *found.outputs) if one.tiling is not None]
     shown = _distinct(drawn)[:_MOST]
     if not shown:
@@ -67,7 +67,7 @@ def pictures(found: Sharding) -> list[Block]:
 
 
 def _distinct(every: Sequence[Spread]) -> list[tuple[Spread, str]]:
-    """Arrays that are cut alike once, with the names of all."""
+    """Returns one array of each kind, type and sharding, labelled with the number of others."""
     seen: dict[tuple[str, str, str, Tiling | None], list[Spread]] = {}
     for one in every:
         seen.setdefault((one.kind, str(one.type), one.spec, one.tiling), []).append(one)
@@ -78,9 +78,9 @@ def _distinct(every: Sequence[Spread]) -> list[tuple[Spread, str]]:
 
 
 def _array(one: Spread, names: str, x: float, y: float) -> list[str]:
-    """The words over it, and its tiles."""
+    """Returns the marks of an array: its name, type and spec, and its tiles."""
     tiling = one.tiling
-    assert tiling is not None  # only such are drawn
+    assert tiling is not None  # others are not drawn
     marks = [
         chart.words(x, y + 12, _cut(names, 24)),
         chart.words(x, y + 26, _cut(f"{one.kind} {one.type}", 28), "dim"),
@@ -100,7 +100,7 @@ def _array(one: Spread, names: str, x: float, y: float) -> list[str]:
 
 
 def _grid(tiling: Tiling) -> tuple[int, int, int]:
-    """Rows, columns, and tiles behind each: of the first two dimensions that are cut."""
+    """Returns rows and columns of the first two tiled dimensions, and the tiles behind each."""
     cut = [n for n in tiling.tiles if n > 1]
     if not cut:
         return 1, 1, 1
@@ -112,14 +112,14 @@ def _grid(tiling: Tiling) -> tuple[int, int, int]:
 
 
 def _devices(held: Sequence[int]) -> str:
-    """`0 2 4 6`, `0-7`."""
+    """Returns device ids as text: `0 2 4 6`, or `0-7` for a range."""
     if len(held) > 2 and held[-1] - held[0] == len(held) - 1:
         return f"{held[0]}-{held[-1]}"
     return " ".join(map(str, held))
 
 
 def _line(one: Spread, names: str) -> str:
-    """The same in a line of text."""
+    """Returns an array's tiles as a line of text."""
     tiling, piece = one.tiling, one.piece
     assert tiling is not None
     assert piece is not None

@@ -1,4 +1,4 @@
-"""Where compile time goes: sentences, tables, and the equations by call path as a flame."""
+"""The view of compile time: findings, tables, and a flame graph of equations by call path."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +12,13 @@ from jaxlens.report import Report, count
 from jaxlens.views.report_blocks import report_blocks
 
 _WIDTH, _ROW, _PAD = 800.0, 22.0, 8.0
-_LETTER = 7.3  # pixels of the font
-_DEPTH, _LINES = 12, 24  # rows of the picture, lines of its text
-_THIN = 0.002  # of the whole; narrower frames are not drawn
+_LETTER = 7.3  # width in pixels of a character
+_DEPTH, _LINES = 12, 24  # maximum rows of the chart, and lines of its text
+_THIN = 0.002  # share of all equations; narrower frames are not drawn
 
 
 def blocks(found: Times, full: bool = False) -> list[Block]:
-    """The answer: sentences, the flame, tables."""
+    """Returns findings, the flame graph and tables."""
     told = report(found)
     head = report_blocks(Report(told.title, told.findings))
     tables = report_blocks(Report(told.title, (), told.tables))
@@ -26,7 +26,7 @@ def blocks(found: Times, full: bool = False) -> list[Block]:
 
 
 def flame(counted: Equations) -> list[Block]:
-    """Equations by call path as a picture; none for a program without lines of the user's."""
+    """Returns the flame graph; nothing for a program without source lines of the user."""
     frames = counted.flame
     if len(frames) < 2:
         return []
@@ -46,7 +46,7 @@ def _drawn(counted: Equations) -> str:
     hues = line_hues(dict.fromkeys(frame.line for frame in frames[1:]))
     scale = (_WIDTH - 2 * _PAD) / (counted.total or 1)
     left: list[float] = []
-    taken: list[float] = []  # pixels of a frame that those below it have so far
+    taken: list[float] = []  # pixels of a frame that its callees use so far
     marks: list[str] = []
     depth = 0
     for frame in frames:
@@ -77,7 +77,7 @@ def _box(frame: PathFrame, at: float, width: float, counted: Equations, hue: str
 
 
 def _fitting(frame: PathFrame, room: int) -> str:
-    """What a box has room to say."""
+    """Returns the longest label of a frame that fits its box."""
     name = frame.function.rpartition(".")[2]
     for words in (
         f"{frame.line} {name} {frame.equations:,}".replace("  ", " "),
@@ -91,7 +91,7 @@ def _fitting(frame: PathFrame, room: int) -> str:
 
 
 def _written(counted: Equations) -> Iterator[str]:
-    """The flame in lines of text: the largest frames, set in by depth."""
+    """Yields the flame graph as lines of text: the largest frames, indented by depth."""
     kept = sorted(range(len(counted.flame)), key=lambda n: -counted.flame[n].equations)[:_LINES]
     total = counted.total or 1
     width = len(f"{total:,}")
