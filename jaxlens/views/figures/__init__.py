@@ -1,1 +1,1 @@
-"""Modules as figures: boxes in boxes, and the edges between them."""
+"""Builds figures of modules: nested boxes and the edges between them."""

@@ -1,4 +1,4 @@
-"""One region made ready to draw: its columns, what its values are called, and its folding."""
+"""One region with the data for drawing it: its columns, names of values, and folding."""
 
 import re
 from array import array
@@ -14,22 +14,22 @@ from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
 from jaxlens.views.figures.runs import StepRange
 
-PARAMETER = -1  # "made by step -1": it comes in
+PARAMETER = -1  # the step that "makes" a parameter
 
 
 @dataclass(frozen=True)
 class DrawnRegion:
-    """A region and what drawing it needs; made by `bodies_of`. Values are numbers, as in columns.
+    """A region with the data for drawing it; made by `bodies_of`. Values are numbers of columns.
 
     Attributes:
         region: The region.
         columns: Its columns.
         program: The program that it belongs to.
-        name: What the program calls a value.
-        names: What inputs are called, by value.
-        results: What results are called, in order; "" for no name of their own.
+        name: Returns the name of a value in the program.
+        names: Names of inputs in the user's program, by value.
+        results: Names of results in the user's program, in order; "" for none.
         constants: Parameters that are captured constants.
-        most: Most boxes in one of its panels.
+        most: Maximum number of boxes in a panel; a region with more steps is folded.
     """
 
     region: Region
@@ -43,12 +43,12 @@ class DrawnRegion:
 
     @cached_property
     def folding(self) -> Folding:
-        """The steps, ready to be cut; only long regions ask for it."""
+        """The folding of the steps; used for long regions only."""
         return Folding(self.columns, self.program, self.reads)
 
     @cached_property
     def reads(self) -> Sequence[int]:
-        """Per operand the value that it is; for a literal, which is none, the step's own first."""
+        """The value of each operand; for a literal, the first result of its own step."""
         firsts = self._per_operand(self.columns.first_result)
         return array("i", map(sub, firsts, self.columns.distance))
 
@@ -56,7 +56,7 @@ class DrawnRegion:
     def last(self) -> Mapping[int, int]:
         """Last step that reads each value; the number of steps for a result of the region.
 
-        For a value that nothing reads it is missing, or the step itself.
+        A value without readers is missing, or has the step that makes it.
         """
         found = dict(zip(self.reads, self._per_operand(range(len(self.columns))), strict=True))
         found.update(dict.fromkeys(self.columns.results, len(self.columns)))
@@ -70,24 +70,24 @@ class DrawnRegion:
         return len(self.columns)
 
     def node(self, step: int) -> Node:
-        """The node of a step."""
+        """Returns the node of a step."""
         return self.region.nodes[self.columns.steps[step]]
 
     def maker(self, value: int) -> int:
-        """The step that makes a value; `PARAMETER` for what comes in."""
+        """Returns the step that makes a value; `PARAMETER` for a parameter."""
         return bisect_right(self.columns.first_result, value) - 1
 
     def type(self, value: int) -> str:
-        """Printed type of a value."""
+        """Returns the printed type of a value."""
         return self.printed[self.columns.types[value]]
 
     @cached_property
     def printed(self) -> Mapping[int, str]:
-        """Types in words, by their number in the program."""
+        """Printed types, by their number in the program."""
         return _Printed(self.program)
 
     def known(self, step: int) -> frozenset[str]:
-        """Names of the step's operands that are values and not literals."""
+        """Returns the names of the step's operands that are not literals."""
         back = self.columns.distances(step)
         return frozenset(
             name for name, distance in zip(self.node(step).operands, back, strict=True) if distance
@@ -95,11 +95,11 @@ class DrawnRegion:
 
     @property
     def folded(self) -> bool:
-        """Whether it is too long to be drawn step by step."""
+        """Whether the region has too many steps to be drawn step by step."""
         return len(self) > self.most
 
     def top(self, room: int) -> list[StepRange]:
-        """The runs of its own panel: `room` at most where it is folded."""
+        """Returns the runs of the region's panel: single steps, or at most `room` if folded."""
         whole = StepRange(0, len(self))
         if not self.folded:
             return [StepRange(n, n + 1) for n in range(len(self))]
@@ -112,7 +112,7 @@ class DrawnRegion:
 
 
 class _Printed(dict[int, str]):
-    """Types in words, each made once."""
+    """Printed types by number, each made once."""
 
     def __init__(self, program: ProgramColumns) -> None:
         super().__init__()
@@ -124,14 +124,14 @@ class _Printed(dict[int, str]):
 
 
 def plain(region: str) -> str:
-    """`relu` for `relu 2`; branches keep their number."""
+    """Returns a region's name without its unique number, `relu` for `relu 2`; branches keep it."""
     return region if region.startswith("branch ") else re.sub(r" \d+$", "", region)
 
 
 def bodies_of(
     module: Module, max_boxes: int, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Mapping[str, DrawnRegion]:
-    """Every region of the module, ready to draw; arguments as those of `figure`."""
+    """Returns every region of the module with the data for drawing; arguments as of `figure`."""
     program = columns(module)
     captured = frozenset(module.attrs.get("constants", "").split())
     made = {}
@@ -146,7 +146,7 @@ def bodies_of(
 def _entry(
     body: DrawnRegion, captured: frozenset[str], inputs: Sequence[str], outputs: Sequence[str]
 ) -> DrawnRegion:
-    """The program's own body, whose inputs and results have names."""
+    """Returns the entry with the names of its inputs and results."""
     parameters = [value.name for value in body.region.parameters]
     constants = frozenset(n for n, name in enumerate(parameters) if name in captured)
     taken = [n for n in range(len(parameters)) if n not in constants]

@@ -1,6 +1,6 @@
-"""What a box says of an equation: its family, its label and its second line.
+"""Determines the text of an equation's box: its family, its label and its second line.
 
-Works on names and printed parameters alone; an unknown primitive is drawn as "other".
+Uses only the primitive's name and printed parameters; an unknown primitive is of family "other".
 """
 
 import re
@@ -55,9 +55,9 @@ _ORDER_WORDS = (
     "sub div pow rem atan2 gt lt ge le select_n clamp nextafter shift_left complex "
     "shift_right_logical shift_right_arithmetic dynamic_slice"
 )
-# Primitives for which the order of a literal among the operands says something.
+# Primitives for which the position of a literal among the operands matters.
 _ORDERED = frozenset(_ORDER_WORDS.split())
-# The one parameter that says most, for those primitives that have one.
+# The most important parameter of a primitive, shown in the second line.
 _TELLING = {
     "transpose": "permutation",
     "integer_pow": "y",
@@ -82,7 +82,7 @@ _TELLING = {
     "all_to_all": "axis_name",
     "fft": "fft_type",
 }
-_NAMED = frozenset({"transpose", "convert_element_type"})  # whose parameter needs no name
+_NAMED = frozenset({"transpose", "convert_element_type"})  # shown without the parameter's name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
 _FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")
@@ -90,7 +90,7 @@ _PAIR = re.compile(r"\(([\d, ]*)\)")
 
 
 def family(node: Node, made: Collection[str]) -> BoxKind:
-    """The family of a node; `made` are names of values, anything else is a literal."""
+    """Returns the family of a node; operands that are not in `made` are literals."""
     name = node.opcode.removeprefix("stablehlo.").removeprefix("chlo.")
     if name in ("broadcast_in_dim", "broadcast", "iota", "pvary", "copy_p"):
         return "quiet"
@@ -110,7 +110,7 @@ def _rest(node: Node) -> BoxKind:
 
 
 def label(node: Node, made: Collection[str] | None = None) -> str:
-    """First line: the callee's name for a call, a spread literal's value, else the primitive."""
+    """Returns the first line: a call's callee, a broadcast literal's value, or the primitive."""
     if node.opcode == "broadcast_in_dim" and made is not None:
         first = node.operands[0] if node.operands else ""
         return node.opcode if first in made else literal(first)
@@ -123,7 +123,7 @@ def label(node: Node, made: Collection[str] | None = None) -> str:
 
 
 def detail(node: Node, made: Collection[str]) -> str:
-    """Second line: literals, and the parameter that says most."""
+    """Returns the second line: literals, and the most important parameter."""
     if node.regions and label(node) != node.opcode:
         return node.opcode.removesuffix("_call")
     if family(node, made) == "quiet" and label(node, made) != node.opcode:
@@ -145,7 +145,7 @@ def _literals(node: Node, made: Collection[str]) -> str:
 
 
 def literal(operand: str) -> str:
-    """`2.0` for `2.0:f32[]`; long fractions in six digits, the hint has them all."""
+    """Returns `2.0` for `2.0:f32[]`; long fractions in six digits (the tooltip has all)."""
     words = operand.rsplit(":", 1)[0] if ":" in operand else operand
     words = _INNER_LITERAL.sub(r"\1", words)
     return f"{float(words):.6g}" if _FRACTION.match(words) else words
@@ -164,7 +164,7 @@ def _telling(node: Node) -> str:
 
 
 def _contraction(numbers: str) -> str:
-    """`1·0` for contracting dimension 1 with 0; `b0·0` before it for batch dimensions."""
+    """Returns `1·0` if dimensions 1 and 0 are contracted; `batch 0·0  2·1` with batch dims."""
     pairs = [pair.strip().strip(",") for pair in _PAIR.findall(numbers)]
     if len(pairs) != 4:
         return ""
@@ -174,7 +174,7 @@ def _contraction(numbers: str) -> str:
 
 
 def hint(node: Node) -> str:
-    """The whole equation in one line, for hovering."""
+    """Returns the whole equation on one line, for the tooltip."""
     made = " ".join(_typed(value) for value in node.results)
     attrs = " ".join(f"{k}={v}" for k, v in node.attrs.items() if v not in _UNSAID)
     text = f"{made} = {node.opcode}" + (f"[{attrs}]" if attrs else "")
@@ -191,7 +191,7 @@ def _typed(value: Value) -> str:
 
 
 def alike(types: Sequence[str]) -> str:
-    """What stands on an edge that carries several values."""
+    """Returns the label of an edge for values of these types."""
     if len(types) == 1:
         return types[0]
     if len(set(types)) == 1:

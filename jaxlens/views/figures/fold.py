@@ -1,17 +1,16 @@
 """Folds a long body into a tree of runs, so that no panel has too many boxes.
 
 A body is cut, in program order, into contiguous runs of one transform, named scope and call
-path, from the outermost frame inwards. Runs that repeat side by side become one run "x k"
-(`repeats.py`). What is still too long is cut into equal stretches.
+path, from the outermost frame inwards. Consecutive equal runs become one run "x k"
+(`repeats.py`). A list of runs that is still too long is grouped evenly (`runs.bundled`).
 
     steps     embed | dot add dot add | dot add dot add | ... | loss
     paths     embed | layer0/mlp      | layer1/mlp      | ... | loss     cut where the frame changes
     panel     embed | layer x 12                              | loss     opens into its 12 copies
 
-A run is a range of steps, and a cut splits a range into ranges: so nothing is lost, every step
-stands in exactly one leaf, and edges between boxes follow from those between steps. Works on
-columns of numbers, mostly by comparing stretches of them at once; the work is linear in the number
-of steps.
+A run is a range of steps, and a cut splits a range into ranges, so every step is in exactly one
+leaf, and edges between boxes follow from those between steps. The input is columns of numbers,
+compared mostly as slices; the time is linear in the number of steps.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,18 +23,18 @@ from jaxlens.views.figures.repeats import Repeats
 from jaxlens.views.figures.runs import Frame, Path, StepRange, bundled, call_path
 
 _CHAIN = 6  # copies in a repeat's panel; each has edges from the inputs, which are slow to lay out
-_GROUP = 16  # copies in the panel of those in the middle
-_WIDER = 4  # times as many runs as a panel has room for are looked at before they are joined
-_SPLICED = 6  # a run shorter than this is not worth a box while there is room
+_GROUP = 16  # copies in the panel of a chain's middle copies
+_WIDER = 4  # runs considered before joining, as a multiple of a panel's room
+_SPLICED = 6  # a shorter run has no box of its own while there is room
 
 
 class Folding:
-    """The steps of one body, with what is needed to cut them quickly.
+    """Folds the steps of one body; caches the paths and repeats that cuts need.
 
     Args:
-        columns: The body.
+        columns: The columns of the body.
         program: The program that it belongs to.
-        reads: Per operand, the value that it is; see `Body.reads`.
+        reads: The value of each operand; see `DrawnRegion.reads`.
     """
 
     def __init__(self, columns: Columns, program: ProgramColumns, reads: Sequence[int]) -> None:
@@ -44,23 +43,23 @@ class Folding:
         self._paths_of: dict[tuple[int, int], list[Path]] = {}
         self._common: dict[StepRange, int] = {}
         place = columns.place
-        # Steps that come from elsewhere than the step before.
+        # Steps whose place differs from that of the step before.
         self._changes = list(compress(count(1), map(ne, place, islice(place, 1, None))))
         self._repeats = Repeats(columns, program, reads)
 
     def path(self, step: int) -> Path:
-        """Where a step comes from."""
+        """Returns the path of a step."""
         return self.at(self._columns.place[step])
 
     def at(self, place: int) -> Path:
-        """The path of a place, by its number in the program."""
+        """Returns the path of a place, given by its number in the program."""
         path = self._paths.get(place)
         if path is None:
             path = self._paths[place] = call_path(self._program.places[place])
         return path
 
     def paths(self, run: StepRange) -> list[Path]:
-        """The distinct paths of the run's steps, in order of first mention."""
+        """Returns the distinct paths of the run's steps, in order of first occurrence."""
         key = run.low, run.high
         found = self._paths_of.get(key)
         if found is None:
@@ -69,10 +68,10 @@ class Folding:
         return found
 
     def children(self, run: StepRange, most: int, room: int) -> list[StepRange]:
-        """What the run's panel shows; single steps are runs of one.
+        """Returns the runs that the run's panel shows; a single step is a run of one.
 
-        All steps where there are at most `most`; else at most `room` runs, so that a folded
-        panel is read at a glance.
+        These are all steps if there are at most `most`, else at most `room` runs, so that a folded
+        panel stays small.
         """
         steps = run.high - run.low
         if run.copies > 1:
@@ -84,7 +83,7 @@ class Folding:
         return self._spliced(bundled(self._merged(parts, room), room), room)
 
     def _copies_of(self, run: StepRange, most: int) -> list[StepRange]:
-        """The copies of a repeat; short ones, which are not worth a box each, step by step."""
+        """Returns the copies of a repeat; copies too short for a box as steps, or in groups."""
         steps, size = run.high - run.low, (run.high - run.low) // run.copies
         short = size < _SPLICED
         if short and steps <= most:
@@ -98,7 +97,7 @@ class Folding:
             if run.copies <= _CHAIN or run.number:
                 return bundled(parts, min(most, _GROUP), size)
             inner = StepRange(parts[1].low, parts[-1].low, run.level, run.copies - 2, 2)
-            return [parts[0], inner, parts[-1]]  # how a chain starts, goes on and ends
+            return [parts[0], inner, parts[-1]]  # first copy, middle copies, last copy
         full = max(2, most // size) * size  # steps of as many copies as fill a panel
         blocks = [
             StepRange(low, high, run.level, (high - low) // size)
@@ -108,7 +107,7 @@ class Folding:
         return bundled(blocks, most, size)
 
     def _cut(self, run: StepRange) -> list[StepRange]:
-        """The run's parts at the first place where its steps differ, repeats joined."""
+        """Returns the run's parts by the first frame in which its steps differ, repeats joined."""
         parts = self._segments(run, self.common(run))
         while True:  # a repeat may be a part of a longer one
             joined = list(self._repeats.joined(parts))
@@ -117,8 +116,12 @@ class Folding:
             parts = joined
 
     def _widened(self, parts: list[StepRange], room: int, most: int) -> list[StepRange]:
-        """Runs too long for a panel give way to their parts while there is room, longest first."""
-        closed: set[tuple[int, int]] = set()  # too many parts
+        """Replaces runs too long for a panel by their parts while there is room, longest first.
+
+        With a room of 14, runs of 3, 100 and 2 steps may become runs of 3, 40, 60 and 2 steps, of
+        which that of 60 is replaced next.
+        """
+        closed: set[tuple[int, int]] = set()  # runs with too many parts
         while True:
             long = [
                 n
@@ -135,9 +138,9 @@ class Folding:
                 parts = [*parts[:n], *inner, *parts[n + 1 :]]
 
     def _merged(self, parts: list[StepRange], room: int) -> list[StepRange]:
-        """Neighbours joined where there are too many, the shortest first; repeats stay.
+        """Joins neighbouring runs while there are too many, the shortest first, but no repeats.
 
-        So what a program does once between its layers does not crowd them out.
+        So the runs between a program's layers, which occur once, do not displace the layers.
         """
         parts = list(parts)
         while len(parts) > room:
@@ -154,13 +157,13 @@ class Folding:
         return parts
 
     def _shared(self, one: StepRange, two: StepRange) -> int:
-        """How many leading places two runs share for certain."""
+        """Returns a lower bound of the number of leading frames that two runs share."""
         paths = zip(self.path(one.low), self.path(two.low), strict=False)
         same = next((n for n, (a, b) in enumerate(paths) if a != b), one.level)
         return min(one.level, two.level, same)
 
     def common(self, run: StepRange) -> int:
-        """How many leading places all steps of the run share."""
+        """Returns the number of leading frames that all steps of the run share."""
         known = self._common.get(run)
         if known is None:
             known = self._common[run] = self._common_of(run)
@@ -176,7 +179,7 @@ class Folding:
         return level
 
     def _segments(self, run: StepRange, level: int) -> list[StepRange]:
-        """Cuts where the place at `level` changes; steps that have none stand alone."""
+        """Cuts a run where the frame at `level` changes; a step without one is a run of one."""
         place, changes = self._columns.place, self._changes
         frames: Pool[Frame] = Pool()
         at: dict[int, int | None] = {}
@@ -199,7 +202,7 @@ class Folding:
         return parts
 
     def _spliced(self, parts: list[StepRange], most: int) -> list[StepRange]:
-        """Short runs dissolve into their steps while the panel has room."""
+        """Replaces short runs by their steps while the panel has room."""
         room = most - len(parts)
         whole = []
         for part in parts:

@@ -1,4 +1,4 @@
-"""What a box says that stands for many equations: what they are, how often, and where from."""
+"""Determines the text of a box of many equations: their scope, repetitions, and source lines."""
 
 import re
 from collections import Counter
@@ -14,14 +14,14 @@ _NUMBERED = re.compile(r"e(\d+)")
 
 
 def fold_name(body: DrawnRegion, part: StepRange) -> str:
-    """Unique among panels and boxes: a run within a repeat may have its very ends."""
+    """Returns a unique name; a run inside a repeat may have the same ends as the repeat."""
     times = f"×{part.copies}" if part.copies > 1 else ""
     ids = body.columns.ids
     return f"{ids[part.low]}..{ids[part.high - 1]}{times}"
 
 
 def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
-    """The box of a run that opens, in the panel of another run."""
+    """Returns the box of a run, in the panel of another run."""
     title, times = fold_title(body, part), _times(part)
     way = _way(body, part)
     if way == title or run.level > 0 or body.folding.common(run) > 0:
@@ -46,7 +46,7 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
 
 
 def _detail(way: str, size: str, short: str, lines: str) -> str:
-    """As much as stands in a box; of the lines' file at least the end, and never a part of them."""
+    """Returns the most detailed text that fits a box; source lines are never truncated."""
     name = lines.rpartition("/")[2]
     tries = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
     words = [" · ".join(filter(None, parts)) for parts in tries]
@@ -54,7 +54,7 @@ def _detail(way: str, size: str, short: str, lines: str) -> str:
 
 
 def fold_title(body: DrawnRegion, part: StepRange) -> str:
-    """The innermost named scope or function that all steps are in; else the transform."""
+    """Returns the innermost named scope or function of all steps; else transform or primitive."""
     folding = body.folding
     level = folding.common(part)
     paths = folding.paths(part)
@@ -75,7 +75,7 @@ def fold_title(body: DrawnRegion, part: StepRange) -> str:
 
 
 def _numbered(title: str, part: StepRange) -> str:
-    """With the copies that it is, of a repeat."""
+    """Returns the title with the numbers of the copies of a repeat: `layer 2 to 11`."""
     if not part.number:
         return title
     last = part.number + part.copies - 1
@@ -87,13 +87,13 @@ def _times(part: StepRange) -> str:
 
 
 def _way(body: DrawnRegion, part: StepRange) -> str:
-    """Forward, backward, or the transforms that made the run's equations."""
+    """Returns "forward", "backward", or the transforms that made the run's first equation."""
     transform = str(body.folding.path(part.low)[0])
     return _WAYS.get(transform, transform)
 
 
 def _lines(body: DrawnRegion, part: StepRange) -> str:
-    """The user's lines that most of the run comes from: "train.py:12-20"."""
+    """Returns the user's source lines of most of the run: "train.py:12-20"."""
     folding, columns, places = body.folding, body.columns, body.program.places
     level = folding.common(part)
     steps = Counter(columns.place[part.low : part.high])
@@ -116,7 +116,7 @@ def _lines(body: DrawnRegion, part: StepRange) -> str:
 
 
 def _ids(body: DrawnRegion, part: StepRange) -> tuple[str, ...]:
-    """Ids of the run's steps; numbered ones as a range, those of their bodies among them."""
+    """Returns the ids of the run's steps; numbers as a range, which includes nested bodies."""
     ids = body.columns.ids
     first, last = _NUMBERED.fullmatch(ids[part.low]), _NUMBERED.fullmatch(ids[part.high - 1])
     if first and last:

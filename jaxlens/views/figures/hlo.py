@@ -1,8 +1,8 @@
 """Draws an HLO module: the entry computation as a DAG whose fusions and loops open in place.
 
-The drawing is that of any program (`figures/jaxpr.py`): long computations fold into runs of
-one scope and call path, and a panel is drawn when it is asked for. Here its boxes get the
-words of HLO, and `hlo_dataflow.py` takes out what only packs and unpacks.
+The figure is made as for a jaxpr (`figures/jaxpr.py`): long computations fold into runs of one
+scope and call path, and a panel is made on first access. This module gives the boxes labels of
+HLO; `hlo_dataflow.py` removes instructions that only pack and unpack values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ def figure(
     max_boxes: int = MOST,
     outputs: Sequence[str] = (),
 ) -> Figure:
-    """The program as panels of boxes.
+    """Returns the figure of an HLO module.
 
     Args:
-        module: HLO at any stage.
-        depth: How many levels stand open in the static picture; 0 for as many as fit.
+        module: An HLO module at any stage.
+        depth: Number of open levels in the static picture; 0 for as many as fit.
         max_boxes: A computation with more instructions than this is folded.
         outputs: Names of the program's results.
 
@@ -55,7 +55,7 @@ def figure(
 
 
 def pane(subject: Subject) -> GraphPane:
-    """The graph of what runs, drawn when it is first looked at: text does without.
+    """Returns the graph of the optimised HLO, made on first use: the text form has no graph.
 
     Raises:
         UnavailableError: This backend gives no optimised HLO.
@@ -73,19 +73,19 @@ def pane(subject: Subject) -> GraphPane:
 
 
 def _instructions(words: str) -> str:
-    """The words of a jaxpr's fold as they are said of HLO."""
+    """Returns the text of a fold with HLO's noun, instructions, instead of equations."""
     return words.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
 
 
 def _inputs(module: Module) -> list[str]:
-    """What JAX calls the entry's parameters: it writes their names where a scope stands."""
+    """Returns JAX's names of the entry's parameters, which are in the scope of their metadata."""
     body = module.body()
     scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
     return [scopes.get(value.name) or value.name for value in body.parameters]
 
 
 class _WordedPanels(LazyMapping[Panel]):
-    """A program's panels with the words of HLO; those of a fusion are made when it opens."""
+    """A program's panels with labels of HLO; those of a fusion are made on first access."""
 
     def __init__(self, plain: Mapping[str, Panel], plumbing: Plumbing, max_boxes: int) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class _WordedPanels(LazyMapping[Panel]):
         return replace(panel, boxes=boxes)
 
     def _plain(self, name: str) -> Mapping[str, Panel]:
-        """The panels among which that one is."""
+        """Returns the figure's panels that include the one of this name."""
         if name in self._fused and name not in self._other:
             program = self._plumbing.program(name)
             self._other[name] = jaxpr_figure.figure(program, max_boxes=self._most).named
@@ -113,7 +113,7 @@ class _WordedPanels(LazyMapping[Panel]):
         return name in self._main or name in self._fused or name in self._other
 
     def __iter__(self) -> Iterator[str]:
-        """The entry's panels, then each fusion's, each panel before those inside it."""
+        """Yields the entry's panels, then each fusion's, each panel before those inside it."""
         yield from self._main
         for fused in self._plumbing.fused:
             waiting = [fused]
@@ -142,7 +142,7 @@ class _WordedPanels(LazyMapping[Panel]):
         )
 
     def _port(self, panel: Panel, old: Box) -> Box:
-        """An input stands for its parameter, and for what takes it out of a tuple."""
+        """Returns the box of an input with its parameter and that value's get-tuple-elements."""
         if old.inside and old.kind == "call":  # a folded run
             return replace(old, detail=_instructions(old.detail), hint=_instructions(old.hint))
         start = f"{panel.name} in "

@@ -1,14 +1,16 @@
-"""An HLO module as it is drawn: values flow straight to who reads them.
+"""Simplifies an HLO module for drawing: edges connect a value's definition and uses directly.
 
-HLO packs what goes into a loop into a tuple, unpacks it inside, and gives every literal an
-instruction of its own. In a drawing these are boxes that say nothing, so:
-- `tuple`, `get-tuple-element` and `bitcast` become values of what made them;
-- scalar constants, and broadcasts of them, become literals of what reads them;
-- a computation of one instruction that another applies (the `add` of a reduction) is told
-  by that one, and a fusion of one instruction does not open.
+HLO packs the operands of a loop into a tuple, unpacks it in the body, and gives every literal an
+instruction. These instructions would clutter the drawing, so:
+- `tuple`, `get-tuple-element` and `bitcast` become values of the instruction that defines them;
+- scalar constants, and broadcasts of them, become literals of the instructions that use them;
+- a computation of one instruction (the `add` of a reduction) is named in its caller's box, and a
+  fusion of one instruction does not open.
 
-Nothing is lost: `Plumbing.aside` holds the ids of what has no box, by the id of the box that
-stands for it. The work is linear in the module's size.
+    t = tuple(a, b);  g = get-tuple-element(t), index=1;  c = add(g, 1)      drawn: b -> c, "add 1"
+
+`Plumbing.aside` has the ids of instructions without a box, by the id of the box that represents
+them. The time is linear in the module's size.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.lenses.lines import owners
 from jaxlens.views.figures.hlo_grouping import SourcePath, together
 
-# Attributes that say nothing about what is computed, or name computations.
+# Attributes that do not affect the computed value, or name computations.
 _SAID_ELSEWHERE = frozenset(
     "metadata backend_config frontend_attributes sharding statistics origin original_value calls "
     "to_apply condition body branch_computations true_computation false_computation "
@@ -27,32 +29,32 @@ _SAID_ELSEWHERE = frozenset(
     "control-predecessors".split()
 )
 _ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
-# What each region of a control instruction is for, in the order in which HLO calls them.
+# Roles of the regions of a control instruction, in HLO's order of called computations.
 _ROLES: Mapping[str, tuple[str, ...]] = {"while": ("condition", "body")}
 
 
 class Plumbing:
-    """A module's regions without plumbing, each made when it is asked for.
+    """A module's regions in simplified form, each made on demand.
 
-    What a fusion holds is a program of its own here, so that a large module costs no more
-    than what is looked at.
+    A fused computation is a separate program, so that the cost is that of the panels shown.
 
     Attributes:
         module: The module.
-        aside: Ids of the instructions that a box stands for besides its own, by its own; for
-            what comes in, by the name of the value ("param[0]"). It grows as regions are made.
-        inner: The instruction that a reducer or a fusion of one applies, by the id of who does.
+        aside: Ids of the other instructions that a box represents, by its own id; for inputs, by
+            the name of the value ("param[0]"). It grows as regions are made.
+        inner: The only instruction of the computation that an instruction applies (a reduction,
+            or a fusion of one), by the id of the latter.
         fused: Computations that open in a fusion, in the module's order.
         whole: Every instruction by id.
-        shown: The instructions of the regions made so far as they are drawn, by id.
+        shown: The simplified instructions of the regions made so far, by id.
     """
 
     def __init__(self, module: Module, most: int) -> None:
-        """Takes HLO at any stage.
+        """Indexes an HLO module at any stage.
 
         Args:
             module: The module.
-            most: A computation of more instructions than this is put in an order that folds
+            most: A computation with more instructions than this is reordered so that it folds
                 well (`hlo_grouping.py`).
         """
         self.module = module
@@ -76,14 +78,14 @@ class Plumbing:
 
     @cached_property
     def owners(self) -> Mapping[str, Span]:
-        """The Python line of each instruction, by id."""
+        """The Python line that owns each instruction, by id."""
         return owners(self.module)
 
     def program(self, start: str) -> Module:
-        """A computation and what it calls, but for what opens in fusions.
+        """Returns a computation and its callees as a module, without fused computations.
 
-        Ids are the instructions' own; regions of loops and branches have names that say what
-        they are for ("while body 2").
+        Ids are unchanged; regions of loops and branches are named by their role
+        ("while body 2").
         """
         regions = {}
         for name in self._reached(start):
@@ -95,7 +97,7 @@ class Plumbing:
         return Module(self.module.name, self.module.stage, entry, regions, self.module.attrs)
 
     def _reached(self, start: str) -> list[str]:
-        """Callers before callees."""
+        """Returns the computations reached from `start` without fusions, in the module's order."""
         found, waiting = {start: None}, [start]
         while waiting:
             for node in self.module.regions[waiting.pop()].nodes:
@@ -106,7 +108,7 @@ class Plumbing:
 
 
 def _applied(module: Module) -> Iterator[tuple[Node, Node]]:
-    """Instructions whose one computation holds one instruction, with that one."""
+    """Yields instructions that apply a computation of one instruction, with the latter."""
     for node in module.nodes():
         if len(node.regions) != 1 or node.opcode in ("while", "conditional"):
             continue
@@ -116,7 +118,7 @@ def _applied(module: Module) -> Iterator[tuple[Node, Node]]:
 
 
 def _region_names(module: Module) -> dict[str, str]:
-    """What the computations of loops and branches are for; a shared one keeps its first name."""
+    """Returns the roles of computations of loops and branches; a shared one has its first role."""
     names: dict[str, str] = {}
     for node in module.nodes():
         if node.opcode in ("while", "conditional"):
@@ -135,21 +137,21 @@ def _branches(node: Node) -> tuple[str, ...]:
 
 @dataclass
 class _Plain:
-    """One region on its way to being drawn."""
+    """The state of simplifying one region."""
 
     plumbing: Plumbing
     whole: Region
     names: Mapping[str, str]
-    value: dict[str, str] = field(default_factory=dict)  # what a name stands for now
+    value: dict[str, str] = field(default_factory=dict)  # the value that a name is replaced by
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a tuple
     types: dict[str, Type] = field(default_factory=dict)
     maker: dict[str, str] = field(default_factory=dict)  # id of the box that makes a value
-    used: dict[str, list[str]] = field(default_factory=dict)  # ids that go to every reader
+    used: dict[str, list[str]] = field(default_factory=dict)  # ids added to `aside` of each reader
     extra: dict[str, dict[str, Type]] = field(default_factory=dict)  # values by maker
     coming: frozenset[str] = frozenset()
 
     def region(self, most: int) -> Region:
-        """The region with its plumbing resolved."""
+        """Returns the simplified region."""
         self.coming = frozenset(value.name for value in self.whole.parameters)
         kept: list[tuple[Node, tuple[str, ...]]] = []
         for node in self.whole.nodes:
@@ -174,7 +176,7 @@ class _Plain:
         return self.value.get(name, name)
 
     def _alias(self, node: Node) -> bool:
-        """Makes the name another one for a value; not for a literal, which has no maker."""
+        """Replaces an instruction by its source value; returns False for a bitcast literal."""
         if node.opcode == "tuple":
             self.parts[node.id] = tuple(map(self._of, node.operands))
             self.used[node.id] = [node.id, *self._ids(node.operands)]
@@ -194,7 +196,7 @@ class _Plain:
             part = node.id
         box = self.maker.get(source, source)
         if node.opcode == "bitcast" and box in self.coming:
-            self.value[node.id] = source  # an input is one box, whatever it is read as
+            self.value[node.id] = source  # an input has one box, with or without bitcasts
             self.plumbing.aside.setdefault(source, []).append(node.id)
             return True
         self.plumbing.aside.setdefault(part if box in self.coming else box, []).append(node.id)
@@ -205,7 +207,7 @@ class _Plain:
         return True
 
     def _literal(self, node: Node) -> bool:
-        """Makes a scalar constant, or a broadcast of one, the text that it is."""
+        """Replaces a scalar constant, or a broadcast of one, by a literal; False for others."""
         text = ""
         if node.opcode == "constant" and node.type.dtype and not node.type.shape:
             text = node.attrs.get("literal", "")
@@ -222,7 +224,7 @@ class _Plain:
         return [id for name in names for id in self.used.get(name, ())]
 
     def _flat(self, name: str) -> Iterator[str]:
-        """The value, or the values of a tuple, whatever it holds."""
+        """Yields a value, or the values of a tuple, however nested."""
         pending = [self._of(name)]
         while pending:
             value = pending.pop()
@@ -239,7 +241,7 @@ class _Plain:
     def _nodes(
         self, kept: Sequence[tuple[Node, tuple[str, ...]]], made: Collection[str], most: int
     ) -> Iterator[Node]:
-        """What is left, in program order where that is short."""
+        """Yields the remaining instructions, regrouped if there are more than `most`."""
         if len(kept) <= most:
             for node, reads in kept:
                 yield self._node(node, reads, made, SourcePath(node.scope, node.spans))
@@ -251,14 +253,14 @@ class _Plain:
     def _node(
         self, node: Node, reads: tuple[str, ...], made: Collection[str], origin: SourcePath
     ) -> Node:
-        """The instruction with the values that are read as its results."""
+        """Returns the instruction with the values that others use as its results."""
         parts = self.extra.get(node.id, {})
         results = [Value(part, kind) for part, kind in parts.items() if part in made]
         if node.id in made or not results:
             results.insert(0, Value(node.id, node.type))
         attrs = {k: v for k, v in node.attrs.items() if k not in _SAID_ELSEWHERE}
         regions: tuple[str, ...] = ()
-        if node.opcode == "fusion":  # what makes two of them alike
+        if node.opcode == "fusion":  # so that only fusions of the same opcodes are equal
             inside = (n.opcode for r in node.regions for n in self.plumbing.module.regions[r].nodes)
             attrs["holds"] = " ".join(inside)
         elif node.id not in self.plumbing.inner:
@@ -268,7 +270,7 @@ class _Plain:
         )
 
     def _parameters(self, made: set[str]) -> Iterator[Value]:
-        """What comes in; of a tuple the parts that are read, of a fusion's all."""
+        """Yields the parameters; of a tuple, the elements that are used."""
         for value in self.whole.parameters:
             parts = self.extra.get(value.name, {})
             if value.type.dtype or not parts:

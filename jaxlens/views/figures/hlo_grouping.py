@@ -1,10 +1,12 @@
-"""Orders a long computation so that what comes from one place stands together.
+"""Reorders a long computation so that instructions of one transform are consecutive.
 
-XLA schedules a train step's forward ops, backward ops and updates as memory has room for
-them, one among the other. Folding (`fold.py`) takes neighbours, so here they are put
-in another order that is just as possible: as long as some instruction of the same transform
-can come next, the first such in XLA's order does. An instruction without a place (XLA made
-it, or merged several) has that of what it holds or reads. The work is n log n.
+XLA's schedule interleaves a train step's forward ops, backward ops and updates. Folding
+(`fold.py`) joins neighbours, so this module finds another topological order: while an instruction
+of the current transform is ready, the first such in XLA's order comes next. An instruction without
+frames (made by XLA, or merged) has those of its fused instructions or operands. O(n log n).
+
+    XLA's order    fwd.1 bwd.1 fwd.2 bwd.2      (fwd.2 does not read bwd.1)
+    here           fwd.1 fwd.2 bwd.1 bwd.2
 """
 
 import heapq
@@ -19,7 +21,7 @@ _INLINED = re.compile(r"\bjit\([^()]*\)/?")
 
 @dataclass(frozen=True, slots=True)
 class SourcePath:
-    """Where an instruction comes from, as far as folding goes: transforms and frames."""
+    """The transforms and frames of an instruction, which folding compares."""
 
     scope: str
     spans: tuple[Span, ...]
@@ -28,12 +30,12 @@ class SourcePath:
 def origins(
     nodes: Sequence[Node], reads: Sequence[Sequence[int]], module: Module
 ) -> list[SourcePath]:
-    """The place of each instruction, or of what it holds or reads.
+    """Returns the source path of each instruction, or of its fused instructions or operands.
 
     Args:
-        nodes: In program order.
-        reads: For each, the nodes that it reads, by place in `nodes`.
-        module: Where their computations are.
+        nodes: Instructions in program order.
+        reads: Operands of each, as indices of `nodes`.
+        module: The module that has their computations.
     """
     found: list[SourcePath] = []
     for n, node in enumerate(nodes):
@@ -48,12 +50,12 @@ def origins(
 
 
 def _transform(scope: str) -> str:
-    """`transpose(jvp())` of `jit(step)/transpose(jvp(jit(f)))/mul`; merged ones: the first's."""
+    """Returns `transpose(jvp())` for `jit(step)/transpose(jvp(jit(f)))/mul`; of `;`, the first."""
     return _INLINED.sub("", scope.partition(";")[0]).rpartition("/")[0]
 
 
 def gathered(reads: Sequence[Sequence[int]], places: Sequence[SourcePath]) -> list[int]:
-    """An order in which each comes after what it reads, with those of one transform together."""
+    """Returns a topological order that keeps instructions of one transform together."""
     readers: list[list[int]] = [[] for _ in reads]
     missing = []
     for n, row in enumerate(reads):
@@ -87,13 +89,13 @@ def together(
     makers: Mapping[str, str],
     module: Module,
 ) -> list[tuple[int, SourcePath]]:
-    """Such an order, as places in `nodes`, and where folding is to take each to be from.
+    """Returns such an order, as indices of `nodes`, with the source path of each.
 
     Args:
-        nodes: In program order.
-        values: What each reads.
+        nodes: Instructions in program order.
+        values: Values that each reads.
         makers: Id of the node that makes each value.
-        module: Where their computations are.
+        module: The module that has their computations.
     """
     place = {node.id: n for n, node in enumerate(nodes)}
     reads = [[place[id] for name in row if (id := makers.get(name)) in place] for row in values]

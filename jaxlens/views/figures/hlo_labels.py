@@ -1,4 +1,4 @@
-"""What a box says of an HLO instruction: its family, its label and its second line."""
+"""Determines the text of an HLO instruction's box: its family, its label and its second line."""
 
 import re
 from collections import Counter
@@ -11,10 +11,10 @@ from jaxlens.views.figures.box_kinds import family, literal
 from jaxlens.views.listings.hlo import instruction
 
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"(\d+)"')
-# What a fusion is taken for: the first of these that it holds.
+# A fusion has the first of these families that one of its instructions has.
 _HEROES: tuple[BoxKind, ...] = ("matmul", "collective", "reduce", "random", "elementwise", "move")
 _QUIET = frozenset({"broadcast", "iota", "copy", "bitcast", "copy-start", "copy-done"})
-# The one attribute that says most.
+# The most important attribute of an opcode, shown in the second line.
 _TELLING: Mapping[str, str] = {
     "transpose": "dimensions",
     "concatenate": "dimensions",
@@ -37,7 +37,7 @@ _REDUCING = frozenset(
     "reduce reduce-window all-reduce all-reduce-start reduce-scatter scatter select-and-scatter "
     "map".split()
 )
-_OPCODES = 3  # named in a fusion's second line
+_OPCODES = 3  # maximum number of opcodes in a fusion's second line
 
 
 def box(
@@ -49,16 +49,16 @@ def box(
     owner: Span | None,
     aside: Sequence[str],
 ) -> Box:
-    """The box of an instruction.
+    """Returns the box of an instruction.
 
     Args:
-        old: The box as it is for any program: its id and what opens in it stay.
+        old: The box made by `figures/jaxpr.py`, whose id and inner panel are kept.
         node: The instruction.
-        shown: The same without plumbing: what its operands stand for.
-        inner: What it applies, where that is one instruction.
-        module: Where its computations are.
-        owner: The line of Python that it is from.
-        aside: Ids of other instructions that the box stands for.
+        shown: The simplified instruction (`hlo_dataflow.py`), with resolved operands.
+        inner: The only instruction of the computation that it applies; None for others.
+        module: The module that has its computations.
+        owner: The Python line that owns it.
+        aside: Ids of other instructions that the box represents.
     """
     made = frozenset(name for name in shown.operands if ":" not in name)
     held = (inner,) if inner else _held(node, module)
@@ -76,7 +76,7 @@ def box(
 
 
 def _held(node: Node, module: Module) -> tuple[Node, ...]:
-    """What a fusion or a call runs."""
+    """Returns the computing instructions of a fusion or call."""
     if node.opcode not in ("fusion", "call"):
         return ()
     inside = (n for name in node.regions for n in module.regions[name].nodes)
@@ -84,7 +84,7 @@ def _held(node: Node, module: Module) -> tuple[Node, ...]:
 
 
 def kind(node: Node, held: Sequence[Node]) -> BoxKind:
-    """The family; a fusion's is that of the weightiest that it holds."""
+    """Returns the family; of a fusion, the first of `_HEROES` among its instructions'."""
     if node.opcode not in ("fusion", "call"):
         return _family(node.opcode)
     families = {_family(n.opcode) for n in held}
@@ -104,7 +104,7 @@ def _family(opcode: str) -> BoxKind:
 
 
 def label(node: Node) -> str:
-    """First line: the instruction's own name where that says more than its opcode does."""
+    """Returns the first line: the name of a fusion or call, a target, a literal, or the opcode."""
     if node.opcode in ("fusion", "call"):
         return node.id
     if node.opcode == "custom-call":
@@ -121,7 +121,7 @@ def detail(
     held: Sequence[Node],
     made: Collection[str],
 ) -> str:
-    """Second line: what a fusion holds, literals, and the attribute that says most."""
+    """Returns the second line: fused opcodes, literals, and the most important attribute."""
     if node.opcode in ("fusion", "call"):
         form = _form(node) if node.opcode == "fusion" else "call"
         words = _one(inner, shown, made) if inner else _many(held)
@@ -141,14 +141,14 @@ def _form(node: Node) -> str:
 
 
 def _one(inner: Node, shown: Node, made: Collection[str]) -> str:
-    """What a fusion of one does, with the literals that come in."""
+    """Returns the text of a fusion of one instruction: opcode, literals, attribute."""
     known = [operand in made for operand in shown.operands]
     literals = "" if inner.opcode in _REDUCING else _literals(shown, known)
     return "  ".join(filter(None, (inner.opcode, literals, _telling(inner, None))))
 
 
 def _many(held: Sequence[Node]) -> str:
-    """`dot, add, 5 more`: the weightiest first, as they are what the fusion is for."""
+    """Returns fused opcodes, most significant family first: `dot, add, 5 more`."""
     counts = Counter(n.opcode for n in held if n.opcode not in _QUIET) or Counter(
         n.opcode for n in held
     )
@@ -163,7 +163,7 @@ def _literals(shown: Node, known: Sequence[bool]) -> str:
     if all(known) or shown.regions or len(known) > 6:
         return ""
     if shown.opcode in _REDUCING:
-        return ""  # where a reduction begins: its neutral element
+        return ""  # the init value of a reduction is its neutral element
     parts = zip(shown.operands, known, strict=True)
     return ", ".join("·" if k else literal(operand) for operand, k in parts)
 
@@ -183,7 +183,7 @@ def _telling(node: Node, inner: Node | None) -> str:
 
 
 def _contraction(attrs: Mapping[str, str]) -> str:
-    """`1·0` for contracting dimension 1 with 0."""
+    """Returns `1·0` if dimensions 1 and 0 are contracted."""
     sides = [attrs.get(f"{side}_contracting_dims", "").strip("{}") for side in ("lhs", "rhs")]
     batch = attrs.get("lhs_batch_dims", "").strip("{}")
     text = "·".join(sides) if any(sides) else "outer"
@@ -191,6 +191,6 @@ def _contraction(attrs: Mapping[str, str]) -> str:
 
 
 def hint(node: Node) -> str:
-    """The instruction as XLA prints it, without metadata and layouts."""
+    """Returns the instruction as XLA prints it, without metadata and layouts."""
     pieces = instruction(node).pieces
     return "".join(piece.text for piece in pieces if piece.kind != "fold")

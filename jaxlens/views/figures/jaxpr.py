@@ -1,8 +1,8 @@
-"""Draws a module as boxes and edges: the jaxpr as a DAG whose nested bodies open in place.
+"""Builds the figure of a module: the jaxpr as a DAG whose nested jaxprs open in place.
 
 Each region is one panel, however often it is called; a region too long for one panel is
-folded into runs (`fold.py`), each a panel too. A panel is drawn when it is asked for.
-Made for jaxprs; any module will do. The work is linear in the program's size.
+folded into runs (`fold.py`), each a panel too. A panel is made on first access. Designed for
+jaxprs, but accepts any module. The time is linear in the program's size.
 """
 
 from bisect import bisect_right
@@ -20,8 +20,8 @@ from jaxlens.views.figures.runs import StepRange
 
 AUTO = 0
 _COMFORTABLE = 30
-_FIRST = 30  # boxes of a folded program's first panel, inputs and results among them
-_ROOM = 14  # of which so many stand for equations
+_FIRST = 30  # boxes of a folded program's first panel, including inputs and results
+_ROOM = 14  # of those, maximum number of boxes of equations
 _DEEPEST = 6
 
 
@@ -33,15 +33,15 @@ def figure(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
 ) -> Figure:
-    """The program as panels of boxes.
+    """Returns the figure of a module.
 
     Args:
-        module: What to draw.
-        depth: How many levels stand open in the static picture; `AUTO` (0) opens as many as
-            make a picture of at most 30 boxes.
+        module: The module.
+        depth: Number of open levels in the static picture; `AUTO` (0) opens as many as fit into
+            30 boxes.
         max_boxes: A body with more equations than this is folded; its own panel then has at
             most about half as many boxes.
-        inputs: Names of the entry's inputs, captured constants not counted ("params['w']").
+        inputs: Names of the entry's inputs, without captured constants ("params['w']").
         outputs: Names of the entry's results.
 
     Returns:
@@ -55,11 +55,11 @@ def figure(
 
 
 def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
-    """The greatest depth at which the picture has at most that many boxes, at least 1."""
+    """Returns the greatest depth at which the picture has at most `boxes` boxes, at least 1."""
     panels = figure.named
     top = figure.panels[0].boxes
     if len(top) + sum(box.inside in panels for box in top) > boxes:
-        return 1  # an open box shows one more at least
+        return 1  # an open box adds at least one more
     for depth in range(2, _DEEPEST + 1):
         frames: dict[Path, Panel] = {(): figure.panels[0]}
         for path in sorted(open_paths(figure, depth), key=len):
@@ -77,9 +77,9 @@ def _note(body: DrawnRegion, top: Panel) -> str:
 
 
 class _DrawnPanels(LazyMapping[Panel]):
-    """The panels of a program's regions, of their folds, and of the lists that open in them.
+    """The panels of a program's regions, of their folds, and of the lists inside them, by name.
 
-    The panels inside another one are known once that one is drawn.
+    The inner panels of a panel are known once that one is made.
     """
 
     def __init__(self, bodies: Mapping[str, DrawnRegion]) -> None:
@@ -97,7 +97,7 @@ class _DrawnPanels(LazyMapping[Panel]):
         return any(name in names for names in known)
 
     def __iter__(self) -> Iterator[str]:
-        """Region by region, each panel before those inside it."""
+        """Yields the names region by region, each panel before those inside it."""
         for region in self._bodies:
             waiting = [region]
             while waiting:
@@ -107,7 +107,7 @@ class _DrawnPanels(LazyMapping[Panel]):
                 waiting += [door for door in inner if door and door not in self._bodies]
 
     def _draw(self, name: str) -> Panel:
-        """The panel, the lists of its inputs and outputs, and doors to what is folded."""
+        """Returns a panel; records its lists of inputs and outputs, its folds and inner bodies."""
         sides = None
         if name in self._bodies:
             body = self._bodies[name]
@@ -130,7 +130,7 @@ class _DrawnPanels(LazyMapping[Panel]):
 
 
 def _sides(body: DrawnRegion) -> tuple[Ports, Ports]:
-    """What comes into a body's own panel, and what leaves it."""
+    """Returns the inputs and outputs of a body's own panel."""
     name = body.region.name
     return inputs_of(body, name, (), True), outputs_of(body, name, body.columns.results, True)
 
@@ -143,7 +143,7 @@ def _panel(
     parts: Sequence[StepRange],
     sides: tuple[Ports, Ports] | None,
 ) -> tuple[Panel, Mapping[str, Callable[[], Panel]]]:
-    """The panel of a run, and the lists that open in it."""
+    """Returns the panel of a run, and the lists that open in it."""
     boxes = [_box(body, part, run) for part in parts]
     flow, outside = _flow(body, run, parts)
     leaving = list(body.columns.results) if sides else _leaving(body, run)
@@ -171,12 +171,12 @@ def _panel(
 def _flow(
     body: DrawnRegion, run: StepRange, parts: Sequence[StepRange]
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """Values and the parts that read them, each pair once, and the values from outside."""
+    """Returns pairs of a value and a part that reads it, and the values from outside the run."""
     pairs: list[tuple[int, int]] = []
     outside: dict[int, None] = {}
     made, read = body.columns.first_result, body.columns.first_operand
     for n, part in enumerate(parts):
-        own = made[part.low]  # what is made within the part, or is a literal, is no less
+        own = made[part.low]  # values made in the part, and literals, have numbers from here on
         values = dict.fromkeys(body.reads[read[part.low] : read[part.high]])
         pairs += [(value, n) for value in values if value < own]
         outside.update(dict.fromkeys(v for v in values if v < made[run.low]))
@@ -184,13 +184,13 @@ def _flow(
 
 
 def _leaving(body: DrawnRegion, run: StepRange) -> list[int]:
-    """Values made in the run and read behind it."""
+    """Returns the values made in the run and read after it."""
     made = body.columns.first_result
     return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
 
 
 def _told(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[Box, ...]:
-    """Inputs that no edge leaves say their type themselves."""
+    """Returns the input boxes; those without an edge have their type in the second line."""
     tails = {edge.tail for edge in edges}
     return tuple(
         box if box.id in tails or box.inside else _with_detail(box, box.hint.rpartition(": ")[2])
@@ -203,7 +203,7 @@ def _with_detail(box: Box, words: str) -> Box:
 
 
 def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
-    """A step's own box, or the box of a run that opens."""
+    """Returns the box of a step, or of a run that opens."""
     if len(part) > 1:
         return fold_box(body, part, run)
     node, known = body.node(part.low), body.known(part.low)
@@ -227,7 +227,7 @@ def _bodies_name(node: Node) -> str:
 
 
 def _bodies_panel(node: Node) -> Panel:
-    """The bodies of one equation side by side: branches, or a loop's condition and body."""
+    """Returns the panel of one equation's bodies: branches, or a loop's condition and body."""
     boxes = tuple(
         Box(f"{node.id} {region}", _short(node, region), "", "control", region)
         for region in node.regions
@@ -236,5 +236,5 @@ def _bodies_panel(node: Node) -> Panel:
 
 
 def _short(node: Node, region: str) -> str:
-    """`body` for "while body"."""
+    """Returns the role of a region: `body` for "while body"."""
     return plain(region).removeprefix(f"{node.opcode} ")

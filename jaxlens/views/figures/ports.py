@@ -1,7 +1,7 @@
-"""What goes into a panel and comes out of it, as boxes; many of one kind share one that opens.
+"""Builds the boxes of a panel's inputs and outputs; many of one root share a box that opens.
 
-A model has a hundred parameter arrays: beyond a dozen inputs, those under one root of the
-pytree ("params") are one box, whose inside lists them.
+A model has a hundred parameter arrays: with more than a dozen inputs, those of one root of the
+pytree ("params") share one box, whose inner panel lists them.
 """
 
 import re
@@ -19,7 +19,7 @@ _ROOT = re.compile(r"^(?:[^\[.]+|\[[^\]]*\])")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One value at the edge of a panel; `name` is unique among the panel's ports."""
+    """An input or output of a panel; `name` is unique among the panel's ports."""
 
     name: str
     label: str
@@ -31,7 +31,7 @@ class Port:
 class Ports:
     """The boxes of a panel's ports, the box of each port by key, and the lists that open.
 
-    Lists are made when asked for: a train step has hundreds of arrays.
+    Lists are made on demand: a train step has hundreds of arrays.
     """
 
     boxes: tuple[Box, ...]
@@ -41,13 +41,13 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What comes into a panel, or what leaves it.
+    """The inputs or the outputs of a panel.
 
     Attributes:
-        prefix: Begins the ids of its boxes.
+        prefix: Prefix of the ids of its boxes.
         keys: A number per port, in order.
-        port: Puts a port in words.
-        single: More ports than these are grouped.
+        port: Returns the port of a key.
+        single: Maximum number of ports that are not grouped.
     """
 
     prefix: str
@@ -57,7 +57,7 @@ class _Side:
 
 
 def inputs_of(body: DrawnRegion, panel: str, values: Iterable[int], whole: bool) -> Ports:
-    """Boxes for what comes into a panel.
+    """Returns the boxes of a panel's inputs.
 
     Args:
         body: The region that the panel shows, or a part of it.
@@ -77,7 +77,7 @@ def _input(body: DrawnRegion, value: int) -> Port:
 
 
 def _root(body: DrawnRegion, value: int) -> str:
-    """What inputs share that are drawn as one box."""
+    """Returns the group of an input: inputs of one group may share a box."""
     if value in body.constants:
         return "constants"
     if value >= body.columns.parameters:
@@ -87,7 +87,7 @@ def _root(body: DrawnRegion, value: int) -> str:
 
 
 def outputs_of(body: DrawnRegion, panel: str, values: Sequence[int], whole: bool) -> Ports:
-    """Boxes for what leaves a panel; keys are positions in `values`."""
+    """Returns the boxes of a panel's outputs; keys are positions in `values`."""
 
     def port(n: int) -> Port:
         value = values[n]
@@ -133,7 +133,7 @@ def _single(port: Port, prefix: str, detail: str = "") -> Box:
 def _list(
     side: _Side, name: str, title: str, members: Sequence[int]
 ) -> dict[str, Callable[[], Panel]]:
-    """A panel with a box for each; beyond a page, a panel of pages."""
+    """Returns a panel with a box for each member; for more than `_PAGE`, a panel of pages."""
     if len(members) <= _PAGE:
         return {name: lambda: _page(side, name, title, members)}
     size = _PAGE

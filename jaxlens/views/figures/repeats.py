@@ -1,7 +1,7 @@
-"""Neighbouring runs that repeat become one run "x k": they do the same and are wired alike.
+"""Joins neighbouring runs with equal equations and equal data flow into one run "x k".
 
-Each copy reads what the copy before it reads, seen from itself. Stretches of columns are compared
-at once wherever that tells enough.
+Each copy reads the same values relative to itself as the copy before it. Slices of columns are
+compared at once where possible.
 """
 
 import re
@@ -21,7 +21,7 @@ class Repeats:
     Args:
         columns: The body.
         program: The program that it belongs to.
-        reads: Per operand, the value that it is; see `Body.reads`.
+        reads: The value of each operand; see `DrawnRegion.reads`.
     """
 
     def __init__(self, columns: Columns, program: ProgramColumns, reads: Sequence[int]) -> None:
@@ -31,7 +31,7 @@ class Repeats:
         self._same = array("i", map(same.__getitem__, columns.place))
 
     def _token(self, run: StepRange) -> tuple[bytes, bytes, int]:
-        """What runs share that do the same at the same place."""
+        """Returns a key that is equal for runs of the same equations from the same place."""
         steps = slice(run.low, run.high)
         return self._columns.kind[steps].tobytes(), self._same[steps].tobytes(), run.copies
 
@@ -53,7 +53,7 @@ class Repeats:
     def _repeat_at(
         self, parts: list[StepRange], following: list[int], n: int
     ) -> tuple[StepRange, int] | None:
-        """The longest repeat that begins with run `n`, and how many runs it takes, if any."""
+        """Returns the longest repeat that begins with run `n`, and its number of runs, if any."""
         low, end = parts[n].low, parts[-1].high
         best: tuple[StepRange, int] | None = None
         again = following[n]
@@ -72,9 +72,9 @@ class Repeats:
         return best
 
     def _copies(self, low: int, size: int, end: int, more: int) -> int:
-        """How many equal and equally wired stretches of `size` steps stand from `low` on.
+        """Returns the number of equal, equally wired slices of `size` steps from `low` on.
 
-        It is 1 where they are no more than `more` steps, whatever they read.
+        It is 1 if equal slices, wired or not, have no more than `more` steps in all.
         """
         room = end - size
         most = min(_equal(c, low, size, room) for c in (self._columns.kind, self._same)) // size
@@ -88,7 +88,7 @@ class Repeats:
             before = read[low + (copies - 1) * size]
             ready = _equal(self._columns.distance, before, operands, read[low + most * size])
             again = ready // operands if operands else most + 1 - copies
-            # Copies that read nothing from outside need no second look.
+            # Copies with equal distances that read nothing from outside are wired alike.
             if again and not _below(self._reads, before, before + again * operands, base):
                 copies += min(again, most + 1 - copies)
             elif self._wired_alike(low, size, copies):
@@ -98,7 +98,7 @@ class Repeats:
         return copies
 
     def _wired_alike(self, low: int, size: int, copy: int) -> bool:
-        """Whether a copy reads what the copy before it reads, each seen from itself.
+        """Returns whether a copy reads the same as the copy before it, relative to itself.
 
         What the copy before reads from outside, this one may read from elsewhere outside, or
         from the first copy: the copy before would have read the one before that. Two operands
@@ -124,13 +124,13 @@ class Repeats:
 
 
 def _alike(place: Place) -> object:
-    """What makes two places one: numbers in names of scopes (layer_3) do not count."""
+    """Returns a key equal for equivalent places: numbers in scopes (layer_3) are ignored."""
     frames = ((s.key or s.file, s.line, s.function) for s in place.spans)
     return re.sub(r"\d+", "#", place.scope), *frames
 
 
 def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
-    """How many elements from `low` on are equal to the one `shift` further, those up to `end`."""
+    """Returns how many elements from `low` to `end` equal the element `shift` later."""
     n, stretch = low, _STRETCH
     while n < end:
         high = min(n + stretch, end)
@@ -145,12 +145,12 @@ def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
 
 
 def _below(values: Sequence[int], low: int, high: int, bound: int) -> bool:
-    """Whether some of the values is below the bound."""
+    """Returns whether any of the values from `low` to `high` is below the bound."""
     return low < high and min(values[low:high]) < bound
 
 
 def _following(tokens: Sequence[int]) -> list[int]:
-    """For each position the next one with the same token, -1 for none."""
+    """Returns, for each position, the next one with the same token; -1 for none."""
     seen: dict[int, int] = {}
     following = [-1] * len(tokens)
     for n in range(len(tokens) - 1, -1, -1):

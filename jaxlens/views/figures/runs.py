@@ -1,4 +1,4 @@
-"""Runs of neighbouring steps, and where steps come from: what `fold.py` works on."""
+"""Runs of consecutive steps and call paths of steps, the data that `fold.py` uses."""
 
 import re
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ Path = tuple[Frame, ...]
 
 @dataclass(slots=True, unsafe_hash=True)  # frozen, thousands of them would take thrice as long
 class StepRange:
-    """The steps `low` to `high` (exclusive) as one box; nobody changes it.
+    """The steps `low` to `high` (exclusive) as one box; never modified.
 
     Attributes:
         low: First step.
         high: Step after the last.
-        level: How many leading places of the path its steps have in common for certain.
-        copies: How often the run repeats; its children are the copies, one by one.
-        number: Which copy of a repeat it is, from 1; 0 for none.
+        level: Lower bound of the number of leading frames of the path that its steps share.
+        copies: Number of repetitions; the children of a repeat are its copies.
+        number: Number of the copy in a repeat, from 1; 0 for none.
     """
 
     low: int
@@ -37,17 +37,18 @@ class StepRange:
 
 
 def call_path(place: Place) -> Path:
-    """Where a node comes from, outermost first: transform, named scopes, frames."""
+    """Returns the path of a place, outermost first: transform, named scopes, frames."""
     transform = "(".join(_TRANSFORM.findall(place.scope))
     transform += ")" * transform.count("(")
     return (transform, *_SCOPE.findall(place.scope), *reversed(place.spans))
 
 
 def bundled(parts: list[StepRange], most: int, size: int = 0) -> list[StepRange]:
-    """Neighbours joined where there are too many, so that no level has more than `most`.
+    """Joins neighbouring runs into groups, so that no level has more than `most`.
 
-    All joined runs have about the same number of parts, a power of `most` at most. Parts of
-    a repeat, `size` steps to a copy, make a repeat again.
+    All groups have about the same number of parts, at most a power of `most`: 100 parts with
+    `most` 14 become 8 groups of 12 or 13. Parts of a repeat, with `size` steps per copy, become a
+    repeat again.
     """
     if len(parts) <= most:
         return parts
