@@ -24,7 +24,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
@@ -132,9 +132,9 @@ class Capture:
         return self.driver.times()
 
     @property
-    def tape(self) -> Tape:
+    def tape(self) -> LineTrace:
         """What the function's lines did while it was traced; a trace made before is made again."""
-        return self.driver.tape()
+        return self.driver.line_trace()
 
     @property
     def profile(self) -> Profile:

@@ -27,9 +27,9 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 
-Extra = Literal["passes", "profile", "tape", "fusion_log"]
+Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
 Loop = tuple[int, int, int]
 """An unrolled loop: first equation, equations of a repetition, repetitions."""
@@ -167,7 +167,7 @@ class Driver:
         """Seconds of the steps done so far; by default nothing was done here."""
         return ()
 
-    def tape(self) -> Tape:
+    def line_trace(self) -> LineTrace:
         """What the function's lines did while it was traced; traced again if need be."""
         self.lacks("tape of its tracing")
 

@@ -15,7 +15,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class TapeStep:
+class TracedLine:
     """One line of Python that ran while JAX traced.
 
     Attributes:
@@ -48,7 +48,7 @@ class TapeStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class LineTrace:
     """All steps of one trace, in order.
 
     Attributes:
@@ -56,5 +56,5 @@ class Tape:
         cut: Whether there were more steps than are kept.
     """
 
-    steps: tuple[TapeStep, ...]
+    steps: tuple[TracedLine, ...]
     cut: bool = False

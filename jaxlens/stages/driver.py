@@ -29,7 +29,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.frames import origins
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
@@ -180,7 +180,7 @@ class LiveDriver(Running):
 
     def gather(self, needs: Needs) -> None:
         if needs.line_trace:
-            self.tape()
+            self.line_trace()
         if needs.verdict:
             self.verdict()
         if needs.compiled or needs.passes or needs.profile:
@@ -192,7 +192,7 @@ class LiveDriver(Running):
 
     def recorded(self) -> frozenset[Extra]:
         compiled = self.compiling.recorded()
-        return compiled | {"tape"} if self.staging.has_tape else compiled
+        return compiled | {"line_trace"} if self.staging.has_line_trace else compiled
 
     def fusing(self) -> tuple[PassStage, ...]:
         """Returns dumps of the fusion passes; for a small program, those of every pass."""
@@ -223,8 +223,8 @@ class LiveDriver(Running):
     def times(self) -> tuple[Timing, ...]:
         return (*self.staging.times(), *self.compiling.times)
 
-    def tape(self) -> Tape:
-        return self.staging.tape()
+    def line_trace(self) -> LineTrace:
+        return self.staging.line_trace()
 
     def verdict(self) -> Verdict:
         return self.staging.verdict

@@ -24,7 +24,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.machine.kernel_text import Text, lazy_kernel
 from jaxlens.ir.saved import file as saved_file
@@ -50,9 +50,11 @@ FACTS: Mapping[str, tuple[Any, str]] = {
     "fusion_log": (str, "compiled"),
     "times": (tuple[Timing, ...], ""),
     "profile": (Profile, "compiled"),
-    "tape": (Tape, "jaxpr"),
+    "tape": (LineTrace, "jaxpr"),
 }
-EXTRAS: frozenset[Extra] = frozenset({"profile", "tape", "fusion_log"})
+METHODS = {"tape": "line_trace"}
+"""Methods of `Driver` that are not called as the fact is in files."""
+EXTRAS: frozenset[Extra] = frozenset({"profile", "line_trace", "fusion_log"})
 """Facts that are saved only where they are recorded: they would need a second compile."""
 
 
@@ -288,8 +290,8 @@ class SavedDriver(RecordedDriver):
         found: tuple[Timing, ...] = self._fact("times")
         return found
 
-    def tape(self) -> Tape:
-        found: Tape = self._fact("tape")
+    def line_trace(self) -> LineTrace:
+        found: LineTrace = self._fact("tape")
         return found
 
     def profile(self) -> Profile:

@@ -17,7 +17,7 @@ from jaxlens.ir.driver import Driver, Needs
 from jaxlens.ir.facts import Kernel, Program
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns
-from jaxlens.ir.saved.driver import EXTRAS, FACTS, TEXTS
+from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS, TEXTS
 from jaxlens.ir.saved.facts import to_json
 from jaxlens.ir.text_store import pack, to_bytes
 
@@ -173,9 +173,10 @@ class _Writer:
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
         for name, (_, stage) in FACTS.items():
-            if name in EXTRAS - self._driver.recorded():
+            method = METHODS.get(name, name)
+            if method in EXTRAS - self._driver.recorded():
                 continue
-            fact = self._ask(name, stage, lambda name=name: getattr(self._driver, name)())  # type: ignore[misc]
+            fact = self._ask(name, stage, getattr(self._driver, method))
             if fact is not None:
                 yield name, to_json(fact)
 

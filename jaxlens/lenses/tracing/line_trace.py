@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Source
-from jaxlens.ir.line_trace import Tape, TapeStep
+from jaxlens.ir.line_trace import LineTrace, TracedLine
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.report import Cell, Finding, Report, Table, count
@@ -63,7 +63,7 @@ class Tracing(ProgramFacts):
         library: The library line that recorded most equations, if there are no steps; else "".
     """
 
-    steps: tuple[TapeStep, ...]
+    steps: tuple[TracedLine, ...]
     cut: bool
     loops: tuple[PythonLoop, ...]
     branches: tuple[Branch, ...]
@@ -86,7 +86,7 @@ def facts(capture: Capture) -> Tracing:
     Raises:
         UnavailableError: The capture has no tape, and its call cannot be traced again.
     """
-    recorded: Tape = capture.tape
+    recorded: LineTrace = capture.tape
     sources = _texts(capture, recorded)
     blocks = {key: _Blocks(source.text) for key, source in sources.items()}
     notes: defaultdict[int, list[str]] = defaultdict(list)
@@ -123,7 +123,7 @@ def _elsewhere(capture: Capture) -> tuple[int, str]:
     return len(owners), next((line for line, _ in lines.most_common(1)), "")
 
 
-def _texts(capture: Capture, recorded: Tape) -> Mapping[str, Source]:
+def _texts(capture: Capture, recorded: LineTrace) -> Mapping[str, Source]:
     return {
         key: source
         for key, source in capture.sources.items()
@@ -131,7 +131,7 @@ def _texts(capture: Capture, recorded: Tape) -> Mapping[str, Source]:
     }
 
 
-def _where(step: TapeStep) -> str:
+def _where(step: TracedLine) -> str:
     return f"{step.file}:{step.line}"
 
 
@@ -165,7 +165,7 @@ class _Running:
 
 
 def _walk(
-    steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
+    steps: Sequence[TracedLine], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
 ) -> tuple[list[PythonLoop], list[Branch]]:
     """Returns the loops and branches that the steps executed, and adds notes to steps.
 
@@ -207,8 +207,8 @@ def _walk(
 
 
 def _decide(
-    header: TapeStep,
-    now: TapeStep,
+    header: TracedLine,
+    now: TracedLine,
     n: int,
     at: int,
     known: _Blocks,
@@ -237,7 +237,7 @@ def _decide(
     notes[n].append(f"pass {loop.times} of the loop of line {line}")
 
 
-def _within(loop: _Running, step: TapeStep) -> bool:
+def _within(loop: _Running, step: TracedLine) -> bool:
     return step.event != "return" and (step.line == loop.header or step.line in loop.inside)
 
 
@@ -321,7 +321,7 @@ def table(tracing: Tracing) -> Table:
     return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
 
 
-def _said(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
+def _said(step: TracedLine, texts: Mapping[str, Sequence[str]]) -> str:
     """Returns the text of a step's line, indented by call depth."""
     if step.event == "after":
         return "(JAX, when the function is done)"

@@ -27,6 +27,7 @@ from jaxlens.render.document import (
     Findings,
     Fold,
     GraphPane,
+    LineTracePlayer,
     Listing,
     PassSteps,
     Picture,
@@ -34,13 +35,12 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
-    TapeReel,
 )
 from jaxlens.render.html.assets import Kit, scripts, styles
 from jaxlens.render.html.chart import chart_html
 from jaxlens.render.html.diff import diff_html
 from jaxlens.render.html.glossary_help import help_data
-from jaxlens.render.html.line_trace import tape_html
+from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, ink, note
 from jaxlens.render.html.passes import passes_html
@@ -67,7 +67,7 @@ def html(document: Document) -> str:
         kits.append("graph")
     if PassSteps in kinds:
         kits.append("passes")
-    if TapeReel in kinds:
+    if LineTracePlayer in kinds:
         kits.append("line_trace")
     if Picture in kinds:
         kits.append("chart")
@@ -167,8 +167,8 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
             return table_html(block.table, hues.inline)
         case PassSteps():
             return passes_html(block, hues, budget)
-        case TapeReel():
-            return tape_html(block, budget)
+        case LineTracePlayer():
+            return line_trace_html(block, budget)
         case Picture():
             return chart_html(block)
         case GraphPane():

@@ -16,6 +16,7 @@ from jaxlens.render.document import (
     Findings,
     Fold,
     GraphPane,
+    LineTracePlayer,
     Listing,
     PassSteps,
     Picture,
@@ -23,7 +24,6 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
-    TapeReel,
 )
 from jaxlens.render.text.diff import diff_lines
 from jaxlens.render.text.listing import listing_lines, source_lines
@@ -154,7 +154,7 @@ def block_lines(block: Block, form: Form) -> list[str]:
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return wrap(visible(drawing), form.width, subsequent_indent="  ")
-        case TapeReel():
+        case LineTracePlayer():
             return table_lines(block.table, form.width)
         case Picture():
             return [

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import no_call
 from jaxlens.ir.facts import Constant, Input, Timing
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate
@@ -123,7 +123,7 @@ class ExistingTrace(TracedCall):
         """Raises UnavailableError: there is no call."""
         self.lacks("Python function that could be traced")
 
-    def tape(self) -> Tape:
+    def line_trace(self) -> LineTrace:
         """Raises UnavailableError: nothing is traced."""
         self.lacks("Python function whose tracing could be followed")
 

@@ -18,7 +18,7 @@ import jax
 
 from jaxlens.errors import LensError
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
-from jaxlens.ir.line_trace import TapeStep
+from jaxlens.ir.line_trace import TracedLine
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
@@ -198,7 +198,7 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
     return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
 
 
-def _text(step: TapeStep) -> str:
+def _text(step: TracedLine) -> str:
     """Returns the source line of a step; for a call, the `def` line below the decorators."""
     line = linecache.getline(step.key, step.line).strip()[:_LONGEST]
     if step.event != "call" or not line.startswith(("@", "#")):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from jaxlens.ir.line_trace import Bound, Event, Tape, TapeStep
+from jaxlens.ir.line_trace import Bound, Event, LineTrace, TracedLine
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced
@@ -52,7 +52,7 @@ class _Frame:
 
 
 class Recorder:
-    """Records one trace: `with recorder.recording(): ...`, then `recorder.tape(jaxpr)`."""
+    """Records one trace: `with recorder.recording(): ...`, then `recorder.line_trace(jaxpr)`."""
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
@@ -76,7 +76,7 @@ class Recorder:
         finally:
             self._frames.clear()
 
-    def tape(self, jaxpr: Any) -> Tape:
+    def line_trace(self, jaxpr: Any) -> LineTrace:
         """Returns the steps, each with the ids of the equations that it added to the jaxpr.
 
         Args:
@@ -89,9 +89,9 @@ class Recorder:
             after = _Step("after", first, first.co_firstlineno, 0)
             steps.append(_frozen(after, tuple(left)))
         self._kept.clear()
-        return Tape(tuple(steps), self._cut)
+        return LineTrace(tuple(steps), self._cut)
 
-    def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
+    def unfinished(self) -> Iterator[tuple[TracedLine, tuple[str, ...]]]:
         """Yields the steps of a failed trace, each with the text of the equations that it added."""
         words = {equations.part(eqn): equations.words(eqn) for eqn in self._kept}
         for step in self._steps:
@@ -208,9 +208,9 @@ def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 
 
-def _frozen(step: _Step, made: tuple[str, ...]) -> TapeStep:
+def _frozen(step: _Step, made: tuple[str, ...]) -> TracedLine:
     file = describe(step.code.co_filename)
-    return TapeStep(
+    return TracedLine(
         step.event,
         step.code.co_filename,
         file.name,

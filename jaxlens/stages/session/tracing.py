@@ -18,7 +18,7 @@ import jax
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant, Input, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.line_trace import Tape
+from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays, captured_limits
@@ -60,7 +60,7 @@ class TracedCall:
         self.as_called = compat.settings_here()
         self._overdue = False
         self._array_names: Mapping[Any, str] = {}
-        self._tape: Tape | None = None
+        self._line_trace: LineTrace | None = None
         self._held: WeakArguments | None = None
 
     @classmethod
@@ -215,26 +215,26 @@ class TracedCall:
                 "capture that the trial was made of"
             )
 
-    def tape(self) -> Tape:
+    def line_trace(self) -> LineTrace:
         """Returns the record of each executed line of the function; traces the call again.
 
         Raises:
             UnavailableError: The program was made for a trial.
         """
         with self.lock:
-            if self._tape is None:
+            if self._line_trace is None:
                 self._check_called()
                 isolate.retire()  # else JAX's cache would return the earlier trace
                 recorder = Recorder()
                 done = self._traced(recorder.recording())
                 self.__dict__.setdefault("_trace", done)
-                self._tape = recorder.tape(written(done.traced) or done.traced.jaxpr)
-            return self._tape
+                self._line_trace = recorder.line_trace(written(done.traced) or done.traced.jaxpr)
+            return self._line_trace
 
     @property
-    def has_tape(self) -> bool:
+    def has_line_trace(self) -> bool:
         """Whether the executed lines have been recorded."""
-        return self._tape is not None
+        return self._line_trace is not None
 
     def times(self) -> tuple[Timing, ...]:
         """Returns the seconds of the steps done so far."""

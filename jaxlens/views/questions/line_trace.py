@@ -3,7 +3,7 @@
 from jaxlens.ir.graph import Module
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
-from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
+from jaxlens.render.document import Block, Findings, LineTracePlayer, Tab, Tabs
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.panes import jaxpr_tab
@@ -13,7 +13,7 @@ from jaxlens.views.source_pane import extents
 def blocks(found: Tracing, full: bool = False) -> list[Block]:
     """Returns findings, the lines step by step, and the jaxpr."""
     module = found.subject().jaxpr.module
-    reel = TapeReel(
+    reel = LineTracePlayer(
         found.steps,
         found.notes,
         _texts(found),

@@ -118,7 +118,7 @@ def test_looking_leaves_the_model_as_it_was(nnx, parts):
     step = nnx.jit(train_step, donate_argnums=(0, 1))
     before = state(nnx, model, opt)
     capture = jaxlens.capture(step, model, opt, X, Y)
-    _ = capture.driver.tape(), capture.optimized, capture.kernels
+    _ = capture.driver.line_trace(), capture.optimized, capture.kernels
     for old, new in zip(before, state(nnx, model, opt), strict=True):
         np.testing.assert_array_equal(old, new)  # alive too: none was donated
     assert jaxlens.key(step, model, opt, X, Y).verdict.hit is False
