@@ -7,10 +7,10 @@ times are data of the capture.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Needs
@@ -21,10 +21,11 @@ from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS, TEXTS
 from jaxlens.ir.saved.facts import to_json
 from jaxlens.ir.text_store import pack, to_bytes
 
-T = TypeVar("T")
-
 STAGES = ("jaxpr", "stablehlo", "hlo", "passes", "optimized", "llvm", "asm")
 _COMPILED = frozenset({"passes", "optimized", "llvm", "asm"})
+# Fields of a pass and a kernel that the manifest has under their names, whatever their values.
+_PASS = ("index", "pipeline", "name", "changed", "before")
+_KERNEL = ("name", "instruction", "kind", "note")
 
 
 def save(
@@ -61,6 +62,7 @@ class _Writer:
         self._program = program
         self._driver = driver
         self._chosen = chosen
+        self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
         self._missing: dict[str, str] = {}
         self._early: list[str] = []
         self._code: list[str] = []
@@ -69,10 +71,10 @@ class _Writer:
         self._parts: dict[str, bytes] = {}
 
     def parts(self) -> dict[str, bytes]:
-        compiled = bool(self._chosen & _COMPILED)
+        compiled = "compiled" in self._saved_with
         with suppress(UnavailableError):  # what is missing is noted where it is read
             self._driver.gather(Needs(compiled, "all" if "passes" in self._chosen else ""))
-        passes = self._passes()
+        passes = list(self._passes())
         for name, texts in (
             ("jaxpr", self._early),
             ("stablehlo", self._early),
@@ -82,49 +84,50 @@ class _Writer:
             ("asm", self._code),
         ):
             self._stage(name, texts)
+        # A saved capture cannot find these deviations by tracing.
+        deviations = (*self._program.deviations, *self._driver.deviations())
         manifest = {
             "format": saved_file.FORMAT,
             "version": saved_file.VERSION,
-            "program": to_json(self._whole_program()),
+            "program": to_json(replace(self._program, deviations=deviations)),
             "stages": self._stages,
             "passes": passes,
-            "kernels": self._kernels(),
+            "kernels": list(map(self._kernel, self._ask("kernels", "compiled") or ())),
             "facts": dict(self._facts()),
             "missing": self._missing,
         }
-        sources = self._ask("sources", "jaxpr", lambda: dict(self._driver.sources()))
+        sources = self._ask("sources", "jaxpr") or {}
         return {
             **self._parts,
             "manifest.json": _dumped(manifest),
-            "sources.json": _dumped(to_json(sources or {})),
+            "sources.json": _dumped(to_json(sources)),
             "early.bin": _packed(self._early),
             "hlo.bin": _packed(self._hlo),
             "code.bin": _packed(self._code),
         }
 
-    def _whole_program(self) -> Program:
-        """The program with all its deviations, which a saved capture cannot find by tracing."""
-        deviations = (*self._program.deviations, *self._driver.deviations())
-        return replace(self._program, deviations=deviations)
+    def _ask(self, name: str, stage: str, method: str = "", *args: str) -> Any:
+        """A fact, if its stage is saved and it is available; else None, and the reason is recorded.
 
-    def _ask(self, what: str, stage: str, get: Callable[[], T]) -> T | None:
-        """A fact, if its stage is saved and it is available; else the reason is recorded."""
-        kept = stage in self._chosen or not stage
-        if stage == "compiled":
-            kept = bool(self._chosen & _COMPILED)
-        if not kept:
-            self._missing[what] = (
-                f"{what} is not in this file: it was saved without it; save it with stages=[...]"
+        Args:
+            name: What files call it.
+            stage: The stage that it is saved with; "" for a fact that is always saved.
+            method: The method of the driver, where it has another name.
+            args: What the method takes.
+        """
+        if stage not in self._saved_with:
+            self._missing[name] = (
+                f"{name} is not in this file: it was saved without it; save it with stages=[...]"
             )
             return None
         try:
-            return get()
+            return getattr(self._driver, method or name)(*args)
         except UnavailableError as error:
-            self._missing[what] = str(error)
+            self._missing[name] = str(error)
             return None
 
     def _stage(self, name: str, texts: list[str]) -> None:
-        stage = self._ask(name, name, lambda: self._driver.stage(name))
+        stage = self._ask(name, name, "stage", name)
         if stage is None:
             return
         self._stages[name] = len(texts)
@@ -132,41 +135,18 @@ class _Writer:
         if name in ("jaxpr", "stablehlo"):
             self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
-    def _passes(self) -> list[dict[str, Any]]:
-        passes = self._ask("passes", "passes", lambda: self._driver.passes()) or ()
-        rows = []
-        for stage in passes:
-            rows.append(
-                {
-                    "index": stage.index,
-                    "pipeline": stage.pipeline,
-                    "name": stage.name,
-                    "changed": stage.changed,
-                    "before": stage.before,
-                    "title": stage.stage.title,
-                    "text": len(self._hlo),
-                }
-            )
-            self._hlo.append(stage.stage.raw)
-        return rows
-
-    def _kernels(self) -> list[dict[str, Any]]:
-        kernels = self._ask("kernels", "compiled", lambda: self._driver.kernels()) or ()
-        return [self._kernel(kernel) for kernel in kernels]
+    def _passes(self) -> Iterator[dict[str, Any]]:
+        for dump in self._ask("passes", "passes") or ():
+            row = {name: getattr(dump, name) for name in _PASS}
+            yield {**row, "title": dump.stage.title, "text": len(self._hlo)}
+            self._hlo.append(dump.stage.raw)
 
     def _kernel(self, kernel: Kernel) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            "name": kernel.name,
-            "instruction": kernel.instruction,
-            "kind": kernel.kind,
-            "note": kernel.note,
-        }
+        row = {name: getattr(kernel, name) for name in _KERNEL}
         if kernel.launch:
             row["launch"] = kernel.launch
         for key in TEXTS:
-            kept = ("asm" if key == "asm" else "llvm") in self._chosen
-            text = getattr(kernel, key) if kept else ""
-            if text:
+            if (key if key == "asm" else "llvm") in self._chosen and (text := getattr(kernel, key)):
                 row[key] = len(self._code)
                 self._code.append(text)
         return row
@@ -176,7 +156,7 @@ class _Writer:
             method = METHODS.get(name, name)
             if method in EXTRAS - self._driver.recorded():
                 continue
-            fact = self._ask(name, stage, getattr(self._driver, method))
+            fact = self._ask(name, stage, method)
             if fact is not None:
                 yield name, to_json(fact)
 
