@@ -120,7 +120,7 @@ def _jax() -> Iterator[Check]:
 
 
 def _graphs() -> Iterator[Check]:
-    from jaxlens.render.graph.layout import engine
+    from jaxlens.render.graph.graphviz_run import engine
 
     try:
         yield Check("Graphviz", engine())

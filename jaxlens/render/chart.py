@@ -15,7 +15,7 @@ from functools import cache
 from html import escape
 from typing import Literal
 
-from jaxlens.render.graph.palette import DARK, HUES, LIGHT
+from jaxlens.render.graph.palette import HUES, light, themed
 from jaxlens.render.graph.text_width import FONT, clean
 
 Anchor = Literal["start", "middle", "end"]
@@ -32,7 +32,7 @@ def chart(width: float, height: float, marks: Iterable[str]) -> str:
     w, h = _n(width), _n(height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-chart" width="{w}" height="{h}" '
-        f'viewBox="0 0 {w} {h}"><style>{_style(_light)}</style>'
+        f'viewBox="0 0 {w} {h}"><style>{_style(light)}</style>'
         f'<rect class="card" width="{w}" height="{h}" rx="8"/>{"".join(marks)}</svg>'
     )
 
@@ -105,14 +105,14 @@ def hue(index: int) -> str:
 
 def page_style() -> str:
     """Returns the CSS of a chart in a page; the colours follow the page's theme."""
-    return _style(_both, ".jaxlens-chart ")
+    return _style(themed, ".jaxlens-chart ")
 
 
 def _mark(tag: str, place: str, kind: str, tip: str, id: str, line: str) -> str:
     node = f' data-id="{escape(clean(id))}"' if id else ""
     owner = f' data-line="{escape(clean(line))}"' if line else ""
-    said = f"<title>{escape(clean(tip))}</title>" if tip else ""
-    return f'<{tag} class="{kind}" {place}{node}{owner}>{said}</{tag}>'
+    title = f"<title>{escape(clean(tip))}</title>" if tip else ""
+    return f'<{tag} class="{kind}" {place}{node}{owner}>{title}</{tag}>'
 
 
 def _n(number: float) -> str:
@@ -132,22 +132,4 @@ def _style(color: Callable[[str], str], root: str = "") -> str:
     }
     for index in range(len(HUES)):
         rules[f".hue{index}"] = f"fill:{color(f'{index}-fill')};stroke:{color(str(index))}"
-    return "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
-
-
-def _light(name: str) -> str:
-    index, _, fill = name.partition("-")
-    if index.isdecimal():
-        return HUES[int(index)].light_fill if fill else HUES[int(index)].light
-    return str(getattr(LIGHT, name))
-
-
-def _dark(name: str) -> str:
-    index, _, fill = name.partition("-")
-    if index.isdecimal():
-        return HUES[int(index)].dark_fill if fill else HUES[int(index)].dark
-    return str(getattr(DARK, name))
-
-
-def _both(name: str) -> str:
-    return f"light-dark({_light(name)},{_dark(name)})"
+    return "".join(f"{root}{selector}{{{rule}}}" for selector, rule in rules.items())

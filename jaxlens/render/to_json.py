@@ -27,14 +27,10 @@ def plain(value: object) -> Any:
         elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
             into[key] = [None] * len(item)
             pending += [(v, into[key], i) for i, v in enumerate(item)]
+        elif isinstance(item, str | int | None) or (
+            isinstance(item, float) and math.isfinite(item)
+        ):
+            into[key] = item
         else:
-            into[key] = _scalar(item)
+            into[key] = str(item)
     return root[0]
-
-
-def _scalar(item: object) -> str | int | float | bool | None:
-    if isinstance(item, float) and not math.isfinite(item):
-        return str(item)
-    if item is None or isinstance(item, str | int | float | bool):
-        return item
-    return str(item)

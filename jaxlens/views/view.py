@@ -10,8 +10,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, GraphPane
+from jaxlens.render.document import Document, GraphPane, walk
 from jaxlens.render.text.document_text import text
 from jaxlens.render.to_json import plain
 

@@ -12,7 +12,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.links.call_stacks import owner
 from jaxlens.links.name_stack import equation_transforms
 from jaxlens.render.document import GraphPane, SourcePane, Tabs
-from jaxlens.render.graph.open_boxes import open_paths
+from jaxlens.render.graph.figure import open_paths
 from jaxlens.render.html.payload import Budget, web_data, web_html
 from jaxlens.views.figures.jaxpr import figure
 from jaxlens.views.links import weave

@@ -40,9 +40,9 @@ CELLS = [
     "print(json.dumps([explorer.selection, explorer.panes]))",
     'explorer.selection = {"stage": "jaxpr", "id": NODE}',
     LEFT_OUT,
-    "from jaxlens.render.text.listing import line_text\n"
+    "from jaxlens.render.text.lines import line_text\n"
     "from jaxlens.render.document import Listing\n"
-    "from jaxlens.render.blocks import walk\n"
+    "from jaxlens.render.document import walk\n"
     "print(json.dumps([[line_text(line, True) for line in (*s.part.lines, *s.part.more)]\n"
     "    for s in walk(small.document.blocks) if isinstance(s.part, Listing)]))",
 ]

@@ -7,8 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens.notebook.widgets.viewer_requests import step_rows
-from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece
+from jaxlens.render.document import Document, Line, PassRow, PassSteps, Piece, walk
 from jaxlens.render.html.document_html import html
 from tests.support import programs
 from tests.support.browsing import CONTRAST, PAGE

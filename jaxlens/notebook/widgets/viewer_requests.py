@@ -12,9 +12,8 @@ from typing import Any, get_args
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, ReadError, nearest
 from jaxlens.lenses.program.kernels import works
-from jaxlens.render.blocks import walk
-from jaxlens.render.document import Document, GraphPane, Listing, PassSteps
-from jaxlens.render.html import passes_data
+from jaxlens.render.document import Document, GraphPane, Listing, PassSteps, walk
+from jaxlens.render.html import passes
 from jaxlens.render.html.payload import lines_data
 from jaxlens.render.link_data import Web
 from jaxlens.views.listings.jaxpr_stretches import Rows
@@ -110,7 +109,7 @@ def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> d
 
 
 def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str, Any]:
-    """Returns one step through the passes with its rows, as `passes_data.data` writes it.
+    """Returns one step through the passes with its rows, as `passes.data` writes it.
 
     Args:
         capture: The program.
@@ -122,7 +121,7 @@ def step_rows(capture: Capture, index: int, web: Web | None = None) -> dict[str,
         UnavailableError: The backend dumps no passes.
     """
     atoms = beside(capture.links, web) if web else None
-    return passes_data.data(PassSteps((step(capture, index, atoms),), ()))
+    return passes.data(PassSteps((step(capture, index, atoms),), ()))
 
 
 def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:

@@ -8,8 +8,7 @@ label is quoted with its backslashes doubled, so that Graphviz does not parse `<
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import missing_package
-from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel
-from jaxlens.render.graph.open_boxes import Path, open_paths
+from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel, Path, open_paths
 from jaxlens.render.graph.palette import FAMILIES, LIGHT
 from jaxlens.render.graph.text_width import box_detail, box_hint, box_label, edge_labels
 
@@ -87,22 +86,20 @@ def _fill(target: Any, path: Path, panel: Panel, frames: dict[Path, Panel]) -> N
             attrs["ltail"] = f"cluster_{_name(tail)}"
         if head in frames:
             attrs["lhead"] = f"cluster_{_name(head)}"
-        target.edge(_last(tail, frames), _first(head, frames), **attrs)
+        target.edge(_innermost(tail, frames, last=True), _innermost(head, frames), **attrs)
 
 
 def _cluster(path: Path, box: Box) -> Any:
     import graphviz
 
-    words = f"{box_label(box)} {box_detail(box)}".strip()
-    tint = FAMILIES[box.kind]
     return graphviz.Digraph(
         name=f"cluster_{_name(path)}",
         graph_attr={
-            "label": _escaped(words),
+            "label": _escaped(f"{box_label(box)} {box_detail(box)}".strip()),
             "labeljust": "l",
             "style": "rounded,filled",
             "fillcolor": LIGHT.panel,
-            "color": tint.light,
+            "color": FAMILIES[box.kind].light,
             "fontname": "Courier",
             "tooltip": _escaped(box_hint(box)),
         },
@@ -128,17 +125,13 @@ def _node(box: Box) -> dict[str, str]:
     return attrs
 
 
-def _first(path: Path, frames: dict[Path, Panel]) -> str:
-    """Returns the name of the node that an edge into a box ends at: its first innermost box."""
-    while path in frames:
-        path = (*path, 0)
-    return _name(path)
+def _innermost(path: Path, frames: dict[Path, Panel], last: bool = False) -> str:
+    """Returns the name of the node at the end of an edge, which in an open box is one inside.
 
-
-def _last(path: Path, frames: dict[Path, Panel]) -> str:
-    """Returns the name of the node that an edge out of a box starts at: its last innermost box."""
+    An edge into the box ends at its first innermost box, one out of it starts at its last.
+    """
     while path in frames:
-        path = (*path, len(frames[path].boxes) - 1)
+        path = (*path, len(frames[path].boxes) - 1 if last else 0)
     return _name(path)
 
 

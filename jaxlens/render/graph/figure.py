@@ -132,3 +132,33 @@ class Figure:
         if isinstance(self.panels, Panels):
             return self.panels.named
         return {panel.name: panel for panel in self.panels}
+
+
+Path = tuple[int, ...]  # indices of boxes from the outermost panel inwards, of one box
+
+FREE = 8  # nesting up to which a panel of a single box does not count as a level
+
+
+def open_paths(figure: Figure, depth: int) -> frozenset[Path]:
+    """Returns the paths of the boxes that are open at `depth` levels; 1 is the first panel alone.
+
+    A panel that only lists the bodies of one equation (branches) does not count as a level, nor
+    does one with a single box, up to a nesting of `FREE`.
+    """
+    panels = figure.named
+    paths: set[Path] = set()
+    waiting: list[tuple[Path, Panel, int]] = [((), figure.panels[0], depth)]
+    while waiting:
+        path, panel, left = waiting.pop()
+        free = (panel.through or lone(panel)) and len(path) <= FREE
+        left -= 0 if free else 1
+        for n, box in enumerate(panel.boxes if left > 0 else ()):
+            if box.inside in panels:
+                paths.add((*path, n))
+                waiting.append(((*path, n), panels[box.inside], left))
+    return frozenset(paths)
+
+
+def lone(panel: Panel) -> bool:
+    """Returns whether the panel has exactly one box besides inputs, outputs and constants."""
+    return sum(box.kind not in ("input", "output", "constant") for box in panel.boxes) == 1

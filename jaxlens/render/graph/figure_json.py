@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from jaxlens.errors import GraphError
-from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel
+from jaxlens.render.graph.figure import Box, BoxKind, Figure, Panel, lone, open_paths
 from jaxlens.render.graph.layout import Layout, layout
-from jaxlens.render.graph.open_boxes import lone, open_paths
 from jaxlens.render.graph.text_width import (
     HINT_CHARACTERS,
     box_detail,
@@ -77,7 +76,8 @@ def graph_data(
     Raises:
         GraphError: The first panel could not be laid out.
     """
-    rows, shut, left_out = _taken(figure, budget, most, edges)
+    rows, shut, left_out = _fitting(figure, budget, most, edges)
+    lines = {box[6] for row in rows for box in row[4]}
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
     notes = [clean(figure.note)] if figure.note else []
@@ -91,7 +91,7 @@ def graph_data(
         "open": [places(map(str, path)) for path in paths],
         "note": "; ".join(notes),
         "stage": figure.stage,
-        "hues": _hues(rows, hues or {}),
+        "hues": {line: hues[line] for line in sorted(lines) if hues and line in hues},
         "shut": shut,
     }
 
@@ -122,13 +122,7 @@ def panel_data(figure: Figure, name: str) -> dict[str, Any]:
     return {"row": row, "shut": doors}
 
 
-def _hues(rows: Sequence[Sequence[Any]], hues: Mapping[str, int]) -> dict[str, int]:
-    """Returns the hues of the source lines that own a box of these panels."""
-    lines = {box[6] for row in rows for box in row[4] if box[6]}
-    return {line: hues[line] for line in sorted(lines) if line in hues}
-
-
-def _taken(
+def _fitting(
     figure: Figure, budget: int, most: int, edges: int
 ) -> tuple[list[list[Any]], list[list[Any]], int]:
     """Returns the rows of the panels that fit, their boxes that do not open, and how many do not.
@@ -140,7 +134,7 @@ def _taken(
     panels = figure.named
     first = figure.panels[0].name
     index: dict[str, int] = {first: 0}
-    taken: list[Panel] = []
+    panels_shown: list[Panel] = []
     rows: list[list[Any]] = []
     refused: set[str] = set()
     size, order = 0, deque([first])
@@ -153,21 +147,26 @@ def _taken(
         panel = panels[name]
         # Estimated before layout, which is the expensive part.
         fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
-        row = _row_or_none(panel, first=not rows) if fits else None
+        try:
+            row = _row(panel, layout(panel)) if fits else None
+        except GraphError:
+            if not rows:
+                raise
+            row = None  # too dense to be laid out within the time limit: its box does not open
         if row is None:
             refused.add(name)
             continue
         size += len(json.dumps(row, separators=(",", ":")))
         index[panel.name] = len(rows)
         rows.append(row)
-        taken.append(panel)
-        seen: set[tuple[str, str]] = set()
+        panels_shown.append(panel)
+        texts: set[tuple[str, str]] = set()
         shows_copies = _REPEAT in name  # all copies look like the first
         for box in panel.boxes:
             if box.inside in panels and box.inside not in index and box.inside not in refused:
                 index[box.inside] = _SHUT
                 first_seen = order if box.kind in _STRUCTURE else small
-                queue = again if (box.label, box.detail) in seen else first_seen
+                queue = again if (box.label, box.detail) in texts else first_seen
                 if shows_copies and queue is order:
                     repeats.appendleft(box.inside)
                     shows_copies = False
@@ -175,10 +174,10 @@ def _taken(
                     repeats.append(box.inside)
                 else:
                     (lists if box.kind in _LISTED else queue).append(box.inside)
-                seen.add((box.label, box.detail))
+                texts.add((box.label, box.detail))
     shut: list[list[Any]] = []
-    for place, (drawn, row) in enumerate(zip(taken, rows, strict=True)):
-        for n, (box, shown) in enumerate(zip(drawn.boxes, row[4], strict=True)):
+    for place, (panel, row) in enumerate(zip(panels_shown, rows, strict=True)):
+        for n, (box, shown) in enumerate(zip(panel.boxes, row[4], strict=True)):
             shown[4] = index.get(box.inside, _SHUT) if box.inside not in refused else _SHUT
             if box.inside in refused:
                 shut.append([place, n, box.inside])
@@ -190,19 +189,10 @@ def _taken(
 
 def _estimate(panel: Panel) -> int:
     """Returns the approximate size of the panel's row in bytes."""
-    words = sum(len(b.id) + len(b.label) + len(b.detail) + len(b.line) for b in panel.boxes)
+    texts = sum(len(b.id) + len(b.label) + len(b.detail) + len(b.line) for b in panel.boxes)
     hints = sum(min(len(box.hint), HINT_CHARACTERS) for box in panel.boxes)
     types = sum(len(edge.label) for edge in panel.edges)
-    return words + hints + types + _BOX_BYTES * len(panel.boxes) + _EDGE_BYTES * len(panel.edges)
-
-
-def _row_or_none(panel: Panel, first: bool) -> list[Any] | None:
-    try:
-        return _row(panel, layout(panel))
-    except GraphError:
-        if first:
-            raise
-        return None  # too dense to be laid out within the time limit: its box does not open
+    return texts + hints + types + _BOX_BYTES * len(panel.boxes) + _EDGE_BYTES * len(panel.edges)
 
 
 def _row(panel: Panel, placed: Layout) -> list[Any]:
@@ -243,7 +233,7 @@ def _runs(ids: Sequence[str]) -> list[str]:
     runs: list[str] = []
     start = last = -1
     for id in ids:
-        number = int(found[1]) if (found := _NUMBERED.fullmatch(id)) else -1
+        number = int(match[1]) if (match := _NUMBERED.fullmatch(id)) else -1
         if runs and number >= 0 and number == last + 1:
             runs[-1] = f"e{start}-e{number}"
         else:

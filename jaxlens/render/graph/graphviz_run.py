@@ -14,15 +14,61 @@ import shutil
 import struct
 import subprocess
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from jaxlens.errors import GraphError
-from jaxlens.render.graph.time_limit import Alarm
 
 FORMAT = "json0"  # positions only
 SECONDS = 6.0
+
+_LINGER = 5.0  # seconds for which the idle thread waits for another call
+
+
+class Alarm:
+    """A thread that watches one call at a time; it exits after `_LINGER` seconds without one."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._watcher: threading.Thread | None = None
+        self._ring: Callable[[], object] | None = None
+        self._due = self._wakes = 0.0
+
+    @contextmanager
+    def after(self, seconds: float, ring: Callable[[], object]) -> Iterator[None]:
+        """Calls `ring` from another thread if the block takes longer than `seconds`."""
+        with self._change:
+            self._ring, self._due = ring, time.monotonic() + seconds
+            # After a fork the child has the object, but the thread does not run.
+            if self._watcher is None or not self._watcher.is_alive():
+                self._watcher = threading.Thread(target=self._watch, daemon=True)
+                self._watcher.start()
+            elif self._due < self._wakes:
+                self._change.notify()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._ring = None
+
+    def _watch(self) -> None:
+        with self._change:
+            while True:
+                now = time.monotonic()
+                if self._ring is not None and now >= self._due:
+                    self._ring()
+                    self._ring = None
+                # Short calls do not wake this thread; `after` does if it would wake too late.
+                self._wakes = self._due + (0.0 if self._ring is not None else _LINGER)
+                if self._wakes <= now:
+                    self._watcher = None
+                    return
+                self._change.wait(self._wakes - now)
+
 
 _turn = threading.Lock()
 _alarm = Alarm()
@@ -154,29 +200,23 @@ def _call(session: _Session, source: str, seconds: float) -> bytes:
 
 def _render(session: _Session, source: str) -> bytes:
     store, exports = session.store, session.exports
-    texts = [_write(session, text) for text in (source, FORMAT, "dot")]
+    memory = exports["memory"]
+    texts = []
+    for text in (source, FORMAT, "dot"):
+        data = text.encode() + b"\0"
+        texts.append(int(exports["malloc"](store, len(data))))
+        memory.write(store, data, texts[-1])
     length = exports["malloc"](store, 4)
     answer = exports["graphviz_render"](store, *texts, length)
     if not answer:
-        raise RuntimeError(_read_text(session, exports["graphviz_last_error"](store)))
-    (size,) = struct.unpack("<I", exports["memory"].read(store, length, length + 4))
-    data = bytes(exports["memory"].read(store, answer, answer + size))
+        address = exports["graphviz_last_error"](store)
+        data = bytes(memory.read(store, address, min(address + 4096, memory.data_len(store))))
+        raise RuntimeError(data.split(b"\0", 1)[0].decode(errors="replace"))
+    (size,) = struct.unpack("<I", memory.read(store, length, length + 4))
+    data = bytes(memory.read(store, answer, answer + size))
     for address in (*texts, length, answer):
         exports["free"](store, address)
     return data
-
-
-def _write(session: _Session, text: str) -> int:
-    data = text.encode() + b"\0"
-    address = int(session.exports["malloc"](session.store, len(data)))
-    session.exports["memory"].write(session.store, data, address)
-    return address
-
-
-def _read_text(session: _Session, address: int) -> str:
-    end = min(address + 4096, session.exports["memory"].data_len(session.store))
-    data = bytes(session.exports["memory"].read(session.store, address, end))
-    return data.split(b"\0", 1)[0].decode(errors="replace")
 
 
 def _run_binary(source: str, seconds: float, why: str) -> bytes:
@@ -206,5 +246,4 @@ def _run_binary(source: str, seconds: float, why: str) -> bytes:
 
 
 def _one_line(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}"[:160]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:160]

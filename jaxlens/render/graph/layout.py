@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jaxlens.errors import GraphError
-from jaxlens.render.graph import graphviz_run
 from jaxlens.render.graph.figure import Panel
 from jaxlens.render.graph.graphviz_run import run
 from jaxlens.render.graph.text_width import ADVANCE, EDGE_SIZE, box_size, columns, edge_labels
@@ -67,11 +66,6 @@ class Layout:
     h: float
     spots: tuple[Spot, ...]
     curves: tuple[Curve, ...]
-
-
-def engine() -> str:
-    """Returns which Graphviz works on this machine; see `graphviz_run.engine`."""
-    return graphviz_run.engine()
 
 
 @lru_cache(maxsize=256)
@@ -157,11 +151,11 @@ def _read(
     placed: dict[str, object],
 ) -> Layout:
     left, low, right, high = (float(v) for v in str(placed["bb"]).split(","))
-    found: dict[int, Spot] = {}
+    spots: dict[int, Spot] = {}
     for item in _rows(placed, "objects"):
         x, y = (float(v) for v in str(item["pos"]).split(","))
         n = int(str(item["name"]))
-        found[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
+        spots[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
     # Graphviz reorders edges, but keeps the order of edges between the same two boxes.
     waiting: dict[tuple[int, int], list[dict[str, object]]] = {}
     for item in reversed(_rows(placed, "edges")):
@@ -176,9 +170,8 @@ def _read(
         label_x, label_y = map(float, str(item["lp"]).split(","))
         at = _px(label_x - left + _GAP), _px(high - label_y)
         curves.append(Curve(*pair, points, label, *at, _nearest(points, at)))
-    spots = tuple(found[n] for n in range(len(sizes)))
     w, h = math.ceil(right - left + 2 * MARGIN), math.ceil(high - low + 2 * MARGIN)
-    return Layout(w, h, spots, tuple(curves))
+    return Layout(w, h, tuple(spots[n] for n in range(len(sizes))), tuple(curves))
 
 
 def _rows(placed: dict[str, object], key: str) -> list[dict[str, object]]:
@@ -193,16 +186,11 @@ def _px(value: float) -> float:
 
 def _points(pos: str, left: float, high: float) -> tuple[float, ...]:
     """Converts Graphviz's `e,tip start control control end ...` to start, controls, end, tip."""
-    tip: list[str] = []
-    run_of: list[str] = []
-    for word in pos.split():
-        if word.startswith("e,"):
-            tip.append(word[2:])
-        elif not word.startswith("s,"):
-            run_of.append(word)
+    pairs = [pair for pair in pos.split() if pair[0] not in "es"]
+    tip = [pair[2:] for pair in pos.split() if pair[0] == "e"]
     flat = []
-    for word in run_of + (tip or run_of[-1:]):
-        x, y = word.split(",")
+    for pair in pairs + (tip or pairs[-1:]):
+        x, y = pair.split(",")
         flat += [_px(float(x) - left), _px(high - float(y))]
     return tuple(flat)
 

@@ -119,6 +119,29 @@ HUES: tuple[Tint, ...] = tuple(
     )
 )
 
+_TINTS = {str(name): tint for name, tint in (*FAMILIES.items(), *enumerate(HUES))}
+
+
+def light(name: str) -> str:
+    """Returns a colour of light pages: of the theme ("line"), of a family or of a hue.
+
+    A family has the name of its kind, a hue that of its index; "-fill" gives the soft form:
+    "matmul", "matmul-fill", "3", "3-fill".
+    """
+    return _color(name, LIGHT, "light")
+
+
+def themed(name: str) -> str:
+    """Returns the same colour as CSS that selects its light or dark form by the page's theme."""
+    return f"light-dark({light(name)},{_color(name, DARK, 'dark')})"
+
+
+def _color(name: str, theme: Theme, form: str) -> str:
+    key, _, fill = name.partition("-")
+    if key not in _TINTS:
+        return str(getattr(theme, name))
+    return str(getattr(_TINTS[key], f"{form}_fill" if fill else form))
+
 
 def line_hues(lines: Iterable[str]) -> Mapping[str, int]:
     """Returns an index into `HUES` for each owner ("cell 3:4"), in order of first appearance.

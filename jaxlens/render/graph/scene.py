@@ -3,12 +3,10 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from jaxlens.render.graph.figure import Box, Figure, Panel
+from jaxlens.render.graph.figure import Box, Figure, Panel, Path
 from jaxlens.render.graph.layout import Layout
-from jaxlens.render.graph.open_boxes import Path
-from jaxlens.render.graph.stretch import Placed, stretch
+from jaxlens.render.graph.stretch import Placed, Wire, draw_wires, stretch
 from jaxlens.render.graph.text_width import title_width
-from jaxlens.render.graph.wires import Wire, draw_wires
 
 PAD = 8.0  # pixels between an open box's border and its panel
 HEADER = 26.0  # pixels above the panel for the open box's title
@@ -109,12 +107,12 @@ def _draw_boxes(
 ) -> list[Drawn]:
     """Returns the panel's boxes at their positions; sets the origins of its open inner panels."""
     left, top = origins[path]
-    drawn = []
+    boxes = []
     for n, (box, spot) in enumerate(zip(panel.boxes, placed.layout.spots, strict=True)):
         x, y = left + placed.map_x(spot.x), top + placed.map_y(spot.y)
         w, h = placed.sizes.get(n, (spot.w, spot.h))
-        drawn.append(Drawn((*path, n), box, x, y, w, h, n in placed.sizes))
+        boxes.append(Drawn((*path, n), box, x, y, w, h, n in placed.sizes))
         if n in placed.sizes:
             inner_w, _ = placed.inner[n]
             origins[(*path, n)] = x - inner_w / 2, y - h / 2 + HEADER
-    return drawn
+    return boxes

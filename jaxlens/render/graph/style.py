@@ -5,12 +5,13 @@ In a page, `light-dark()` selects the colour for the page's `color-scheme`; `gra
 this module's output (a test compares them).
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
 from jaxlens.render.graph.figure import BoxKind
-from jaxlens.render.graph.palette import DARK, FAMILIES, LIGHT
+from jaxlens.render.graph.palette import FAMILIES, light, themed
 from jaxlens.render.graph.text_width import DETAIL_SIZE, EDGE_SIZE, FONT, LABEL_SIZE
 
 _ROOT = ".jaxlens-figure"
@@ -27,63 +28,43 @@ def style(form: Form, kinds: frozenset[str] = frozenset()) -> str:
             an `<img>`, where no other CSS applies.
         kinds: Classes of the boxes in the drawing; the form "alone" has only their rules.
     """
-    rules = _rules(_both if form == "page" else _light)
+    rules = _rules(themed if form == "page" else light)
     if form == "alone":
         families = {f".{kind_class(kind)}" for kind in FAMILIES}
         left_out = families - {f".{kind}" for kind in kinds}
-        used = {w: what for w, what in rules.items() if w.lstrip().split(" ")[0] not in left_out}
-        return "".join(f"{_alone(where)}{{{what}}}" for where, what in used.items())
-    return "".join(f"{_ROOT}{where}{{{what}}}" for where, what in rules.items())
+        return "".join(
+            f"{_alone(selector)}{{{rule}}}"
+            for selector, rule in rules.items()
+            if selector.lstrip().split(" ")[0] not in left_out
+        )
+    return "".join(f"{_ROOT}{selector}{{{rule}}}" for selector, rule in rules.items())
 
 
-def _alone(where: str) -> str:
+def _alone(selector: str) -> str:
     """Returns the selector for the form "alone", where shapes have no class (`svg.svg`)."""
-    if where == " .shape":
+    if selector == " .shape":
         return ":where(g:not(.edge))>:first-child"
-    return (
-        where.strip().replace(" .shape", ">:first-child").replace(">.shape", ">:first-child")
-        or "svg"
-    )
+    return re.sub(r"[ >]\.shape", ">:first-child", selector.strip()) or "svg"
 
 
 def page_style() -> str:
     """Returns the CSS rules of the interactive drawing: the drawing and its controls."""
-    root, line = ".jaxlens-drawing", _both("line")
+    root, line = ".jaxlens-drawing", themed("line")
     rules = {
         " .view": "overflow:auto;max-height:80vh;border-radius:8px",
         " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
         ":is(:hover,:focus-within) .tools": "opacity:1",
         " button": f"font:12px/1 {FONT};min-width:26px;height:24px;padding:0 6px;cursor:pointer;"
-        f"color:{_both('text')};background:{_both('panel')};border:1px solid {line};"
+        f"color:{themed('text')};background:{themed('panel')};border:1px solid {line};"
         "border-radius:5px",
         " svg": "display:block",
         " [aria-expanded]": "cursor:pointer",
         " .graph-box:focus": "outline:none",
-        " .graph-box:focus-visible": f"outline:2.5px solid {_both('focus')};outline-offset:3px",
-        " .edge.hot path": f"stroke:{_both('focus')};stroke-width:1.8",
-        " .edge.hot .arrow": f"fill:{_both('focus')}",
+        " .graph-box:focus-visible": f"outline:2.5px solid {themed('focus')};outline-offset:3px",
+        " .edge.hot path": f"stroke:{themed('focus')};stroke-width:1.8",
+        " .edge.hot .arrow": f"fill:{themed('focus')}",
     }
-    return style("page") + "".join(f"{root}{where}{{{what}}}" for where, what in rules.items())
-
-
-def _light(name: str) -> str:
-    family, _, fill = name.partition("-")
-    for kind, tint in FAMILIES.items():
-        if family == kind:
-            return tint.light_fill if fill else tint.light
-    return str(getattr(LIGHT, name))
-
-
-def _dark(name: str) -> str:
-    family, _, fill = name.partition("-")
-    for kind, tint in FAMILIES.items():
-        if family == kind:
-            return tint.dark_fill if fill else tint.dark
-    return str(getattr(DARK, name))
-
-
-def _both(name: str) -> str:
-    return f"light-dark({_light(name)},{_dark(name)})"
+    return style("page") + "".join(f"{root}{name}{{{rule}}}" for name, rule in rules.items())
 
 
 def kind_class(kind: BoxKind) -> str:

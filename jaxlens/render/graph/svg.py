@@ -8,14 +8,14 @@
 `graph/paint.js` draws the same shapes in the interactive drawing.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from html import escape
 from typing import Literal
 
-from jaxlens.render.graph.figure import Figure
+from jaxlens.render.graph.figure import Figure, Path, open_paths
 from jaxlens.render.graph.layout import layout
-from jaxlens.render.graph.open_boxes import Path, open_paths
 from jaxlens.render.graph.scene import HEADER, Drawn, Scene, scene
+from jaxlens.render.graph.stretch import Wire
 from jaxlens.render.graph.style import kind_class, style
 from jaxlens.render.graph.text_width import (
     ADVANCE,
@@ -29,7 +29,6 @@ from jaxlens.render.graph.text_width import (
     columns,
     is_small,
 )
-from jaxlens.render.graph.wires import Wire
 
 Form = Literal["card", "image", "page"]
 
@@ -45,7 +44,7 @@ def svg(
 
     Args:
         figure: The figure to render.
-        open: Number of open levels, or the paths of the open boxes (`open_boxes.Path`); None for
+        open: Number of open levels, or the paths of the open boxes (`figure.Path`); None for
             the figure's own depth.
         form: "card" for a file or a paper; "image" for an `<img>`, which has no pointer events:
             the same picture without ids and tooltips; "page" for HTML with a theme.
@@ -59,47 +58,50 @@ def svg(
     """
     if open is None or isinstance(open, int):
         open = open_paths(figure, figure.depth if open is None else open)
-    drawn = scene(figure, open, layout)
+    shown = scene(figure, open, layout)
+    # An `<img>` has only the rules that it uses.
+    kinds = frozenset(kind_class(placed.box.kind) for placed in shown.boxes)
+    rules = style("alone", kinds) if form == "image" else style(form)
     name = _quoted(clean(title or figure.panels[0].title))
-    w, h = _n(drawn.w), _n(drawn.h)
+    w, h = _n(shown.w), _n(shown.h)
     return "".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" class="jaxlens-figure"',
             f' width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label={name}>',
-            f"<style>{_styled(drawn, form)}</style>",
+            f"<style>{rules}</style>",
             f'<rect class="card" width="{w}" height="{h}" rx="8"/>',
-            *_panels(drawn, form == "image"),
+            *_panels(shown, form == "image"),
             "</svg>",
         ]
     )
 
 
-def _styled(drawn: Scene, form: Form) -> str:
-    """Returns the CSS of a form; for an `<img>`, only the rules that it uses."""
-    if form == "image":
-        return style("alone", frozenset(kind_class(box.box.kind) for box in drawn.boxes))
-    return style(form)
-
-
-def _panels(drawn: Scene, bare: bool) -> Iterator[str]:
+def _panels(shown: Scene, bare: bool) -> Iterator[str]:
     """Yields the SVG of each panel, outer first: open boxes' backgrounds, edges, closed boxes."""
     box_at = wire_at = 0
-    for boxes, wires in drawn.order:
-        own = drawn.boxes[box_at : box_at + boxes]
-        lines = drawn.wires[wire_at : wire_at + wires]
+    for boxes, wires in shown.order:
+        own = shown.boxes[box_at : box_at + boxes]
+        lines = shown.wires[wire_at : wire_at + wires]
         yield from (_box(box, bare) for box in own if box.open)
-        if bare:
-            yield _bundle(lines)
-        else:
-            yield from map(_wire, lines)
-        yield from (_label(wire) for wire in lines if wire.label)
+        if bare and lines:  # all edges as one path, and all arrowheads as another
+            yield _edge("", "".join(_curve(wire.points, 0) for wire in lines), lines)
+        for wire in () if bare else lines:
+            hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
+            yield _edge(hint, _curve(wire.points), [wire])
+        for wire in lines:
+            if wire.label:
+                length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
+                yield (
+                    f'<text class="edge-label" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" '
+                    f'textLength="{length}">{_escaped(wire.label)}</text>'
+                )
         yield from (_box(box, bare) for box in own if not box.open)
         box_at, wire_at = box_at + boxes, wire_at + wires
 
 
-def _box(drawn: Drawn, bare: bool) -> str:
-    box = drawn.box
-    shape = outline(box.kind, drawn.w, drawn.h, drawn.open)
+def _box(placed: Drawn, bare: bool) -> str:
+    box = placed.box
+    shape = outline(box.kind, placed.w, placed.h, placed.open)
     about, hint, kind = "", "", kind_class(box.kind)
     if bare:
         shape = shape.replace(' class="shape"', "")  # each byte of an `<img>` costs 4/3 in the page
@@ -107,19 +109,19 @@ def _box(drawn: Drawn, bare: bool) -> str:
         line = f" data-line={_quoted(clean(box.line))}" if box.line else ""
         about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"graph-box {kind}"
         hint = f"<title>{_escaped(box_hint(box))}</title>"
-    inside = f"{hint}{shape}{_words(drawn, bare)}"
+    inside = f"{hint}{shape}{_label(placed, bare)}"
     return (
-        f'<g class="{kind}{" open" if drawn.open else ""}"{about}'
-        f' transform="translate({_n(drawn.x)} {_n(drawn.y)})">{inside}</g>'
+        f'<g class="{kind}{" open" if placed.open else ""}"{about}'
+        f' transform="translate({_n(placed.x)} {_n(placed.y)})">{inside}</g>'
     )
 
 
-def _words(drawn: Drawn, bare: bool) -> str:
+def _label(placed: Drawn, bare: bool) -> str:
     """Returns label and detail; those of an `<img>` have no `textLength`, to save bytes."""
-    box = drawn.box
+    box = placed.box
     label, detail = box_label(box), box_detail(box)
-    if drawn.open:
-        x, y = -drawn.w / 2 + 24, -drawn.h / 2 + HEADER / 2 + 5
+    if placed.open:
+        x, y = -placed.w / 2 + 24, -placed.h / 2 + HEADER / 2 + 5
         beside = x + columns(label) * LABEL_SIZE * ADVANCE + 10
         return (
             _marker(x - 14, y - 4.5, True)
@@ -130,7 +132,7 @@ def _words(drawn: Drawn, bare: bool) -> str:
     size = DETAIL_SIZE if small else LABEL_SIZE
     x = 7.0 if box.inside else 0.0
     first, second = (-2.0 if small else -3.0, 10.5 if small else 12.0)
-    marker = _marker(-drawn.w / 2 + 9, 0, False) if box.inside else ""
+    marker = _marker(-placed.w / 2 + 9, 0, False) if box.inside else ""
     return (
         marker
         + _text(label, size, x, first if detail else size * 0.35, "", bare)
@@ -138,14 +140,14 @@ def _words(drawn: Drawn, bare: bool) -> str:
     )
 
 
-def _text(words: str, size: float, x: float, y: float, kind: str, bare: bool) -> str:
-    if not words:
+def _text(text: str, size: float, x: float, y: float, kind: str, bare: bool) -> str:
+    if not text:
         return ""
     kind = kind or ("small" if size == DETAIL_SIZE else "")
     name = f' class="{kind}"' if kind else ""
     at = f' x="{_n(x)}"' if x or not bare else ""
-    length = "" if bare else f' textLength="{_n(columns(words) * size * ADVANCE)}"'
-    return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(words)}</text>'
+    length = "" if bare else f' textLength="{_n(columns(text) * size * ADVANCE)}"'
+    return f'<text{name}{at} y="{_n(y)}"{length}>{_escaped(text)}</text>'
 
 
 def _marker(x: float, y: float, open: bool) -> str:
@@ -195,31 +197,21 @@ def _frame(w: float, h: float) -> str:
     return f'x="{_n(-w / 2)}" y="{_n(-h / 2)}" width="{_n(w)}" height="{_n(h)}"'
 
 
-def _wire(wire: Wire) -> str:
-    hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
-    paths = f'<path d="{_curve(wire.points)}"/><path class="arrow" d="{_arrow(wire.points)}"/>'
-    return f'<g class="edge">{hint}{paths}</g>'
-
-
-def _bundle(wires: Collection[Wire]) -> str:
-    """Returns all edges of a panel as one path, and all arrowheads as another."""
-    if not wires:
-        return ""
-    curves = "".join(_curve(wire.points, 0) for wire in wires)
+def _edge(hint: str, curves: str, wires: Iterable[Wire]) -> str:
     arrows = "".join(_arrow(wire.points) for wire in wires)
-    return f'<g class="edge"><path d="{curves}"/><path class="arrow" d="{arrows}"/></g>'
+    return f'<g class="edge">{hint}<path d="{curves}"/><path class="arrow" d="{arrows}"/></g>'
 
 
 def _curve(p: tuple[float, ...], digits: int = 1) -> str:
     """Returns path data with an absolute start and relative pieces, which is shortest."""
     x, y = round(p[0], digits), round(p[1], digits)
-    words = [f"M{_n(x)} {_n(y)}c"]
+    parts = [f"M{_n(x)} {_n(y)}c"]
     for n in range(2, len(p) - 2, 6):
         # Coordinates are rounded, so the next piece is relative to this one's rounded end.
         steps = [round(p[k] - (x, y)[k % 2], digits) for k in range(n, n + 6)]
-        words.append(" ".join(map(_n, steps)) + " ")
+        parts.append(" ".join(map(_n, steps)) + " ")
         x, y = x + steps[4], y + steps[5]
-    return "".join(words).replace(" -", "-").rstrip()
+    return "".join(parts).replace(" -", "-").rstrip()
 
 
 def _arrow(p: tuple[float, ...]) -> str:
@@ -229,14 +221,6 @@ def _arrow(p: tuple[float, ...]) -> str:
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
     sx, sy = -dy / length * 2.6, dx / length * 2.6
     return f"M{_n(tip_x)} {_n(tip_y)}L{_n(x + sx)} {_n(y + sy)} {_n(x - sx)} {_n(y - sy)}z"
-
-
-def _label(wire: Wire) -> str:
-    length = _n(columns(wire.label) * EDGE_SIZE * ADVANCE)
-    return (
-        f'<text class="edge-label" x="{_n(wire.x)}" y="{_n(wire.y + 3.5)}" textLength="{length}">'
-        f"{_escaped(wire.label)}</text>"
-    )
 
 
 def _n(value: float) -> str:

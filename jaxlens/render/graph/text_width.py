@@ -7,6 +7,7 @@ practice), and each text has a `textLength`, to which the browser fits it.
 
 import unicodedata
 from functools import lru_cache
+from itertools import accumulate, takewhile
 
 from jaxlens.render.graph.figure import Box, Panel
 
@@ -28,16 +29,14 @@ def clean(text: str) -> str:
     """Returns the text with spaces for line breaks and U+FFFD for unprintable characters."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_printable(c) for c in text)
+    spaced = (" " if char.isspace() else char for char in text)
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) in _UNSHOWN else char
+        for char in spaced
+    )
 
 
-def _printable(char: str) -> str:
-    if char.isspace():
-        return " "
-    # Cc, Cf: control and direction characters, which could reorder the text; Cs: lone surrogates.
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(char) in _UNSHOWN else char
-
-
+# Cc, Cf: control and direction characters, which could reorder the text; Cs: lone surrogates.
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Cn", "Co"})
 
 
@@ -66,13 +65,8 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _take(text: str, limit: int) -> str:
-    taken, width = 0, 0
-    for char in text:
-        width += _advance(char)
-        if width > limit:
-            break
-        taken += 1
-    return text[:taken]
+    widths = accumulate(map(_advance, text))
+    return text[: sum(1 for _ in takewhile(limit.__ge__, widths))]
 
 
 def box_label(box: Box) -> str:
@@ -126,10 +120,8 @@ def edge_labels(panel: Panel) -> tuple[str, ...]:
     """
     if len(panel.edges) > _LABELLED:
         return ("",) * len(panel.edges)
-    seen: set[tuple[str, str]] = set()
-    labels = []
-    for edge in panel.edges:
-        key = (edge.tail, edge.label)
-        labels.append("" if key in seen else shorten(edge.label, EDGE_COLUMNS))
-        seen.add(key)
-    return tuple(labels)
+    first = {(edge.tail, edge.label): n for n, edge in reversed(list(enumerate(panel.edges)))}
+    return tuple(
+        shorten(edge.label, EDGE_COLUMNS) if first[edge.tail, edge.label] == n else ""
+        for n, edge in enumerate(panel.edges)
+    )

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Literal
 
 from jaxlens.render.html.packing import BEST, packed
@@ -103,7 +104,9 @@ def scripts(kits: Iterable[Kit] = ("viewer",)) -> str:
 @cache
 def _element(kits: tuple[Kit, ...]) -> str:
     pack = packed("\0".join(map(_program, kits)), BEST)
-    names = ",".join(map(_names, kits))
+    # The installed name of each kit, and that of the kit it needs.
+    needs = ((kit, KITS[kit].needs) for kit in kits)
+    names = ",".join(f'["{_key(kit)}","{_key(need) if need else ""}"]' for kit, need in needs)
     code = f'{_installer()}const pack = "{pack}";\ninstall(pack, [{names}]);\n'
     return f"<script>(() => {{\n{code}}})();</script>"
 
@@ -120,12 +123,12 @@ def modules(kit: Kit) -> tuple[str, ...]:
     return _ordered(KITS[kit].entry, (*_ordered(_INSTALLER), *(modules(needs) if needs else ())))
 
 
-def _ordered(entry: str, known: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """A module and what it imports beside the known ones, each after its own imports."""
+def _ordered(entry: str, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A module and what it imports except `without`, each after its own imports."""
     order: list[str] = []
 
     def visit(path: str) -> None:
-        if path not in order and path not in known:
+        if path not in order and path not in without:
             for _, imported in _imports(path):
                 visit(imported)
             order.append(path)
@@ -152,7 +155,7 @@ def script(kit: Kit) -> str:
 def _borrowed(kit: Kit) -> list[str]:
     """Names that the modules of a kit import from the kit it needs."""
     own = (*modules(kit), *_ordered(_INSTALLER))
-    imports = [one for path in own for one in _imports(path)]
+    imports = chain.from_iterable(map(_imports, own))
     return sorted({name for names, path in imports if path not in own for name in names})
 
 
@@ -168,23 +171,13 @@ def _imports(path: str) -> list[tuple[list[str], str]]:
     ]
 
 
-def _names(kit: Kit) -> str:
-    """The installed name of a kit, and that of the kit it needs."""
-    needs = KITS[kit].needs
-    return f'["{_key(kit)}","{_key(needs) if needs else ""}"]'
-
-
 @cache
 def _program(kit: Kit) -> str:
     """What the inserted script element runs."""
     late = _css(KITS[kit].late)
-    styled = _STYLED % _quoted(late) if late else ""
+    literal = late.replace("\\", "\\\\").replace('"', '\\"')
+    styled = _STYLED % f'"{literal}"' if late else ""
     return _RUN % (styled + script(kit))
-
-
-def _quoted(text: str) -> str:
-    """A JavaScript string literal."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @cache

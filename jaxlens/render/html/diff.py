@@ -37,20 +37,20 @@ def diff_html(diff: Diff, ink: Ink) -> str:
 
 def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
     """The groups and a remark; behind a tab those beyond the first rows travel deflated."""
-    written = [_group(group, ink) for group in diff.groups]
-    if ink.inline:
-        return "".join(written), ""
+    groups = [_group(group, ink) for group in diff.groups]
     before = [0, *accumulate(len(group.rows) for group in diff.groups)]
     first = sum(rows < _AT_ONCE for rows in before[:-1])
     left = before[-1] - before[first]
-    if not left:
-        return "".join(written), ""
-    late, remark = late_html("".join(written[first:]), f"{left:,} more rows")
-    return "".join(written[:first]) + late, remark
+    if ink.inline or not left:
+        return "".join(groups), ""
+    late, remark = late_html("".join(groups[first:]), f"{left:,} more rows")
+    return "".join(groups[:first]) + late, remark
 
 
 def _group(group: DiffGroup, ink: Ink) -> str:
-    owners = ["", *map(_owner, group.rows)]
+    # The source line of each row; both where its sides come from two.
+    lines = ((side.line for side in (row.left, row.right) if side) for row in group.rows)
+    owners = ["", *(" > ".join(dict.fromkeys(filter(None, names))) for names in lines)]
     rows = "".join(
         _row(row, now if now != before else "", ink)
         for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
@@ -62,22 +62,15 @@ def _group(group: DiffGroup, ink: Ink) -> str:
     )
 
 
-def _owner(row: DiffRow) -> str:
-    """The source line of a row; both where its sides come from two."""
-    return " > ".join(
-        dict.fromkeys(side.line for side in (row.left, row.right) if side and side.line)
-    )
-
-
 def _row(row: DiffRow, owner: str, ink: Ink) -> str:
     """Left, mark, right. The note stands on the right, under the line it explains."""
     fate = mark(row.fate)
     tint = f" style=background:{fate.tint}" if fate.tint else ""
-    words = f"<i{tint}>{escaped(f'{fate.sign} {row.fate}'.strip())}</i>"
+    middle = f"<i{tint}>{escaped(f'{fate.sign} {row.fate}'.strip())}</i>"
     if owner:
-        words = f"<span>{words if row.fate else ''} <small>{escaped(owner)}</small></span>"
+        middle = f"<span>{middle if row.fate else ''} <small>{escaped(owner)}</small></span>"
     remark = f"<em>{escaped(row.note)}</em>" if row.note else ""
-    return f"{_cell(row.left, ink)}{words}{_cell(row.right, ink, remark)}"
+    return f"{_cell(row.left, ink)}{middle}{_cell(row.right, ink, remark)}"
 
 
 def _cell(line: Line | None, ink: Ink, remark: str = "") -> str:

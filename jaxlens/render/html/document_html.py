@@ -14,13 +14,13 @@ from one to the next; / searches; c copies the row and C the pane; h explains it
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from jaxlens.errors import GraphError
 from jaxlens.ir.gc_pause import paused
-from jaxlens.render.blocks import BlockStep, walk
 from jaxlens.render.document import (
     Block,
+    BlockStep,
     Code,
     Diff,
     Document,
@@ -35,19 +35,25 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    walk,
 )
 from jaxlens.render.html.assets import Kit, scripts, styles
-from jaxlens.render.html.chart import chart_html
 from jaxlens.render.html.diff import diff_html
 from jaxlens.render.html.glossary_help import help_data
 from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
-from jaxlens.render.html.marks import Ink, attr, escaped, ink, note
+from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note
 from jaxlens.render.html.passes import passes_html
 from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, packs, web_html
 from jaxlens.render.html.source import source_html
 from jaxlens.render.html.table import findings_html, table_html
 
+_KITS: Mapping[Kit, type[Block]] = {
+    "graph": GraphPane,
+    "passes": PassSteps,
+    "line_trace": LineTracePlayer,
+    "chart": Picture,
+}
 _KEY = "\0"  # placeholder of the hash; escaped text never has this character
 
 
@@ -63,14 +69,9 @@ def html(document: Document) -> str:
     """
     kits: list[Kit] = ["viewer"]
     kinds = {type(step.part) for step in walk(document.blocks)}
-    if any(issubclass(kind, GraphPane) for kind in kinds):
-        kits.append("graph")
-    if PassSteps in kinds:
-        kits.append("passes")
-    if LineTracePlayer in kinds:
-        kits.append("line_trace")
-    if Picture in kinds:
-        kits.append("chart")
+    for kit, block_type in _KITS.items():
+        if any(issubclass(kind, block_type) for kind in kinds):
+            kits.append(kit)
     if any(isinstance(s.part, Listing) and packs(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
     with paused():  # the many short strings of a large program would trigger the GC
@@ -79,12 +80,15 @@ def html(document: Document) -> str:
 
 def body(document: Document) -> str:
     """The document without CSS and scripts, as an untrusted notebook shows it."""
-    hues, budget = ink(document), _budget(document)
+    hues = ink(document)
+    # %%jaxpr has to be quick, %%explore has many panes.
+    rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
+    budget = Budget(rows=rows, pictures=document.verb != "explore")
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
     data = web_html(document.web, budget) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
     parts = [f"<div class=jaxlens data-key={_KEY} data-verb={document.verb} role=group{label}>"]
-    title = [document.taken, *(f"Not what runs: {each}" for each in document.deviations)]
+    title = [document.taken, *(f"Not what runs: {sentence}" for sentence in document.deviations)]
     head = "\n".join(map(escaped, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
@@ -97,52 +101,38 @@ def body(document: Document) -> str:
         hidden_depth += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
         paint = hues.behind() if hidden_depth else hues
         if isinstance(step.part, Tabs | Tab | Fold):
-            parts.append(_step(step, groups, kernels))
+            parts.append(_step(step.part, step, groups, kernels))
         else:
             parts.append(block_html(step.part, paint, budget))
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
-    words = help_data(document)
-    help = budget.take(data_html("help", words)) if words else ""
-    markup = _keyed("".join([*parts, data, "</div>"]))
-    return f"{markup.removesuffix('</div>')}{help}</div>"
+    entries = help_data(document)
+    help = budget.take(data_html("help", entries)) if entries else ""
+    markup = "".join([*parts, data])
+    # Names that must differ between outputs have a hash of the content.
+    content = f"{markup}</div>".encode(errors="surrogatepass")
+    key = hashlib.blake2b(content, digest_size=5).hexdigest()
+    return f"{markup.replace(_KEY, f'jl{key}')}{help}</div>"
 
 
-def _budget(document: Document) -> Budget:
-    """What an output may carry: %%jaxpr has to be quick, %%explore has many panes."""
-    rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
-    return Budget(rows=rows, pictures=document.verb != "explore")
-
-
-def _keyed(markup: str) -> str:
-    """Inserts a hash of the content into names that must differ between outputs."""
-    key = hashlib.blake2b(markup.encode(errors="surrogatepass"), digest_size=5).hexdigest()
-    return markup.replace(_KEY, f"jl{key}")
-
-
-def _step(step: BlockStep, groups: list[str], kernels: Collection[str]) -> str:
-    part, enters = step.part, step.move == "enter"
+def _step(
+    part: Tabs | Tab | Fold, step: BlockStep, groups: list[str], kernels: Collection[str]
+) -> str:
+    enters = step.move == "enter"
     if isinstance(part, Tabs):
         return "<div class=pane-tabs>" if enters else "</div>"
     if not enters:
         return "</div></details>"
     if isinstance(part, Tab):
-        return _tab(part, groups[-1], step.place)
-    return _fold(part, kernels) if isinstance(part, Fold) else ""
-
-
-def _fold(fold: Fold, kernels: Collection[str]) -> str:
-    """A fold; a title that begins with the name of a kernel stands for that kernel."""
-    opened = " open" if fold.open else ""
-    kernel = fold.title.partition(":")[0]
+        opened = "" if step.place else " open"
+        title = f"<summary{attr('title', part.help)}>{escaped(part.title)}</summary>"
+        pane = attr("data-pane", pane_key(part))
+        return f"<details name={groups[-1]}{pane}{opened}>{title}<div>"
+    # A title that begins with the name of a kernel stands for that kernel.
+    kernel = part.title.partition(":")[0]
     node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
-    return f"<details{opened}><summary{node}>{escaped(fold.title)}</summary><div class=indented>"
-
-
-def _tab(tab: Tab, group: str, place: int) -> str:
-    opened = "" if place else " open"
-    title = f"<summary{attr('title', tab.help)}>{escaped(tab.title)}</summary>"
-    return f"<details name={group}{attr('data-pane', pane_key(tab))}{opened}>{title}<div>"
+    opened = " open" if part.open else ""
+    return f"<details{opened}><summary{node}>{escaped(part.title)}</summary><div class=indented>"
 
 
 def pane_key(tab: Tab) -> str:
@@ -170,11 +160,21 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
         case LineTracePlayer():
             return line_trace_html(block, budget)
         case Picture():
-            return chart_html(block)
+            return _chart(block)
         case GraphPane():
             return _graph(block, hues, budget is None or budget.pictures)
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
+
+
+def _chart(picture: Picture) -> str:
+    """The picture under its title; `chart/chart.js` brings it to life."""
+    stage = attr("data-stage", picture.stage) if picture.stage else ""
+    return (
+        f"<figure class=chart-figure data-own{stage}>"
+        f"<figcaption>{escaped(picture.title)}</figcaption>"
+        f"{image(picture.svg, picture.alt)}</figure>{note(picture.note)}"
+    )
 
 
 def _graph(pane: GraphPane, hues: Ink, picture: bool) -> str:

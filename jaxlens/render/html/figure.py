@@ -4,7 +4,6 @@ Where no script runs (an untrusted notebook, GitHub) the `<img>` stays. Where on
 `graph/drawing.js` reads the data beside it, deflated JSON, and puts the live drawing in its place.
 """
 
-import base64
 import json
 from collections.abc import Mapping
 from html import escape
@@ -14,6 +13,7 @@ from jaxlens.render.graph.figure import Figure
 from jaxlens.render.graph.figure_json import ANY, graph_data
 from jaxlens.render.graph.svg import svg
 from jaxlens.render.graph.text_width import clean
+from jaxlens.render.html.marks import image
 from jaxlens.render.html.packing import packed
 
 _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
@@ -39,23 +39,18 @@ def graph_html(
     Raises:
         GraphError: The graph could not be laid out.
     """
-    shown = _picture(figure, alt) if picture else f"<p>{escape(clean(alt))}</p>"
+    alt = clean(alt)
+    shown = f"<p>{escape(alt)}</p>"
+    if picture:
+        shown = image(svg(figure, form="image", title=alt), alt)
     note = f'<div class="drawing-note">{escape(clean(figure.note))}</div>' if figure.note else ""
     folded = bool(figure.note) and figure.stage == "jaxpr"
     most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
-    data = packed(_text(_stepped(graph_data(figure, most=most, edges=edges, hues=hues))))
+    data = _stepped(graph_data(figure, most=most, edges=edges, hues=hues))
+    text = packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     return (
         f'<div class="jaxlens-drawing">{shown}{note}'
-        f'<script type="application/json">"{data}"</script></div>'
-    )
-
-
-def _picture(figure: Figure, alt: str) -> str:
-    words = escape(clean(alt), quote=True)
-    drawn = base64.b64encode(svg(figure, form="image", title=alt).encode()).decode()
-    return (
-        f'<img alt="{words}" style="max-width:100%;height:auto"'
-        f' src="data:image/svg+xml;base64,{drawn}">'
+        f'<script type="application/json">"{text}"</script></div>'
     )
 
 
@@ -69,7 +64,3 @@ def _stepped(data: dict[str, Any]) -> dict[str, Any]:
                 *(now - was for was, now in zip(tenths, tenths[2:], strict=False)),
             ]
     return data
-
-
-def _text(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -13,7 +13,6 @@ from typing import Any
 
 from jaxlens.ir.glossary import Kind, address, entry
 from jaxlens.ir.glossary import words as all_words
-from jaxlens.render.blocks import walk
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Diff,
@@ -23,6 +22,7 @@ from jaxlens.render.document import (
     PassSteps,
     Piece,
     SourcePane,
+    walk,
 )
 from jaxlens.render.html.lazy_lines import row_of, written
 from jaxlens.render.html.marks import MARKS
@@ -57,8 +57,8 @@ class _Words:
 
     def add_all(self, kind: Kind) -> None:
         """Every word of a kind, and every attribute."""
-        for each in (kind, "attribute"):
-            self.by_kind.setdefault(each, {}).update(dict.fromkeys(all_words(each)))
+        for listed in (kind, "attribute"):
+            self.by_kind.setdefault(listed, {}).update(dict.fromkeys(all_words(listed)))
 
     def add(self, kind: Kind, word: str) -> None:
         self.by_kind.setdefault(kind, {})[word] = None
@@ -77,7 +77,13 @@ def help_data(document: Document) -> dict[str, Any]:
     for step in walk(document.blocks):
         if step.move != "leave":
             _look(step.part, words)
-    return _entries_data(words)
+    pages: dict[str, int] = {}
+    entries: dict[str, Any] = {}
+    for kind, names in words.by_kind.items():
+        for word, sentence, link in _entries(kind, names):
+            page = pages.setdefault(link, len(pages)) if link else -1
+            entries.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
+    return {**entries, "pages": [[name, address(name)] for name in pages]} if entries else {}
 
 
 def _look(block: object, words: _Words) -> None:
@@ -91,10 +97,10 @@ def _look(block: object, words: _Words) -> None:
         both = (line for row in rows for line in (row.left, row.right) if line)
         _lines(((_by_id(line.id), line) for line in islice(both, _MOST)), words)
     elif isinstance(block, PassSteps):
-        every = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
-        if len(every) > _MOST:  # most lines are in many steps, as one object
+        lines = {id(row.line): row.line for step in block.steps for row in step.rows or ()}
+        if len(lines) > _MOST:  # most lines are in many steps, as one object
             words.add_all("instruction")
-        _lines((("instruction", line) for line in islice(every.values(), _MOST)), words)
+        _lines((("instruction", line) for line in islice(lines.values(), _MOST)), words)
 
 
 def _listing(block: Listing, words: _Words) -> None:
@@ -152,16 +158,6 @@ def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
             words.add("attribute", f"{op}.{name}" if op else name)
         for match in _TARGET.finditer(piece.text):
             words.add("target", match[1] or match[2])
-
-
-def _entries_data(words: _Words) -> dict[str, Any]:
-    pages: dict[str, int] = {}
-    entries: dict[str, Any] = {}
-    for kind, names in words.by_kind.items():
-        for word, sentence, link in _entries(kind, names):
-            page = pages.setdefault(link, len(pages)) if link else -1
-            entries.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
-    return {**entries, "pages": [[name, address(name)] for name in pages]} if entries else {}
 
 
 def _entries(kind: Kind, words: Iterable[str]) -> Iterator[tuple[str, str, str]]:

@@ -37,19 +37,17 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    told = _remark(listing.note, "static-only") if packs(more) and not left else note(listing.note)
-    long = _long(budget.listings, len(listing.lines) + len(more)) if more else ""
+    remark = (
+        _remark(listing.note, "static-only") if packs(more) and not left else note(listing.note)
+    )
+    # What a viewer must know to ask for the rest: which listing it is, and how long.
+    lines = f" data-listing={budget.listings} data-lines={len(listing.lines) + len(more)}"
     budget.listings += 1
     return (
-        f"<div class=listing{attr('data-stage', listing.stage)}{long}>{toggle}"
+        f"<div class=listing{attr('data-stage', listing.stage)}{lines if more else ''}>{toggle}"
         f"<pre class=rows tabindex=0 role=group{label}>{body}</pre>{data}"
-        f"{_remark(beyond, 'static-only')}{_remark(missing, 'saved-only')}{told}</div>"
+        f"{_remark(beyond, 'static-only')}{_remark(missing, 'saved-only')}{remark}</div>"
     )
-
-
-def _long(place: int, lines: int) -> str:
-    """What a viewer must know to ask for the rest: which listing it is, and how long."""
-    return f" data-listing={place} data-lines={lines}"
 
 
 def _remark(text: str, kind: str) -> str:

@@ -6,12 +6,12 @@ of a known form. So the colours that carry meaning are inline, legible on white 
 keep an output small.
 """
 
+import base64
 import html as escaping
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jaxlens.render.blocks import walk
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Diff,
@@ -22,6 +22,7 @@ from jaxlens.render.document import (
     PassSteps,
     Piece,
     SourcePane,
+    walk,
 )
 from jaxlens.render.graph.palette import bar_color, line_hues
 
@@ -68,7 +69,7 @@ def note(text: str) -> str:
 
 def pieces(line: Line) -> str:
     """The text of a line, with an element around each run of one kind."""
-    return "".join([_element(kind, words) for kind, words in _runs(line)]) or "<br>"
+    return "".join([_element(kind, text) for kind, text in _runs(line)]) or "<br>"
 
 
 def marked(line: Line) -> str:
@@ -76,12 +77,17 @@ def marked(line: Line) -> str:
 
     The text never has these, since `visible` replaces control characters.
     """
-    return "".join([MARKS[kind] + visible(words) for kind, words in _runs(line)]).lstrip("\0")
+    return "".join([MARKS[kind] + visible(text) for kind, text in _runs(line)]).lstrip("\0")
 
 
 def _runs(line: Line) -> list[tuple[Kind, str]]:
+    return text_runs((Piece("  " * line.indent), *line.pieces))
+
+
+def text_runs(pieces: Iterable[Piece]) -> list[tuple[Kind, str]]:
+    """Joins neighbouring pieces of one kind; names count as plain text."""
     runs: list[tuple[Kind, str]] = []
-    for piece in (Piece("  " * line.indent), *line.pieces):
+    for piece in pieces:
         kind = "" if piece.kind == "name" else piece.kind
         if runs and runs[-1][0] == kind:
             runs[-1] = (kind, runs[-1][1] + piece.text)
@@ -90,9 +96,16 @@ def _runs(line: Line) -> list[tuple[Kind, str]]:
     return runs
 
 
-def _element(kind: Kind, words: str) -> str:
+def _element(kind: Kind, text: str) -> str:
     start, end = _ELEMENTS.get(kind, ("", ""))
-    return f"{start}{escaped(words)}{end}"
+    return f"{start}{escaped(text)}{end}"
+
+
+def image(svg: str, alt: str) -> str:
+    """An SVG document as an `<img>`, which shows where no script runs."""
+    data = base64.b64encode(svg.encode(errors="replace")).decode()
+    size = 'style="max-width:100%;height:auto"'
+    return f'<img{attr("alt", alt)} {size} src="data:image/svg+xml;base64,{data}">'
 
 
 def node_id(line: Line) -> str:
@@ -104,8 +117,8 @@ def node_id(line: Line) -> str:
 
 def begins_with_id(line: Line) -> bool:
     """Whether the first word of the line, after ROOT, is the id of its node."""
-    words = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
-    first = bool(words) and words[0].text == line.id and words[0].kind == "name"
+    behind = line.pieces[1:] if line.pieces and line.pieces[0] == _ROOT else line.pieces
+    first = bool(behind) and behind[0].text == line.id and behind[0].kind == "name"
     return first and " " not in line.id
 
 
@@ -165,21 +178,21 @@ def style(*rules: str) -> str:
 def ink(document: Document) -> Ink:
     """Gives each source line its hue, in the order in which the document names them."""
     source: list[str] = []
-    others: list[str] = []
+    listed: list[str] = []
     later: dict[str, None] = {}
     beyond = 0
     for step in walk(document.blocks):
         if isinstance(step.part, SourcePane):
             source += [line.line for line in step.part.lines]
         elif isinstance(step.part, Listing):
-            others += [line.line for line in step.part.lines]
+            listed += [line.line for line in step.part.lines]
             beyond += len(step.part.more)
         elif isinstance(step.part, Diff):
-            others += [line.line for line in diff_sides(step.part)]
+            listed += [line.line for line in diff_sides(step.part)]
         elif isinstance(step.part, PassSteps):
-            rows = (row for each in step.part.steps for row in each.rows or ())
+            rows = (row for pass_step in step.part.steps for row in pass_step.rows or ())
             later.update((row.line.line, None) for row in rows)
-    return Ink(line_hues([*source, *others, *later]), lines=len(others) + beyond)
+    return Ink(line_hues([*source, *listed, *later]), lines=len(listed) + beyond)
 
 
 def diff_sides(diff: Diff) -> list[Line]:

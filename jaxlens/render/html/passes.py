@@ -1,15 +1,23 @@
 """The steps through the passes as HTML: the timeline as a table, and what the viewer slides over.
 
 The table says all without scripts: a bar for each step's instructions, what the step did and
-what such a pass is for. The rows of each step travel deflated beside it (`passes_data.py`).
+what such a pass is for. The rows of each step travel deflated beside it, as JSON-able data for
+`passes/scrubber.js`. Most lines are equal from pass to pass, so `lines` has each once, with its
+atoms. The rows of a step are three columns: the numbers of their lines, each as the difference from
+the one before; a letter for each mark, capital for a removed row; and indices into `notes` from 1,
+0 for none.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any, get_args
 
-from jaxlens.render.document import PassSteps
-from jaxlens.render.html.marks import Ink, note
-from jaxlens.render.html.passes_data import data
-from jaxlens.render.html.payload import Budget, data_html
+from jaxlens.render.control_chars import visible
+from jaxlens.render.document import Kind, Line, PassMark, PassStep, PassSteps
+from jaxlens.render.fate_marks import mark
+from jaxlens.render.html.marks import Ink, note, text_runs
+from jaxlens.render.html.payload import Budget, data_html, runs
 from jaxlens.render.html.table import table_html
 from jaxlens.report import Cell, Table, count
 
@@ -27,18 +35,13 @@ def passes_html(block: PassSteps, ink: Ink, budget: Budget | None = None) -> str
 def _fitting(block: PassSteps, ink: Ink, most: int) -> tuple[str, PassSteps]:
     """The data, with the rows of as many steps as fit."""
     element = data_html("passes", data(block, ink.hues))
-    kept = sum(step.rows is not None for step in block.steps)
-    while len(element) > most and kept:
-        kept = min(kept - 1, int(kept * most / len(element)))
-        block = _cut(block, kept)
+    full = sum(step.rows is not None for step in block.steps)
+    while len(element) > most and full:
+        full = min(full - 1, int(full * most / len(element)))
+        bare = [replace(step, rows=None, atoms={}) for step in block.steps[full:]]
+        block = replace(block, steps=(*block.steps[:full], *bare), note=left_out(len(bare)))
         element = data_html("passes", data(block, ink.hues))
     return element, block
-
-
-def _cut(block: PassSteps, kept: int) -> PassSteps:
-    """The block with the rows of its first steps."""
-    bare = [replace(step, rows=None, atoms={}) for step in block.steps[kept:]]
-    return replace(block, steps=(*block.steps[:kept], *bare), note=left_out(len(bare)))
 
 
 def left_out(steps: int) -> str:
@@ -57,12 +60,93 @@ def _timeline(block: PassSteps) -> Table:
     meanings = {step.index: step.meaning for step in block.steps}
     after = table.columns.index("after")
     most = max((step.size or 0 for step in block.steps), default=0) or 1
-    rows, said = [], set[str]()
+    rows, listed = [], {""}
     for row in table.rows:
         number, size = row[0].value, row[after].value
         bar = size / most if isinstance(size, int | float) else None
-        told = meanings.get(number, "") if isinstance(number, int) else ""
-        sized = replace(row[after], bar=bar)
-        rows.append((*row[:after], sized, *row[after + 1 :], Cell("" if told in said else told)))
-        said.add(told)
+        meaning = meanings.get(number, "") if isinstance(number, int) else ""
+        sized, purpose = replace(row[after], bar=bar), "" if meaning in listed else meaning
+        rows.append((*row[:after], sized, *row[after + 1 :], Cell(purpose)))
+        listed.add(meaning)
     return replace(table, columns=(*table.columns, "what it is for"), rows=tuple(rows))
+
+
+MARKS: tuple[PassMark, ...] = get_args(PassMark)
+_LETTERS = dict(zip(MARKS, "abcdefghij", strict=True))
+_KINDS: Mapping[Kind, str] = {
+    "op": "o",
+    "type": "t",
+    "literal": "l",
+    "attr": "a",
+    "comment": "c",
+    "keyword": "k",
+    "warn": "w",
+    "fold": "f",
+}
+
+
+def data(block: PassSteps, hues: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """All that the viewer shows of the passes.
+
+    Args:
+        block: The steps.
+        hues: The hue of each source line that has one, by its name.
+
+    Returns:
+        `marks`: word, sign and tint by letter; `lines`: text as pieces that begin with a letter
+        for their kind ("-": plain), id (1: the first word behind keywords), place in `owners` from
+        1 (0: none), atoms as `payload.runs` writes them; `owners`: names of source lines with their
+        hues (-1: none); `notes`; `steps`.
+    """
+    pool = _Pool(hues or {})
+    steps = [_step(step, pool) for step in block.steps]
+    marks = {_LETTERS[name]: [name, mark(name).sign, mark(name).tint] for name in MARKS}
+    return {"marks": marks, "note": visible(block.note), "steps": steps, **pool.columns()}
+
+
+def _step(step: PassStep, pool: "_Pool") -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "index": step.index,
+        "title": visible(step.title),
+        "name": visible(step.name),
+        "size": step.size,
+        "did": visible(step.did),
+        "for": visible(step.meaning),
+    }
+    if step.rows is not None:
+        letters = ((_LETTERS[row.mark], row.gone) for row in step.rows)
+        data["marks"] = "".join(letter.upper() if gone else letter for letter, gone in letters)
+        numbers = [pool.line(row.line, step.atoms) for row in step.rows]
+        data["lines"] = [now - was for was, now in pairwise((0, *numbers))]
+        data["notes"] = [pool.note(row.note) for row in step.rows]
+    return data
+
+
+class _Pool:
+    """Lines, owners and notes, each once, with their numbers."""
+
+    def __init__(self, hues: Mapping[str, int]) -> None:
+        self._hues = hues
+        self._lines: dict[tuple[Line, tuple[int, ...]], int] = {}
+        self._owners: dict[str, int] = {}
+        self._notes: dict[str, int] = {}
+
+    def line(self, line: Line, atoms: Mapping[str, tuple[int, ...]]) -> int:
+        key = line, atoms.get(line.id, ())
+        return self._lines.setdefault(key, len(self._lines))
+
+    def note(self, note: str) -> int:
+        return self._notes.setdefault(note, len(self._notes) + 1) if note else 0
+
+    def columns(self) -> dict[str, Any]:
+        lines = [self._written(line, atoms) for line, atoms in self._lines]
+        owners = [[visible(name), self._hues.get(name, -1)] for name in self._owners]
+        return {"lines": lines, "owners": owners, "notes": list(map(visible, self._notes))}
+
+    def _written(self, line: Line, atoms: tuple[int, ...]) -> list[Any]:
+        owner = self._owners.setdefault(line.line, len(self._owners)) + 1 if line.line else 0
+        pieces = [_KINDS.get(kind, "-") + visible(text) for kind, text in text_runs(line.pieces)]
+        id = visible(line.id)
+        text = next((piece[1:] for piece in pieces if piece[0] != "k"), "")
+        first = bool(id) and text.split(" ")[0] == id
+        return [pieces, 1 if first else id, owner, *runs(atoms)]

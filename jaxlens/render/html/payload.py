@@ -86,12 +86,12 @@ def _data_element(name: str, text: str) -> str:
     return f'<script type="application/json" data-jl={name}>{packed(text, level)}</script>'
 
 
-def late_html(fragment: str, what: str) -> tuple[str, str]:
+def late_html(fragment: str, content: str) -> tuple[str, str]:
     """Long HTML behind a tab as data, which scripts replace by the HTML.
 
     Args:
         fragment: Whole elements.
-        what: Its content in words, "12 more rows".
+        content: Its content in words, "12 more rows".
 
     Returns:
         What to write in its place, and a remark for pages without scripts, "" for none.
@@ -99,7 +99,7 @@ def late_html(fragment: str, what: str) -> tuple[str, str]:
     element = data_html("late", fragment)
     if len(element) + _REMARK >= len(fragment):
         return fragment, ""
-    return element, f"<div class=static-only>{what} here where scripts run.</div>"
+    return element, f"<div class=static-only>{content} here where scripts run.</div>"
 
 
 def web_html(web: Web, budget: Budget) -> str:
@@ -129,7 +129,7 @@ def web_data(web: Web) -> dict[str, Any]:
         "calls": _sets(web.calls),
         "fates": {visible(id): visible(fate) for id, fate in web.fates.items()},
         "ends": _named(web.ends),
-        "how": {stage: _named(known) for stage, known in web.how.items()},
+        "how": {stage: _named(sources) for stage, sources in web.how.items()},
         "stacks": [list(map(visible, stack)) for stack in web.stacks],
         "stack": _named(web.stack),
         "made": {id: list(names) for id, names in _named(web.made).items()},
@@ -154,11 +154,8 @@ def _named(nodes: Mapping[str, _Value]) -> dict[str, _Value]:
 
 def _sets(nodes: Mapping[str, Iterable[int]]) -> dict[str, int | list[int]]:
     """Sets of atoms by id: a number for one atom, else a list."""
-    written = {}
-    for id, atoms in nodes.items():
-        numbers = runs(atoms)
-        written[visible(id)] = numbers[0] if len(numbers) == 1 else numbers
-    return written
+    numbers = {visible(id): runs(atoms) for id, atoms in nodes.items()}
+    return {id: ids[0] if len(ids) == 1 else ids for id, ids in numbers.items()}
 
 
 def runs(atoms: Iterable[int]) -> list[int]:

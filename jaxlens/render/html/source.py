@@ -27,34 +27,28 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
 
 def _line(line: SourceLine, digits: int, column: int, notes: int, ink: Ink) -> str:
     number = f"<i>{line.number:>{digits}}</i>  "
-    known = line.share is not None or line.note
-    code = escaped(f"{line.text:<{column}}" if known else line.text)
-    words = f"{number}{code}{_share(line, notes)}"
+    measured = line.share is not None or line.note
+    code = escaped(f"{line.text:<{column}}" if measured else line.text)
+    text = f"{number}{code}{_share(line, notes)}"
     bar = ink.bar(line.line, f"padding-left:{17 if line.line in ink.hues else 20}px")
-    tint = _tint(line.share)
+    # The larger its share the stronger its tint, at most 30 % so that text reads.
+    alpha = round((0.05 + 0.25 * _clamped(line.share or 0.0)) * 255)
+    tint = (f"background:{_TINT}{alpha:02x}",) if line.share else ()
     if not line.under:
-        return f"<div{bar}><div{style(*tint)}>{words}</div></div>"
+        return f"<div{bar}><div{style(*tint)}>{text}</div></div>"
     beside = (_SIGN,) if ink.inline else ()
     more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
     rows = list(map(row, line.under))
     late, remark = late_html("".join(rows[_AT_ONCE:]), f"{len(rows) - _AT_ONCE:,} more")
     under = "".join([more, *rows[:_AT_ONCE], late, remark])
     return (
-        f"<details{bar}><summary{style(*tint, *beside)}>{words}</summary>"
+        f"<details{bar}><summary{style(*tint, *beside)}>{text}</summary>"
         f'<div class=indented style="padding-left:4em">{under}</div></details>'
     )
 
 
 def _clamped(share: float) -> float:
     return min(max(share, 0.0), 1.0)
-
-
-def _tint(share: float | None) -> tuple[str, ...]:
-    """Background of a line: the larger its share the stronger, at most 30 % so that text reads."""
-    if not share:
-        return ()
-    alpha = round((0.05 + 0.25 * _clamped(share)) * 255)
-    return (f"background:{_TINT}{alpha:02x}",)
 
 
 def _share(line: SourceLine, wide: int) -> str:

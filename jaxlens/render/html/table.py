@@ -7,7 +7,7 @@ from jaxlens.render.document import Findings
 from jaxlens.render.html.marks import attr, escaped, note, style
 from jaxlens.render.html.payload import late_html
 from jaxlens.render.text.document_text import TRUST
-from jaxlens.report import Cell, Finding, Table
+from jaxlens.report import Cell, Table
 
 _BAR = "#56b4e966"
 _WHOLE = 16
@@ -25,7 +25,10 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
             else rows beyond the first few are embedded deflated.
         whole: Whether all rows are written even so.
     """
-    sides = [_side(i in table.right, inline) for i in range(len(table.columns))]
+    sides: list[Side] = []
+    for i in range(len(table.columns)):
+        kind, edge = (" class=num", "right") if i in table.right else ("", "left")
+        sides.append((kind, (f"text-align:{edge}",) if inline else ()))
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
     head = "".join(map(_head, table.columns, sides))
     narrow = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
@@ -61,11 +64,6 @@ def _row(
     return f"<tr{node}>{''.join(map(_cell, row, sides, whole, staged, repeat(inline)))}</tr>"
 
 
-def _side(right: bool, inline: bool) -> Side:
-    rule = f"text-align:{'right' if right else 'left'}"
-    return " class=num" if right else "", (rule,) if inline else ()
-
-
 def _stays_whole(column: Sequence[Cell]) -> bool:
     """Whether the cells of a column are too short to wrap ("library call")."""
     return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
@@ -85,10 +83,9 @@ def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> st
 
 def findings_html(block: Findings) -> str:
     """Sentences, each with the trust in its facts."""
-    return f"<ul class=findings>{''.join(map(_finding, block.findings))}</ul>"
-
-
-def _finding(finding: Finding) -> str:
-    ids = attr("data-id", " ".join(finding.ids))
-    words = escaped(finding.lead + finding.text)
-    return f"<li{ids}>{words} <small>{TRUST[finding.trust]}</small></li>"
+    items = (
+        f"<li{attr('data-id', ' '.join(finding.ids))}>{escaped(finding.lead + finding.text)} "
+        f"<small>{TRUST[finding.trust]}</small></li>"
+        for finding in block.findings
+    )
+    return f"<ul class=findings>{''.join(items)}</ul>"

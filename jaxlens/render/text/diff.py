@@ -3,10 +3,9 @@
 from itertools import zip_longest
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
+from jaxlens.render.document import Diff, DiffRow, Line
 from jaxlens.render.fate_marks import mark
-from jaxlens.render.text.listing import line_text
-from jaxlens.render.text.wrap import wrap
+from jaxlens.render.text.lines import line_text, wrap
 from jaxlens.report import count
 
 
@@ -29,17 +28,13 @@ def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
     lines = [_columns(left, "", right, side, middle) for left, right in heads]
     lines.append(_columns("-" * side, "", "-" * side, side, middle))
     for group in diff.groups:
-        lines += wrap(_title(group, full), width, subsequent_indent="    ")
-        for row in group.rows if group.open or full else ():
+        shown = group.open or full
+        hidden = f" ({count(len(group.rows), 'row')}; .text(full=True) opens it)"
+        title = f"[{'-' if shown else '+'}] {visible(group.title)}{'' if shown else hidden}"
+        lines += wrap(title, width, subsequent_indent="    ")
+        for row in group.rows if shown else ():
             lines += _row(row, side, middle, full)
     return [*lines, *(wrap(visible(diff.note), width) if diff.note else [])]
-
-
-def _title(group: DiffGroup, full: bool) -> str:
-    title = visible(group.title)
-    if group.open or full:
-        return f"[-] {title}"
-    return f"[+] {title} ({count(len(group.rows), 'row')}; .text(full=True) opens it)"
 
 
 def _row(row: DiffRow, side: int, middle: int, full: bool) -> list[str]:
@@ -55,10 +50,9 @@ def _row(row: DiffRow, side: int, middle: int, full: bool) -> list[str]:
 def _wrapped(line: Line | None, side: int, full: bool) -> list[str]:
     if line is None:
         return []
-    words = line_text(line, full).lstrip()
     inset = "  " * min(line.indent, side // 8)
     return wrap(
-        inset + words,
+        inset + line_text(line, full).lstrip(),
         side,
         subsequent_indent=inset + "    ",
         break_on_hyphens=False,

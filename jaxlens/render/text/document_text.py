@@ -6,10 +6,10 @@ are cut; a line says what was cut and how to see it.
 
 from dataclasses import dataclass, replace
 
-from jaxlens.render.blocks import BlockStep, walk
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Block,
+    BlockStep,
     Code,
     Diff,
     Document,
@@ -24,11 +24,11 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    walk,
 )
 from jaxlens.render.text.diff import diff_lines
-from jaxlens.render.text.listing import listing_lines, source_lines
+from jaxlens.render.text.lines import listing_lines, source_lines, wrap
 from jaxlens.render.text.table import table_lines
-from jaxlens.render.text.wrap import wrap
 from jaxlens.report import Trust
 
 # How a figure is known, in the words of both the text and the HTML form.
@@ -84,17 +84,12 @@ def text(
     for sentence in document.deviations:
         lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
     for step in walk(document.blocks, lambda part: _opens(part, full)):
-        inset = "  " * _inset(step)
+        inset = "  " * min(step.depth, 8)  # at most 8 levels, so that deep nesting stays readable
         for i, line in enumerate(_step_lines(step, form.narrowed(len(inset)))):
             if not i and line:
                 lines.append("")
             lines.append((inset + line).rstrip())
     return "\n".join(lines)
-
-
-def _inset(step: BlockStep) -> int:
-    """Returns the indentation levels of a step: at most 8, so that deep nesting stays readable."""
-    return min(step.depth, 8)
 
 
 def _opens(part: Fold | Tabs | Tab, full: bool) -> bool:
@@ -108,8 +103,12 @@ def _step_lines(step: BlockStep, form: Form) -> list[str]:
     if isinstance(part, Tabs):
         return _tabs_elsewhere(part, form) if move == "leave" else []
     if not isinstance(part, Fold | Tab):
-        beyond = len(part.more) if isinstance(part, Listing) and not form.full else 0
-        return _bounded(block_lines(part, form), form, beyond)
+        lines = block_lines(part, form)
+        beyond = len(part.more) if isinstance(part, Listing) else 0
+        left = max(len(lines) - form.limit, 0) + beyond
+        if form.full or not left:
+            return lines
+        return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
     if move == "enter":
         return [f"{visible(part.title)}:"]
     folded = isinstance(part, Fold) and move == "skip"
@@ -128,22 +127,19 @@ def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
     )
 
 
-def _bounded(lines: list[str], form: Form, beyond: int) -> list[str]:
-    left = max(len(lines) - form.limit, 0) + beyond
-    if form.full or not left:
-        return lines
-    return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
-
-
 def block_lines(block: Block, form: Form) -> list[str]:
     """Returns all lines of one block."""
     match block:
         case Findings():
             return _findings(block, form)
-        case TableBlock():
-            return _table(block, form)
-        case PassSteps():
-            return _steps(block, form)
+        case TableBlock() if block.table.volatile and not (form.times or block.asked):
+            title = visible(block.table.title)
+            return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
+        case TableBlock() | LineTracePlayer():
+            return table_lines(block.table, form.width)
+        case PassSteps():  # with an empty line between tables
+            tables = [table_lines(table, form.width) for table in block.tables]
+            return [line for lines in tables for line in ("", *lines)][1:]
         case Listing():
             return [*listing_lines(block, form.full), *_note(block.note, form)]
         case SourcePane():
@@ -154,8 +150,6 @@ def block_lines(block: Block, form: Form) -> list[str]:
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return wrap(visible(drawing), form.width, subsequent_indent="  ")
-        case LineTracePlayer():
-            return table_lines(block.table, form.width)
         case Picture():
             return [
                 *_note(f"{block.title}:", form),
@@ -163,9 +157,9 @@ def block_lines(block: Block, form: Form) -> list[str]:
                 *_note(block.note, form),
             ]
         case Code():
-            title = [f"{visible(block.title)}:"] if block.title else []
-            lines = map(visible, block.text.rstrip("\n").split("\n"))
-            return [*title, *lines, *_note(block.note, form)]
+            heading = [f"{visible(block.title)}:"] if block.title else []
+            code = map(visible, block.text.rstrip("\n").split("\n"))
+            return [*heading, *code, *_note(block.note, form)]
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 
@@ -177,20 +171,7 @@ def _note(note: str, form: Form) -> list[str]:
 def _findings(block: Findings, form: Form) -> list[str]:
     lines: list[str] = []
     for finding in block.findings:
-        words = finding.lead + finding.text if form.times else finding.text
-        sentence = f"- {visible(words)} [{TRUST[finding.trust]}]"
+        text = finding.lead + finding.text if form.times else finding.text
+        sentence = f"- {visible(text)} [{TRUST[finding.trust]}]"
         lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
     return lines
-
-
-def _table(block: TableBlock, form: Form) -> list[str]:
-    if block.table.volatile and not (form.times or block.asked):
-        title = visible(block.table.title)
-        return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
-    return table_lines(block.table, form.width)
-
-
-def _steps(block: PassSteps, form: Form) -> list[str]:
-    """Returns the lines of the tables, with an empty line between tables."""
-    written = [table_lines(table, form.width) for table in block.tables]
-    return [line for lines in written for line in ("", *lines)][1:]

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import zip_longest
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.text.wrap import words, wrap
+from jaxlens.render.text.lines import words, wrap
 from jaxlens.report import Table
 
 _GAP = 2

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping
-from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels
-from jaxlens.render.graph.open_boxes import Path, open_paths
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, Panels, Path, open_paths
 from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title

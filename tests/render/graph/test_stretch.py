@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
+from jaxlens.render.graph.figure import Box, Edge, Figure, Panel, open_paths
 from jaxlens.render.graph.figure_json import graph_data
 from jaxlens.render.graph.layout import Curve, Layout, Spot, layout
-from jaxlens.render.graph.open_boxes import open_paths
 from jaxlens.render.graph.scene import scene
 from jaxlens.render.graph.stretch import stretch
 from jaxlens.views.figures.jaxpr import figure

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from jaxlens.render.graph.time_limit import Alarm
+from jaxlens.render.graph.graphviz_run import Alarm
 
 
 def rung(alarm: Alarm, seconds: float, taken: float) -> bool:

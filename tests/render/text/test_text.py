@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.render.blocks import walk
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Code,
@@ -24,6 +23,7 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    walk,
 )
 from jaxlens.render.graph.figure import Box, Figure, Panel
 from jaxlens.render.text.document_text import text

@@ -1,7 +1,7 @@
 """Wrapping does not break `file:line` names."""
 
+from jaxlens.render.text.lines import wrap
 from jaxlens.render.text.table import table_lines
-from jaxlens.render.text.wrap import wrap
 from jaxlens.report import Table, cells
 
 

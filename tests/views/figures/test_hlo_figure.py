@@ -5,9 +5,8 @@ import pytest
 import jaxlens
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.reader import read
-from jaxlens.render.graph.figure import Figure
+from jaxlens.render.graph.figure import Figure, open_paths
 from jaxlens.render.graph.layout import layout
-from jaxlens.render.graph.open_boxes import open_paths
 from jaxlens.render.graph.scene import scene
 from jaxlens.views.figures.hlo import figure, pane
 from tests.support.drawn_modules import HOSTILE

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxlens.ir.graph import Module
-from jaxlens.render.graph.open_boxes import open_paths
+from jaxlens.render.graph.figure import open_paths
 from jaxlens.views.figures.jaxpr import figure, fitting_depth
 from tests.support.drawn_modules import branching, layers, nested, predict, program, region, tangle
 from tests.support.drawn_modules import node as equation

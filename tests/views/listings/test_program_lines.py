@@ -8,7 +8,7 @@ import pytest
 
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stablehlo import reader as stablehlo
-from jaxlens.render.text.listing import line_text
+from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import stablehlo as stablehlo_lines
 

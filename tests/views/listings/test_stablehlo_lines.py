@@ -14,7 +14,7 @@ from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.render.document import Line
 from jaxlens.render.html.lazy_lines import row_of, written
 from jaxlens.render.html.marks import marked
-from jaxlens.render.text.listing import line_text
+from jaxlens.render.text.lines import line_text
 from jaxlens.stages.trace.lower import stablehlo_text
 from jaxlens.views.listings import stablehlo as stablehlo_lines
 from jaxlens.views.listings.stablehlo import rows

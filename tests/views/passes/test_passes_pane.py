@@ -15,8 +15,7 @@ from jaxlens.notebook.widgets.viewer_requests import step_rows
 from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps, Piece
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink
-from jaxlens.render.html.passes import passes_html
-from jaxlens.render.html.passes_data import MARKS, data
+from jaxlens.render.html.passes import MARKS, data, passes_html
 from jaxlens.render.html.payload import unrolled
 from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks

@@ -1,4 +1,8 @@
-"""Renders listings and the user's source lines as text, with annotations to the right."""
+"""Wraps prose to a width, and renders listings and the user's source lines with annotations."""
+
+import re
+import textwrap
+from typing import Any
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line, Listing, SourceLine, SourcePane
@@ -9,19 +13,19 @@ _CODE = 78  # notes beside code start here at the latest
 
 def line_text(line: Line, full: bool) -> str:
     """Returns a line as indented text, with folded pieces only if `full`."""
-    words = (visible(p.text) for p in line.pieces if full or p.kind != "fold")
-    return ("  " * line.indent + "".join(words)).rstrip()
+    texts = (visible(p.text) for p in line.pieces if full or p.kind != "fold")
+    return ("  " * line.indent + "".join(texts)).rstrip()
 
 
 def listing_lines(block: Listing, full: bool) -> list[str]:
     """Returns the program's lines; the first of each run of one owner ends with the owner."""
     shown = (*block.lines, *block.more) if full else block.lines
-    written = [line_text(line, full) for line in shown]
-    column = min(max(map(len, written), default=0), _CODE)
+    texts = [line_text(line, full) for line in shown]
+    column = min(max(map(len, texts), default=0), _CODE)
     lines, owner = [], ""
-    for line, words in zip(shown, written, strict=True):
+    for line, text in zip(shown, texts, strict=True):
         new = line.line if line.line != owner else ""
-        lines.append(f"{words:<{column}}  # {visible(new)}" if new else words)
+        lines.append(f"{text:<{column}}  # {visible(new)}" if new else text)
         owner = line.line
     return lines
 
@@ -48,3 +52,24 @@ def _noted(line: SourceLine, column: int) -> str:
     bar = "#" * (filled or (1 if line.share else 0))
     more = f" ({visible(line.more)})" if line.more else ""
     return f"{code:<{column}}  {bar:<{_BAR}}  {visible(line.note)}{more}"
+
+
+_PLACE = re.compile(r"\bcell (?=\d)")
+_UNBROKEN = "cell\ue000"  # a private use character instead of the space, so that it does not break
+
+
+def wrap(text: str, width: int, **options: Any) -> list[str]:
+    """Returns lines of at most `width` columns; "cell 3:4" is not broken.
+
+    Args:
+        text: One paragraph, after `visible`.
+        width: Maximum columns of a line.
+        **options: Options of `textwrap.wrap`.
+    """
+    unbroken = _PLACE.sub(_UNBROKEN, text)
+    return [line.replace("\ue000", " ") for line in textwrap.wrap(unbroken, width, **options)]
+
+
+def words(text: str) -> list[str]:
+    """Returns the words that `wrap` does not break; "cell 3:4" is one word."""
+    return [word.replace("\ue000", " ") for word in _PLACE.sub(_UNBROKEN, text).split()]
