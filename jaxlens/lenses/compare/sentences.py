@@ -8,7 +8,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.compare.causes import subject
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.figures import FIGURES, Metric
-from jaxlens.lenses.program.fusion_change import PLUMBING
+from jaxlens.lenses.program.instructions import PLUMBING
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.report import Finding, Trust, amount, count

@@ -7,7 +7,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.cost import line_split
 from jaxlens.lenses.cost.facts import Cost, Counted
-from jaxlens.lenses.program.async_ops import idle
+from jaxlens.lenses.program.instructions import idle
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.source_quote import bracketed, quoter
 from jaxlens.lenses.subject import Subject

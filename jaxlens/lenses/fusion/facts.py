@@ -17,8 +17,8 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo import fusion_log
-from jaxlens.lenses.program.async_ops import ENDS, EXCHANGES
-from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, PLUMBING, across_fusion, operations
+from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, across_fusion, operations
+from jaxlens.lenses.program.instructions import ENDS, EXCHANGES, PLUMBING
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.program.traffic import Traffic

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.program.parameters import numbers
+from jaxlens.lenses.program.instructions import numbers
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Table, amount, count
 

@@ -23,8 +23,8 @@ from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.lenses.constants.names import CapturedNames
 from jaxlens.lenses.memory.buffer_origins import Maker, Makers
 from jaxlens.lenses.memory.residuals import Saved, saved
+from jaxlens.lenses.program.instructions import inputs_of
 from jaxlens.lenses.program.kernels import inside
-from jaxlens.lenses.program.parameters import inputs_of
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL
 

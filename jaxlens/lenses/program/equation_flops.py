@@ -27,75 +27,18 @@ ELEMENTWISE = frozenset(
     "shift_right_arithmetic shift_right_logical sign square sub xor".split()
 )
 FREE = frozenset(
-    {
-        "all_gather",
-        "all_gather_invariant",
-        "all_to_all",
-        "axis_index",
-        "bitcast_convert_type",
-        "broadcast_in_dim",
-        "concatenate",
-        "copy",
-        "copy_p",
-        "create_token",
-        "device_put",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "empty",
-        "empty2",
-        "expand_dims",
-        "gather",
-        "iota",
-        "layout_constraint",
-        "mesh_cast",
-        "name",
-        "optimization_barrier",
-        "pad",
-        "pbroadcast",
-        "ppermute",
-        "pvary",
-        "random_unwrap",
-        "random_wrap",
-        "reshape",
-        "reshard",
-        "rev",
-        "scatter",
-        "sharding_constraint",
-        "slice",
-        "split",
-        "squeeze",
-        "stop_gradient",
-        "transpose",
-        "while",
-        "cond",
-        "scan",
-        # Primitives on refs, and those of Pallas kernels that do no arithmetic.
-        "bitcast",
-        "broadcast_to",
-        "delay",
-        "dma_start",
-        "dma_wait",
-        "get",
-        "get_barrier_semaphore",
-        "masked_load",
-        "masked_swap",
-        "multiple_of",
-        "num_programs",
-        "program_id",
-        "roll",
-        "semaphore_read",
-        "semaphore_signal",
-        "semaphore_wait",
-        "swap",
-    }
+    "all_gather all_gather_invariant all_to_all axis_index bitcast_convert_type broadcast_in_dim "
+    "concatenate cond copy copy_p create_token device_put dynamic_slice dynamic_update_slice "
+    "empty empty2 expand_dims gather iota layout_constraint mesh_cast name optimization_barrier "
+    "pad pbroadcast ppermute pvary random_unwrap random_wrap reshape reshard rev scan scatter "
+    "sharding_constraint slice split squeeze stop_gradient transpose while".split()
+) | frozenset(  # primitives on refs, and those of Pallas kernels that do no arithmetic
+    "bitcast broadcast_to delay dma_start dma_wait get get_barrier_semaphore masked_load "
+    "masked_swap multiple_of num_programs program_id roll semaphore_read semaphore_signal "
+    "semaphore_wait swap".split()
 )
-_REDUCTIONS = frozenset(
-    "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin "
-    "psum pmax pmin psum_invariant reduce_scatter".split()
-)
-_CUMULATIVE = frozenset({"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"})
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
-_TAPS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
+_MOST_PAIRS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +65,7 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
             return Flops(out)
         if name in FREE:
             return Flops(0)
-        rule = _RULES.get(name) or next((r for start, r in _STARTS if name.startswith(start)), None)
+        rule = _window if name.startswith("reduce_window_") else _RULES.get(name)
         return Flops(None) if rule is None else Flops(rule(node, _operands(node, types)))
     except (LookupError, ValueError, SyntaxError, TypeError):  # symbolic sizes, unknown parameters
         return Flops(None)
@@ -163,8 +106,7 @@ def _operands(node: Node, types: Mapping[str, Type]) -> list[tuple[int, ...]]:
 
 
 def _numbers(node: Node, attr: str) -> list[int]:
-    value = ast.literal_eval(node.attrs[attr])
-    return [int(n) for n in value]
+    return [int(n) for n in ast.literal_eval(node.attrs[attr])]
 
 
 def _dot(node: Node, shapes: list[tuple[int, ...]]) -> int:
@@ -190,22 +132,26 @@ def _conv(node: Node, shapes: list[tuple[int, ...]]) -> int:
     for i, (a, b, c) in enumerate(
         zip(specs["lhs_spec"][2:], specs["rhs_spec"][2:], specs["out_spec"][2:], strict=True)
     ):
-        pairs *= _taps(lhs[a], rhs[b], out[c], strides[i], int(pads[i][0]), spread[i], dilate[i])
+        pairs *= tap_pairs(
+            lhs[a], rhs[b], out[c], strides[i], int(pads[i][0]), spread[i], dilate[i]
+        )
     batch, features = (out[int(d)] for d in specs["out_spec"][:2])
-    return 2 * batch * features * math.prod((rhs[int(specs["rhs_spec"][1])], pairs))
+    return 2 * batch * features * rhs[int(specs["rhs_spec"][1])] * pairs
 
 
-def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
+def tap_pairs(
+    size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int
+) -> int:
     """Counts pairs of output position and kernel tap that read an element, along one dimension.
 
     Tap k of output o reads position o * stride + k * dilate - low of the input, whose elements are
     `spread` apart. With size 3, 3 taps and low 1, output 0 reads -1, 0, 1, and -1 is padding.
     """
-    if out * taps > _TAPS:
+    if out * taps > _MOST_PAIRS:
         return out * taps
     last = (size - 1) * spread
-    at = (o * stride + k * dilate - low for o in range(out) for k in range(taps))
-    return sum(1 for place in at if 0 <= place <= last and place % spread == 0)
+    positions = (o * stride + k * dilate - low for o in range(out) for k in range(taps))
+    return sum(1 for position in positions if 0 <= position <= last and position % spread == 0)
 
 
 def _reduce(node: Node, shapes: list[tuple[int, ...]]) -> int:
@@ -214,8 +160,7 @@ def _reduce(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _cumulative(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    axis = int(node.attrs["axis"])
-    size = shapes[0][axis]
+    size = shapes[0][int(node.attrs["axis"])]
     return math.prod(shapes[0]) // max(size, 1) * max(size - 1, 0)
 
 
@@ -283,16 +228,11 @@ _RULES: dict[str, Rule] = {
     "conv_general_dilated": _conv,
     "integer_pow": _integer_pow,
     "one_minus_square": _one_minus_square,
-    "scatter-add": _updates,
-    "scatter_add": _updates,
-    "scatter-mul": _updates,
-    "scatter_mul": _updates,
-    "scatter-min": _updates,
-    "scatter_min": _updates,
-    "scatter-max": _updates,
-    "scatter_max": _updates,
-    "scatter-sub": _updates,
-    "scatter_sub": _updates,
+    **{
+        f"scatter{dash}{kind}": _updates
+        for dash in "-_"
+        for kind in ("add", "mul", "min", "max", "sub")
+    },
     "select_and_scatter_add": _pick_and_add,
     "addupdate": _added,
     "sort": _sort,
@@ -300,7 +240,10 @@ _RULES: dict[str, Rule] = {
     "cholesky": _cholesky,
     "lu": _lu,
     "triangular_solve": _solve,
-    **dict.fromkeys(_REDUCTIONS, _reduce),
-    **dict.fromkeys(_CUMULATIVE, _cumulative),
+    **dict.fromkeys(
+        "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax "
+        "argmin psum pmax pmin psum_invariant reduce_scatter".split(),
+        _reduce,
+    ),
+    **dict.fromkeys("cumsum cumprod cummax cummin cumlogsumexp".split(), _cumulative),
 }
-_STARTS: tuple[tuple[str, Rule], ...] = (("reduce_window_", _window),)

@@ -15,14 +15,12 @@ from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
-from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
+from jaxlens.lenses.program.instructions import CONTROL, PLUMBING
+from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.instruction_fates import ProgramChange, between
-from jaxlens.report import Cell, Finding, Report, Table, cells, count
+from jaxlens.report import Finding, Table, cells, count
 
-# Instructions that compute nothing.
-PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
-# Instructions whose called computations run instruction by instruction.
-_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+_CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
 _FUSION = " fusion("
 # Characters of dumps beyond which passes are not named: in a report on fusion alone
 # (TRACE_LIMIT), and where fusion is one question of several (GLANCE_LIMIT).
@@ -90,31 +88,25 @@ def first_fusing(passes: Sequence[PassStage]) -> int | None:
 def _fuses(stage: PassStage) -> bool:
     """Whether a dump has a fusion; parses only the lines that contain " fusion("."""
     text = stage.stage.raw
-    found = text.find(_FUSION)
-    while found >= 0:
-        line = text[text.rfind("\n", 0, found) + 1 : (text.find("\n", found) + 1 or None)]
+    position = text.find(_FUSION)
+    while position >= 0:
+        line = text[text.rfind("\n", 0, position) + 1 : (text.find("\n", position) + 1 or None)]
         parts = cut(line.strip())
         if parts is None:  # an instruction on several lines, or no instruction
             return any(node.opcode == "fusion" for node in stage.stage.module.nodes())
         if parts.opcode == "fusion":
             return True
-        found = text.find(_FUSION, found + 1)
+        position = text.find(_FUSION, position + 1)
     return False
-
-
-def report(change: ProgramChange, note: str = "") -> Report:
-    """Reports a change across fusion."""
-    tables = fusion_table(change, note), fates_table(change)
-    return Report("Fusion", tuple(findings(change)), tables)
 
 
 def findings(change: ProgramChange) -> list[Finding]:
     """Returns the findings on a change across fusion."""
     before, after = operations(change.before), operations(change.after)
     fusions = [node for node in after if node.opcode == "fusion"]
-    others = len(after) - len(fusions)
-    kinds = f"{count(len(fusions), 'fusion')} and {count(others, 'other')}"
-    if not (fusions and others):
+    unfused = len(after) - len(fusions)
+    kinds = f"{count(len(fusions), 'fusion')} and {count(unfused, 'other')}"
+    if not (fusions and unfused):
         kinds = "all fusions" if fusions else "no fusion among them"
     return [
         Finding(
@@ -131,17 +123,17 @@ def operations(module: Module) -> list[Node]:
 
     Parameters, constants, tuples and bitcasts are left out.
     """
-    names, done = [module.entry], {module.entry}
-    found = []
-    for name in names:
+    regions, visited = [module.entry], {module.entry}
+    nodes = []
+    for name in regions:
         for node in module.regions[name].nodes:
             if node.opcode not in PLUMBING:
-                found.append(node)
-            if node.opcode in _CONTROL:
-                inner = [r for r in node.regions if r not in done and r in module.regions]
-                names += inner
-                done.update(inner)
-    return found
+                nodes.append(node)
+            if node.opcode in CONTROL:
+                inner = [r for r in node.regions if r not in visited and r in module.regions]
+                regions += inner
+                visited.update(inner)
+    return nodes
 
 
 def recomputed(change: ProgramChange) -> Mapping[str, int]:
@@ -149,17 +141,10 @@ def recomputed(change: ProgramChange) -> Mapping[str, int]:
 
     Instructions that cost nothing to repeat, such as the broadcast of a constant, are left out.
     """
-    constant = _cheap(change.before)
+    cheap = {node.id for node in change.before.nodes() if node.opcode in _CHEAP}
     return {
-        id: fate.copies
-        for id, fate in change.fates.items()
-        if fate.copies > 1 and id not in constant
+        id: fate.copies for id, fate in change.fates.items() if fate.copies > 1 and id not in cheap
     }
-
-
-def _cheap(module: Module) -> set[str]:
-    """Returns the ids of instructions that compute nothing or only change a value's shape."""
-    return {n.id for n in module.nodes() if n.opcode in PLUMBING | {"broadcast", "iota", "reshape"}}
 
 
 def again(change: ProgramChange) -> list[Finding]:
@@ -177,31 +162,6 @@ def again(change: ProgramChange) -> list[Finding]:
             ids=tuple(counts),
         )
     ]
-
-
-def fusion_table(change: ProgramChange, note: str = "") -> Table:
-    """Returns a table with a row per fusion: its instructions, their lines, recomputed ones."""
-    nodes = {node.id: node for node in change.after.nodes()}
-    again_ = recomputed(change)
-    origin = {
-        head: fate.id for fate in change.fates.values() for head in fate.into
-    }  # an instruction inside a fusion corresponds to one instruction before
-    rows = []
-    for fusion_id, inner in change.contents.items():
-        repeated = [i for i in inner if origin.get(i) in again_]
-        rows.append(
-            (
-                Cell(fusion_id, ids=(fusion_id,)),
-                *cells(
-                    fusion_kind(nodes[fusion_id]),
-                    opcodes(nodes[i] for i in inner),
-                    ", ".join(lines_of(nodes[i] for i in inner)),
-                    len(repeated),
-                ),
-            )
-        )
-    columns = ("fusion", "kind", "swallowed", "from lines", "computed elsewhere too")
-    return Table("Fusions", columns, tuple(rows), note, right=(4,))
 
 
 def fates_table(change: ProgramChange) -> Table:

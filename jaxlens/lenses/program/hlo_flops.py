@@ -6,10 +6,11 @@ exponentials and the like are counted apart. The flops of a custom call are unkn
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.lenses.program.equation_flops import tap_pairs
 
 TRANSCENDENTAL = frozenset(
     "atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power "
@@ -65,27 +66,26 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
     try:
         match node.opcode:
             case "dot":
-                return Done(2 * size * _contracted(node, operands[0]))
+                dims = re.findall(r"\d+", node.attrs.get("lhs_contracting_dims", ""))
+                contracted = (operands[0].shape[int(dim)] for dim in dims)
+                return Done(2 * size * math.prod(n for n in contracted if isinstance(n, int)))
             case "convolution":
                 return Done(_convolution(node, operands))
             case "reduce":
                 left = _elements(operands[0]) - _elements(_first(node.type))
                 return _applied(node, module).times(max(left, 0))
             case "reduce-window":
-                window = math.prod(_sizes(node, "size", 1))
-                return _applied(node, module).times(_elements(_first(node.type)) * (window - 1))
+                taps = _elements(_first(node.type)) * (_window_size(node) - 1)
+                return _applied(node, module).times(taps)
             case "scatter":
                 return _applied(node, module).times(_elements(operands[-1]))
             case "select-and-scatter":
-                window = math.prod(_sizes(node, "size", 1))
-                return Done(_elements(operands[1]) * window)
-            case "map":
-                return _applied(node, module).times(size)
+                return Done(_elements(operands[1]) * _window_size(node))
             case "fft":  # XLA takes the product of the logarithms of the lengths
                 lengths = [int(n) for n in re.findall(r"\d+", node.attrs["fft_length"])]
                 steps = math.prod(n.bit_length() - 1 for n in lengths)
                 return Done(8 * steps * _elements(operands[0]))
-            case "all-reduce" | "reduce-scatter":
+            case "map" | "all-reduce" | "reduce-scatter":
                 return _applied(node, module).times(size)
     except (LookupError, ValueError):
         return Done(unknown=1)
@@ -106,17 +106,14 @@ def _first(type_: Type) -> Type:
     return type_.parts[0] if type_.parts else type_
 
 
-def _contracted(node: Node, lhs: Type) -> int:
-    dims = re.findall(r"\d+", node.attrs.get("lhs_contracting_dims", ""))
-    sizes = [lhs.shape[int(d)] for d in dims]
-    return math.prod(size for size in sizes if isinstance(size, int))
+def _window(node: Node, key: str, default: Sequence[str] = ()) -> Sequence[str]:
+    """Returns a field of a window attribute, a text per spatial dimension."""
+    text: str | None = dict(_WINDOW.findall(node.attrs.get("window", ""))).get(key)
+    return text.split("x") if text else default
 
 
-def _sizes(node: Node, key: str, default: int) -> list[int]:
-    """Returns a field of a window attribute, one number per spatial dimension."""
-    found = dict(_WINDOW.findall(node.attrs.get("window", "")))
-    text = found.get(key, "")
-    return [int(n) for n in text.split("x")] if text else [default]
+def _window_size(node: Node) -> int:
+    return math.prod(map(int, _window(node, "size")))
 
 
 def _convolution(node: Node, operands: list[Type]) -> int:
@@ -124,40 +121,25 @@ def _convolution(node: Node, operands: list[Type]) -> int:
     labels = _LABELS.search(node.attrs["dim_labels"])
     if labels is None:
         raise ValueError("convolution without labels")
-    lhs, rhs, out = labels.groups()
-    image, kernel = operands[0].shape, operands[1].shape
-    result = node.type.shape
-    spatial = sorted(c for c in out if c.isdigit())
-    window: dict[str, str] = dict(_WINDOW.findall(node.attrs.get("window", "")))
-
-    def numbers(key: str, default: str) -> list[str]:
-        text: str = window.get(key, "x".join([default] * len(spatial)))
-        return text.split("x")
-
-    pads, strides = numbers("pad", "0_0"), numbers("stride", "1")
-    spread, dilate = numbers("lhs_dilate", "1"), numbers("rhs_dilate", "1")
-    pairs = 1
-    for n, c in enumerate(spatial):
-        low = int(pads[n].rpartition("_")[0] or 0)
-        pairs *= _taps(
-            int(image[lhs.index(c)]),
-            int(kernel[rhs.index(c)]),
-            int(result[out.index(c)]),
-            int(strides[n]),
-            low,
-            int(spread[n]),
-            int(dilate[n]),
-        )
-    features = int(result[out.index("f")]) * int(result[out.index("b")])
-    return 2 * features * int(kernel[rhs.index("i")]) * pairs
-
-
-def _taps(size: int, taps: int, out: int, stride: int, low: int, spread: int, dilate: int) -> int:
-    if out * taps > 1_000_000:
-        return out * taps
-    last = (size - 1) * spread
-    at = (o * stride + k * dilate - low for o in range(out) for k in range(taps))
-    return sum(1 for place in at if 0 <= place <= last and place % spread == 0)
+    image, kernel, result = (
+        dict(zip(dims, map(int, type_.shape), strict=False))
+        for dims, type_ in zip(labels.groups(), (*operands[:2], node.type), strict=True)
+    )
+    spatial = sorted(dim for dim in result if dim.isdigit())
+    ones = ["1"] * len(spatial)
+    pads = _window(node, "pad", ["0_0"] * len(spatial))
+    fields = (
+        _window(node, "stride", ones),
+        [pad.rpartition("_")[0] or "0" for pad in pads],
+        _window(node, "lhs_dilate", ones),
+        _window(node, "rhs_dilate", ones),
+    )
+    pairs = math.prod(
+        tap_pairs(image[dim], kernel[dim], result[dim], *map(int, numbers))
+        for dim, *numbers in zip(spatial, *fields, strict=True)
+    )
+    features: int = result["b"] * result["f"] * kernel["i"]
+    return 2 * features * pairs
 
 
 def _applied(node: Node, module: Module) -> Done:

@@ -6,23 +6,21 @@ result once; only the slices of an operand that is sliced, and only the update o
 updated in place. Values in another memory of the device (a TPU's VMEM) do not count.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
-from jaxlens.lenses.program.async_ops import EXCHANGES, idle, written
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
-from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
+from jaxlens.lenses.program.kernels import fused, inside
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL
 
-_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_SILENT = TRIVIAL | _CONTROL
+_SILENT = TRIVIAL | CONTROL
 _SLICES = frozenset({"dynamic-slice", "slice", "gather"})
 _VIEWS = frozenset({"bitcast", "copy", "reshape", "convert"})
 
@@ -87,22 +85,18 @@ def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
         UnavailableError: The backend provides no optimised HLO.
     """
     module = capture.optimized.module
-    names = _names(capture)
-    found = []
+    try:
+        names = {kernel.instruction: kernel.name for kernel in capture.kernels}
+    except UnavailableError:
+        names = {}
+    costs = []
     for region, (runs, unsure) in executed(module).items():
         nodes = module.regions[region].nodes
         types = {node.id: node.type for node in nodes}
         for node in nodes:
             if node.opcode not in _SILENT and not idle(node):
-                found.append(_cost(node, types, module, runs, unsure, names))
-    return tuple(found)
-
-
-def _names(capture: Capture) -> Mapping[str, str]:
-    try:
-        return {kernel.instruction: kernel.name for kernel in capture.kernels}
-    except UnavailableError:
-        return {}
+                costs.append(_cost(node, types, module, runs, unsure, names))
+    return tuple(costs)
 
 
 def executed(module: Module) -> dict[str, tuple[int, bool]]:
@@ -111,22 +105,21 @@ def executed(module: Module) -> dict[str, tuple[int, bool]]:
     Callers precede callees in `Module.regions`, so the runs of a computation are complete when it
     is reached. A while condition runs once more than its body: 3 trips test it 4 times.
     """
-    found: dict[str, list[int]] = {module.entry: [1, 0]}
+    runs: dict[str, tuple[int, bool]] = {module.entry: (1, False)}
     for name, region in module.regions.items():  # callers before callees
-        if name not in found:
+        if name not in runs:
             continue
-        times, unsure = found[name]
+        times, unsure = runs[name]
         for node in region.nodes:
-            if node.opcode not in _CONTROL:
+            if node.opcode not in CONTROL:
                 continue
-            often = trips(node, region, module) if node.opcode == "while" else 1
-            for place, inner in enumerate(node.regions):
-                n = 1 if often is None else often
-                n += node.opcode == "while" and often is not None and place == 0  # the condition
-                entry = found.setdefault(inner, [0, 0])
-                entry[0] += times * n
-                entry[1] |= unsure | (often is None)
-    return {name: (times, bool(unsure)) for name, (times, unsure) in found.items()}
+            repeats = trips(node, region, module) if node.opcode == "while" else 1
+            for index, inner in enumerate(node.regions):
+                n = 1 if repeats is None else repeats
+                n += node.opcode == "while" and repeats is not None and index == 0  # the condition
+                before, guess = runs.get(inner, (0, False))
+                runs[inner] = before + times * n, guess or unsure or repeats is None
+    return runs
 
 
 def _cost(
@@ -137,26 +130,28 @@ def _cost(
     unsure: bool,
     names: Mapping[str, str],
 ) -> KernelCost:
-    held = inside(node, module)
+    instructions = inside(node, module)
     total = Done()
     product: tuple[Node, Mapping[str, Type]] | None = None
-    if node.opcode == "fusion":
-        for known, inner in _held(node, module):
-            total += done(inner, known, module)
-            if inner.opcode in PRODUCTS:
-                product = inner, known
-    else:
+    for region in fused(node, module):
+        types_inside = {inner.id: inner.type for inner in region.nodes}
+        for inner in region.nodes:
+            if inner.opcode != "fusion":
+                total += done(inner, types_inside, module)
+                if inner.opcode in PRODUCTS:
+                    product = inner, types_inside
+    if node.opcode != "fusion":
         total = done(node, types, module)
         product = (node, types) if node.opcode in PRODUCTS else None
     read, wrote = _moved(node, types, module)
-    main = product[0] if product else next(iter(reversed(held)), node)
+    main = product[0] if product else next(iter(reversed(instructions)), node)
     own = [str(main.owner)] if main.owner else []
     dtype = _dtype(product[1].get(product[0].operands[0])) if product else _dtype(node.type)
     return KernelCost(
         names.get(node.id, node.id),
         node.id,
         node.opcode,
-        tuple(dict.fromkeys([*own, *lines_of(held)])),
+        tuple(dict.fromkeys([*own, *lines_of(instructions)])),
         dtype,
         product is not None,
         total.flops,
@@ -172,21 +167,6 @@ def _cost(
     )
 
 
-def _held(node: Node, module: Module) -> Iterator[tuple[Mapping[str, Type], Node]]:
-    """Yields the instructions of a fusion and of fusions in it, with the types of their region."""
-    pending = list(node.regions)
-    for name in pending:
-        region = module.regions.get(name)
-        if region is None:
-            continue
-        known = {inner.id: inner.type for inner in region.nodes}
-        for inner in region.nodes:
-            if inner.opcode == "fusion":
-                pending += inner.regions
-            else:
-                yield known, inner
-
-
 def _dtype(type_: Type | None) -> str:
     while type_ is not None and type_.parts:
         type_ = type_.parts[0]
@@ -198,8 +178,8 @@ def _moved(node: Node, types: Mapping[str, Type], module: Module) -> tuple[int |
     region = module.regions.get(node.regions[0]) if node.opcode == "fusion" else None
     if region is not None:
         return _fused(node, region, types)
-    held = [main_memory(types[name]) for name in dict.fromkeys(node.operands) if name in types]
-    sizes = [one.bytes for one in held]
+    operands = [name for name in dict.fromkeys(node.operands) if name in types]
+    sizes = [main_memory(types[name]).bytes for name in operands]
     wrote = main_memory(written(node)).bytes
     match node.opcode:
         case opcode if opcode in _SLICES and sizes:
@@ -228,29 +208,25 @@ def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int |
     place with the update.
     """
     inner = {n.id: n for n in region.nodes}
-    users: defaultdict[str, list[Node]] = defaultdict(list)
-    for one in inner.values():
-        for name in dict.fromkeys(one.operands):
-            users[name].append(one)
-    read: list[int | None] = []
-    seen: set[str] = set()
-    for one in inner.values():
-        if one.opcode == "parameter":
-            operand = node.operands[int(one.attrs.get("index", "0"))]
-            if operand not in seen and not elsewhere(types.get(operand, one.type)):
-                read.append(_needed(one, users, inner))
-            seen.add(operand)
+    users = users_of(region)
+    read: dict[str, int | None] = {}  # by operand: its first parameter counts
+    for parameter in region.nodes:
+        if parameter.opcode == "parameter":
+            operand = node.operands[int(parameter.attrs.get("index", "0"))]
+            if operand not in read:
+                outside = elsewhere(types.get(operand, parameter.type))
+                read[operand] = 0 if outside else _needed(parameter, users)
     wrote: list[int | None] = []
     for name in region.results:
         root = inner[name]
         parts = [inner[o] for o in root.operands] if root.opcode == "tuple" else [root]
-        outside = node.type.parts if len(node.type.parts) == len(parts) else (node.type,)
-        kept = zip(parts, outside, strict=len(outside) == len(parts))
-        wrote += [0 if elsewhere(whole) else _put(part, inner) for part, whole in kept]
-    return _sum(read), _sum(wrote)
+        results = node.type.parts if len(node.type.parts) == len(parts) else (node.type,)
+        pairs = zip(parts, results, strict=len(results) == len(parts))
+        wrote += [0 if elsewhere(result) else _updated(part, inner) for part, result in pairs]
+    return _sum(read.values()), _sum(wrote)
 
 
-def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node]) -> int | None:
+def _needed(parameter: Node, users: Mapping[str, list[Node]]) -> int | None:
     """Returns the bytes that a fusion reads of one operand.
 
     Follows the parameter through views. If all of its users slice it or update it in place, the
@@ -259,9 +235,9 @@ def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node
         p = f32[100,8] parameter(0)
         slice(bitcast(p)) -> f32[1,8]    32 bytes; with a further add(p, ...) all 3200
     """
-    whole = one.type.bytes
+    whole = parameter.type.bytes
     total = 0
-    pending = [one.id]
+    pending = [parameter.id]
     for name in pending:
         for user in users.get(name, ()):
             if user.opcode in _VIEWS and user.opcode != "convert":
@@ -273,11 +249,11 @@ def _needed(one: Node, users: Mapping[str, list[Node]], inner: Mapping[str, Node
             else:
                 return whole
         if not users.get(name):
-            return whole if name == one.id else total
+            return whole if name == parameter.id else total
     return total if whole is None else min(total, whole)
 
 
-def _put(root: Node, inner: Mapping[str, Node]) -> int | None:
+def _updated(root: Node, inner: Mapping[str, Node]) -> int | None:
     """Returns the bytes that a fusion writes of one result."""
     node = root
     while node.opcode in _VIEWS and node.operands and node.operands[0] in inner:
@@ -288,5 +264,5 @@ def _put(root: Node, inner: Mapping[str, Node]) -> int | None:
     return root.type.bytes
 
 
-def _sum(sizes: list[int | None]) -> int | None:
+def _sum(sizes: Collection[int | None]) -> int | None:
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -5,18 +5,17 @@ sliced, the slices.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.lenses.program.instructions import CONTROL
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.lenses.subject import Seen
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
-
-_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+from jaxlens.report import Cell, Table, amount, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,102 +51,95 @@ class Work:
         return self.read + self.written
 
 
-def kernels(capture: Seen) -> Report:
-    """Reports every kernel, in program order.
+def works(capture: Seen) -> list[Work]:
+    """Returns the kernels with their instructions, in the capture's order.
 
     Raises:
         UnavailableError: The backend provides no optimised HLO or no kernels.
     """
-    done = works(capture)
-    moved = {work.node.id: float(work.moved or 0) for work in done if work.node}
-    overlay = Overlay("bytes in and out (B)", "optimized", moved)
-    return Report("Kernels", (Finding(tally(done)),), (table(done),), (overlay,))
-
-
-def works(capture: Seen) -> list[Work]:
-    """Returns the kernels with their instructions, in the capture's order."""
     module = capture.optimized.module
-    where = places(module)
+    around = places(module)
     traffic = Traffic(module)
-    return [_work(kernel, traffic, where) for kernel in capture.kernels]
+    nodes = traffic.nodes
+    kernels = []
+    for kernel in capture.kernels:
+        node = nodes.get(kernel.instruction)
+        if node is None:
+            kernels.append(Work(kernel, None, (), None, None))
+            continue
+        read: int | None
+        written: int | None
+        read, written = traffic.moved(node)
+        if any(nodes[name].type.bytes is None for name in node.operands if name in nodes):
+            read = None
+        if node.type.bytes is None:
+            written = None
+        place = around.get(node.id, "")
+        kernels.append(Work(kernel, node, inside(node, module), read, written, place))
+    return kernels
 
 
 def places(module: Module) -> dict[str, str]:
     """Returns the loop, branch or call around each instruction outside of the entry."""
-    found: dict[str, str] = {}
-    words = {module.entry: ""}
+    by_id: dict[str, str] = {}
+    by_region = {module.entry: ""}
     for name, region in module.regions.items():  # callers come before callees
-        if name not in words:
+        if name not in by_region:
             continue
         for node in region.nodes:
-            if words[name]:
-                found[node.id] = words[name]
-            if node.opcode in _CONTROL:
-                # An async computation runs as often as its async-start.
-                place = (
-                    words[name] if node.opcode == "async-start" else _place(node, region, module)
-                )
-                for inner in node.regions:
-                    words.setdefault(inner, place)
-    return found
+            if by_region[name]:
+                by_id[node.id] = by_region[name]
+            if node.opcode not in CONTROL:
+                continue
+            place = f"in {node.id}"
+            if node.opcode == "async-start":  # its computation runs as often as it does
+                place = by_region[name]
+            elif node.opcode == "while":
+                times = trips(node, region, module)
+                place += f", {'trips unknown' if times is None else count(times, 'trip')}"
+            for inner in node.regions:
+                by_region.setdefault(inner, place)
+    return by_id
 
 
-def _place(node: Node, region: Region, module: Module) -> str:
-    if node.opcode == "while":
-        often = trips(node, region, module)
-        return f"in {node.id}, {'trips unknown' if often is None else count(often, 'trip')}"
-    return f"in {node.id}"
-
-
-def _work(
-    kernel: Kernel,
-    traffic: Traffic,
-    where: Mapping[str, str],
-) -> Work:
-    nodes = traffic.nodes
-    node = nodes.get(kernel.instruction)
-    if node is None:
-        return Work(kernel, None, (), None, None)
-    read: int | None
-    written: int | None
-    read, written = traffic.moved(node)
-    if any(nodes[name].type.bytes is None for name in node.operands if name in nodes):
-        read = None
-    if node.type.bytes is None:
-        written = None
-    place = where.get(node.id, "")
-    return Work(kernel, node, inside(node, traffic.module), read, written, place)
+def fused(node: Node, module: Module) -> Iterator[Region]:
+    """Yields the computations of a fusion and of the fusions in it; else none."""
+    pending = list(node.regions) if node.opcode == "fusion" else []
+    for name in pending:
+        if name in module.regions:
+            region = module.regions[name]
+            yield region
+            for inner in region.nodes:
+                if inner.opcode == "fusion":
+                    pending += inner.regions
 
 
 def inside(node: Node, module: Module) -> tuple[Node, ...]:
     """Returns the instructions of a fusion; for any other instruction, the instruction itself."""
     if node.opcode != "fusion":
         return (node,)
-    found: list[Node] = []
-    pending = list(node.regions)
-    for name in pending:
-        for inner in module.regions[name].nodes if name in module.regions else ():
-            if inner.opcode == "fusion":
-                pending += inner.regions
-            elif inner.opcode != "parameter":
-                found.append(inner)
-    return tuple(found)
+    return tuple(
+        inner
+        for region in fused(node, module)
+        for inner in region.nodes
+        if inner.opcode not in ("fusion", "parameter")
+    )
 
 
-def tally(done: Iterable[Work]) -> str:
+def tally(works: Iterable[Work]) -> str:
     """Returns a sentence such as `It runs as 2 kernels and 1 library call.`"""
-    counts = Counter[str](work.kernel.kind for work in done)
+    counts = Counter[str](work.kernel.kind for work in works)
     kinds = ("kernel", "library call", "thunk")
-    words = [count(counts[kind], kind) for kind in kinds if counts[kind]]
-    return f"It runs as {listed(words)}." if words else "It has no kernels."
+    numbers = [count(counts[kind], kind) for kind in kinds if counts[kind]]
+    return f"It runs as {listed(numbers)}." if numbers else "It has no kernels."
 
 
-def table(done: Sequence[Work]) -> Table:
+def table(works: Sequence[Work]) -> Table:
     """Returns a table with a row per kernel."""
-    read = max((work.read or 0 for work in done), default=0) or 1
-    written = max((work.written or 0 for work in done), default=0) or 1
-    placed = any(work.place for work in done)
-    launched = any(work.kernel.launch for work in done)
+    read = max((work.read or 0 for work in works), default=0) or 1
+    written = max((work.written or 0 for work in works), default=0) or 1
+    placed = any(work.place for work in works)
+    launched = any(work.kernel.launch for work in works)
     rows = tuple(
         (
             Cell(work.kernel.name, ids=(work.kernel.name,)),
@@ -159,7 +151,7 @@ def table(done: Sequence[Work]) -> Table:
             Cell(amount(work.read), work.read, bar=(work.read or 0) / read),
             Cell(amount(work.written), work.written, bar=(work.written or 0) / written),
         )
-        for work in done
+        for work in works
     )
     note = "Bytes: what is read of each operand, and what is written, once."
     where = (*(["where"] if placed else []), *(["launch"] if launched else []))
@@ -172,6 +164,6 @@ def what(work: Work) -> str:
     """Returns what a kernel computes, as opcodes."""
     if work.node is None:
         return work.kernel.note
-    words = opcodes(work.inside)
+    names = opcodes(work.inside)
     kind = fusion_kind(work.node) if work.node.opcode == "fusion" else ""
-    return f"{words} ({kind})" if kind.startswith("custom") else words
+    return f"{names} ({kind})" if kind.startswith("custom") else names

@@ -4,19 +4,16 @@ The conventions are those of XLA's cost analysis: an operand counts once, a slic
 only the elements of its result, and an update in place writes only the update. Caches are ignored.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo.memory_spaces import main_memory
-from jaxlens.lenses.program.async_ops import ENDS, written
-from jaxlens.lenses.program.fusion_change import PLUMBING
+from jaxlens.lenses.program.instructions import CONTROL, ENDS, PLUMBING, users_of, written
 from jaxlens.lenses.program.trip_counts import trips
 
-# Instructions whose bodies run instruction by instruction; they move no bytes themselves.
-_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-_SILENT = PLUMBING | _CONTROL | ENDS | {"after-all"}
+_SILENT = PLUMBING | CONTROL | ENDS | {"after-all"}
 _TAKING = frozenset({"dynamic-slice", "slice", "gather"})
 _PLACING: Mapping[str, int] = {"dynamic-update-slice": 1, "scatter": 2}
 """Opcodes that update a part of their first operand in place, with the operand that is the part."""
@@ -50,35 +47,28 @@ class Traffic:
         """Returns the bytes that an instruction reads and writes by itself; a fusion as one."""
         if node.opcode in _SILENT:
             return 0, 0
-        if node.opcode == "fusion":
-            return self._fusion(node)
         size = self.size(node.id)
+        if node.opcode == "fusion":
+            region = self.module.regions.get(node.regions[0]) if node.regions else None
+            if region is not None:
+                return sum(self._inputs(node, region)), sum(self._outputs(region))
         if node.opcode in _TAKING:
             return size + self._read(node.operands[1:]), size
         if node.opcode in _PLACING:
-            place = _PLACING[node.opcode]
-            part = node.operands[place] if place < len(node.operands) else node.operands[-1]
-            return self.size(part) + self._read(node.operands[1:place]), self.size(part)
+            index = _PLACING[node.opcode]
+            part = self.size(node.operands[min(index, len(node.operands) - 1)])
+            return part + self._read(node.operands[1:index]), part
         return self._read(node.operands), size
 
     def _read(self, names: tuple[str, ...]) -> int:
         return sum(self.size(name) for name in dict.fromkeys(names))
 
-    def _fusion(self, node: Node) -> tuple[int, int]:
-        region = self.module.regions.get(node.regions[0]) if node.regions else None
-        if region is None:
-            return self._read(node.operands), self.size(node.id)
-        return sum(self._inputs(node, region)), sum(self._outputs(region))
-
     def _inputs(self, node: Node, region: Region) -> Iterator[int]:
         """Yields the bytes that a fusion reads of each operand."""
-        users: defaultdict[str, list[Node]] = defaultdict(list)
-        for inner in region.nodes:
-            for name in dict.fromkeys(inner.operands):
-                users[name].append(inner)
+        users = users_of(region)
         for operand, parameter in zip(node.operands, region.parameters, strict=False):
             whole = self.size(operand)
-            parts = [self._part(parameter.name, user) for user in users[parameter.name]]
+            parts = [self._part(parameter.name, user) for user in users.get(parameter.name, ())]
             yield min(whole, sum(parts)) if None not in parts else whole  # type: ignore[arg-type]
 
     def _part(self, name: str, user: Node) -> int | None:
@@ -104,8 +94,8 @@ class Traffic:
     def _written(self, name: str) -> int:
         node = self.nodes.get(name)
         if node is not None and node.opcode in _PLACING:
-            place = _PLACING[node.opcode]
-            return self.size(node.operands[place] if place < len(node.operands) else name)
+            index = _PLACING[node.opcode]
+            return self.size(node.operands[index] if index < len(node.operands) else name)
         return self.size(name)
 
     @cached_property
@@ -114,11 +104,11 @@ class Traffic:
 
         The body of a loop counts its known trips, or once where these are unknown; a branch once.
         """
-        found: Counter[str] = Counter({self.module.entry: 1})
+        times: Counter[str] = Counter({self.module.entry: 1})
         for name, region in self.module.regions.items():  # callers come before callees
-            for node in region.nodes if found[name] else ():
-                if node.opcode in _CONTROL:
-                    often = trips(node, region, self.module) if node.opcode == "while" else 1
+            for node in region.nodes if times[name] else ():
+                if node.opcode in CONTROL:
+                    repeats = trips(node, region, self.module) if node.opcode == "while" else 1
                     for inner in node.regions:
-                        found[inner] += found[name] * (1 if often is None else often)
-        return found
+                        times[inner] += times[name] * (1 if repeats is None else repeats)
+        return times

@@ -15,8 +15,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
-from jaxlens.lenses.program.async_ops import written
-from jaxlens.lenses.program.parameters import inputs_of, parameters
+from jaxlens.lenses.program.instructions import inputs_of, parameters, written
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 

@@ -4,11 +4,12 @@ import pytest
 
 from jaxlens.lenses.program.fusion_change import (
     across_fusion,
+    findings,
     first_fusing,
     operations,
     recomputed,
-    report,
 )
+from jaxlens.lenses.sentences import fusion_kind, lines_of, opcodes
 from jaxlens.links.match.instruction_fates import between
 from tests.support import fixed_captures as fixed
 
@@ -53,17 +54,18 @@ def test_recomputation_is_counted_for_what_has_work() -> None:
 
 
 def test_the_report_counts_operations_on_both_sides() -> None:
-    answer = report(*across_fusion(fixed.capture()))
+    change, _ = across_fusion(fixed.capture())
+    summary, again = findings(change)
     # dot, broadcast, add, broadcast, maximum, compare; then dot and two fusions.
-    assert answer.findings[0].text.startswith("6 operations before fusion, 3 after: 2 fusions")
-    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in answer.findings[1].text
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in answer.tables[0].rows}
-    assert rows["max_fusion"] == [
-        "loop",
-        "broadcast x 2, add, maximum",
-        "<cell 3>:2, <cell 3>:3",
-        "1",
-    ]
+    assert summary.text.startswith("6 operations before fusion, 3 after: 2 fusions")
+    assert "add.1 (f32[4,2]) 2 times: max_fusion and gt_fusion" in again.text
+    nodes = {node.id: node for node in change.after.nodes()}
+    swallowed = [nodes[id] for id in change.contents["max_fusion"]]
+    assert fusion_kind(nodes["max_fusion"]) == "loop"
+    assert opcodes(swallowed) == "broadcast x 2, add, maximum"
+    assert lines_of(swallowed) == ["<cell 3>:2", "<cell 3>:3"]
+    copied = {head for id in recomputed(change) for head in change.fates[id].into}
+    assert len(copied & set(change.contents["max_fusion"])) == 1
     assert len(operations(fixed.module(fixed.AFTER))) == 3
 
 
@@ -192,5 +194,5 @@ def test_dumps_on_the_way_carry_what_the_two_ends_do_not_show() -> None:
 def test_a_kind_of_which_there_is_none_is_not_counted() -> None:
     fused = between(fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER))
     same = between(fixed.module(fixed.BEFORE), fixed.module(fixed.BEFORE))
-    assert "3 after: 2 fusions and 1 other (" in report(fused).findings[0].text
-    assert "6 after: no fusion among them (" in report(same).findings[0].text
+    assert "3 after: 2 fusions and 1 other (" in findings(fused)[0].text
+    assert "6 after: no fusion among them (" in findings(same)[0].text

@@ -1,15 +1,15 @@
 """Kernels with what they fused, their lines and their bytes."""
 
 from jaxlens.ir.facts import Kernel
-from jaxlens.lenses.program.kernels import kernels, places, tally, works
+from jaxlens.lenses.program.kernels import places, table, tally, works
 from tests.support import fixed_captures as fixed
 
 
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
-    report = kernels(fixed.capture())
-    assert report.findings[0].text == "It runs as 2 kernels and 1 library call."
+    kernels = works(fixed.capture())
+    assert tally(kernels) == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
-    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+    assert [[cell.text for cell in row] for row in table(kernels).rows] == [
         ["dot.1", "library call", "dot", "<cell 3>:2", "192 B", "32 B"],
         [
             "max_fusion",
@@ -28,7 +28,8 @@ def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
             "8 B",
         ],
     ]
-    assert report.overlays[0].values == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
+    moved = {work.node.id: work.moved for work in kernels if work.node}
+    assert moved == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
 
 
 def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
@@ -37,7 +38,7 @@ def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
     capture.driver.kernels = lambda: (stranger,)
     work = works(capture)[0]
     assert (work.node, work.moved, work.lines) == (None, None, [])
-    assert kernels(capture).tables[0].rows[0][2].text == "the runtime clears a buffer"
+    assert table([work]).rows[0][2].text == "the runtime clears a buffer"
 
 
 def test_no_kernels_are_said_to_be_none() -> None:
@@ -97,11 +98,11 @@ ENTRY %e (p: f32[4]) -> f32[4] {
 
 def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     capture = fixed.capture()
-    assert "launch" not in kernels(capture).tables[0].columns
+    assert "launch" not in table(works(capture)).columns
     known = Kernel("max_fusion", "max_fusion", "kernel", launch="2 blocks of 128 threads")
     capture.driver.kernels = lambda: (known,)
-    table = kernels(capture).tables[0]
-    assert table.rows[0][table.columns.index("launch")].text == "2 blocks of 128 threads"
+    kernels = table(works(capture))
+    assert kernels.rows[0][kernels.columns.index("launch")].text == "2 blocks of 128 threads"
 
 
 def test_a_fused_slice_reads_the_slice_and_no_more() -> None:

@@ -1,0 +1,77 @@
+"""Kinds of HLO instructions: no work, control flow, asynchronous, parameters.
+
+An asynchronous operation is a `-start` and a `-done`. The value of a `-start` is a tuple of its
+operands, its results and the runtime's context; the `-done` returns the results. The bytes are
+attributed to the `-start`; the `-done` moves none.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from jaxlens.ir.facts import Input
+from jaxlens.ir.graph import Module, Node, Region, Type
+
+PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+"""Instructions that compute nothing."""
+CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+"""Instructions whose called computations run instruction by instruction."""
+ENDS = frozenset(
+    "copy-done async-done async-update all-gather-done all-reduce-done collective-permute-done "
+    "send-done".split()
+)
+EXCHANGES = frozenset(
+    "all-reduce reduce-scatter all-gather all-to-all ragged-all-to-all collective-permute "
+    "collective-broadcast".split()
+)
+"""Collectives, by which devices exchange data; each also exists with the suffix "-start"."""
+_WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": -1}
+"""Index of the result in the tuple of a `-start`."""
+
+
+def idle(node: Node) -> bool:
+    """Whether an instruction is one of `ENDS`, or a custom call that only allocates a buffer."""
+    return node.opcode in ENDS or "AllocateBuffer" in node.attrs.get("custom_call_target", "")
+
+
+def written(node: Node) -> Type:
+    """Returns the type of what an instruction writes; for a `-start`, the type of its result."""
+    if node.opcode in _WRITTEN and node.type.parts:
+        return node.type.parts[_WRITTEN[node.opcode]]
+    return node.type
+
+
+def users_of(region: Region) -> Mapping[str, list[Node]]:
+    """Returns the instructions of a computation that read each value of it."""
+    users: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in region.nodes:
+        for name in dict.fromkeys(node.operands):
+            users[name].append(node)
+    return users
+
+
+def parameters(module: Module) -> list[Node]:
+    """Returns the `parameter` instructions of the entry computation."""
+    return [node for node in module.body().nodes if node.opcode == "parameter"]
+
+
+def inputs_of(module: Module, inputs: Sequence[Input]) -> Mapping[str, Input]:
+    """Returns the inputs of the program by id of their parameter instruction.
+
+    JAX drops inputs that the program does not read. If none is dropped, parameters match inputs by
+    number; otherwise by the input's name, which JAX writes as the parameter's scope.
+    """
+    nodes = parameters(module)
+    if len(nodes) == len(inputs):
+        return {node.id: inputs[n] for node in nodes if (n := _number(node)) < len(inputs)}
+    by_path = {input.path or input.name: input for input in inputs}
+    return {node.id: by_path[node.scope] for node in nodes if node.scope in by_path}
+
+
+def numbers(module: Module, inputs: Sequence[Input]) -> dict[str, int]:
+    """Returns parameter numbers by input name; inputs that the program does not read have none."""
+    by_id = inputs_of(module, inputs)
+    return {by_id[n.id].name: _number(n) for n in parameters(module) if n.id in by_id}
+
+
+def _number(node: Node) -> int:
+    return int(node.attrs.get("index", "0"))
