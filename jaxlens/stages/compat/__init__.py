@@ -6,10 +6,7 @@ imported directly where it is used.
 """
 
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
-from jaxlens.stages.compat.computing import computes
-from jaxlens.stages.compat.disk_cache import persistent_cache_off
-from jaxlens.stages.compat.disk_key_hashes import hear_key_parts
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.disk_cache import hear_key_parts, persistent_cache_off
 from jaxlens.stages.compat.jit_caches import (
     context_names,
     every_trace_key,
@@ -41,22 +38,23 @@ from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
     has_cuda_plugin,
-    has_idle_tpu_plugin,
     register_cuda,
 )
-from jaxlens.stages.compat.profiler import forget_session
+from jaxlens.stages.compat.profiler import forget_session, has_idle_tpu_plugin
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
 from jaxlens.stages.compat.settings import settings_here
 from jaxlens.stages.compat.stage_objects import (
     argument_names,
     argument_places,
+    bytecode,
     devices_of,
     own_copy,
 )
 from jaxlens.stages.compat.tracing import ValueOrigin, leaked_tracers, origin, recorded
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
+    computes,
     differentiated,
     is_checkpoint,
     named_axes,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 Hit = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
@@ -19,22 +19,19 @@ def hear_calls(hit: Hit, missed: Callable[[str], None]) -> Callable[[], None]:
     Gone: without the post hook, calls of a program that ran before are not reported; without the
     test events, a program's first call is not.
     """
-    ends = [_hear_hits(hit), hear_test_events({"jit_cpp_cache_miss": ""}, missed)]
+    hooks = (_hear_hits(hit), hear_test_events({"jit_cpp_cache_miss": ""}, missed))
 
     def stop() -> None:
-        for end in ends:
-            if end is not None:
-                end()
+        for end in filter(None, hooks):
+            end()
 
     return stop
 
 
+@when_gone(None)
 def _hear_hits(hit: Hit) -> Callable[[], None] | None:
-    try:
-        state: Any = private("api")._post_hook_state
-        before = state.get_local()
-    except (ImportError, AttributeError):
-        return None
+    state: Any = private("api")._post_hook_state
+    before = state.get_local()
 
     def heard(function: Any, args: Any, kwargs: Any, output: Any) -> None:
         # Without a thread-local hook `before` is JAX's "unset" object. Then the global hook is read
@@ -53,6 +50,7 @@ def _hear_hits(hit: Hit) -> Callable[[], None] | None:
     return stop
 
 
+@when_gone(None)
 def hear_test_events(
     names: Mapping[str, str], heard: Callable[[str], None]
 ) -> Callable[[], None] | None:
@@ -66,11 +64,8 @@ def hear_test_events(
 
     Gone: None, and the function is never called.
     """
-    try:
-        util: Any = private("util")
-        before = util.test_event_listener
-    except (ImportError, AttributeError):
-        return None
+    util: Any = private("util")
+    before = util.test_event_listener
 
     def listener(name: str, *about: Any) -> None:
         if name in names:

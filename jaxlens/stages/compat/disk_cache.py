@@ -1,16 +1,22 @@
-"""Switches off JAX's persistent compilation cache for a block."""
+"""JAX's persistent compilation cache: switches it off, and reads the parts of its keys."""
 
+import logging
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private
 
-# JAX's remembered answer from before the first of several overlapping compiles: an interrupted
-# compile ends in its thread while the next begins. One entry per compile; the last to end restores
-# the first entry.
-_off: list[list[Any]] = []
+_KEYS, _KEY_FILE = "jax._src.cache_key", "cache_key.py"
+_HASHED, _FLAG = "get_cache_key hash of serialized %s: %s", "Including XLA flag in cache key: %s"
+_NEAR = 20  # most frames between the log call and the function that hashes
+
+# JAX's remembered answer before each of several overlapping compiles: an interrupted compile ends
+# in its thread while the next begins. The last to end restores the first answer.
+_off: list[tuple[Any, Any]] = []
 _overlap = threading.Lock()
 
 
@@ -24,22 +30,17 @@ def persistent_cache_off() -> Iterator[None]:
 
     Gone: the setting is used, which is right unless the compile is the first of the process.
     """
-    names = ("_cache_checked", "_cache_used")
     try:
-        compilation_cache = private("compilation_cache")
+        cache = private("compilation_cache")
     except ImportError:
-        compilation_cache = None
-    if not all(hasattr(compilation_cache, name) for name in names):
+        cache = None
+    if not (hasattr(cache, "_cache_checked") and hasattr(cache, "_cache_used")):
         with _switched_off():
             yield
         return
     with _overlap:
-        if not _off:
-            _off.append([getattr(compilation_cache, name) for name in names])
-            for name, value in zip(names, (True, False), strict=True):
-                setattr(compilation_cache, name, value)
-        else:
-            _off.append([])
+        _off.append((cache._cache_checked, cache._cache_used))
+        cache._cache_checked, cache._cache_used = True, False
     try:
         yield
     finally:
@@ -47,8 +48,7 @@ def persistent_cache_off() -> Iterator[None]:
             before = _off[0]
             _off.pop()
             if not _off:
-                for name, value in zip(names, before, strict=True):
-                    setattr(compilation_cache, name, value)
+                cache._cache_checked, cache._cache_used = before
 
 
 @contextmanager
@@ -62,3 +62,50 @@ def _switched_off() -> Iterator[None]:
         yield
     finally:
         config.update("jax_enable_compilation_cache", before)
+
+
+def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Callable[[], None]:
+    """Calls a function for each hash that JAX logs while it makes a persistent cache key.
+
+    JAX logs the hashes at level DEBUG, which is off by default. The logger is set to DEBUG, and a
+    filter drops the records that the user's handlers did not get before.
+
+    Gone: the function is never called, and a miss of the persistent cache has no explanation.
+    """
+    logger = logging.getLogger(_KEYS)
+    before = logger.level
+    flags: dict[int, list[str]] = {}
+
+    def heard(record: logging.LogRecord) -> bool:
+        about = record.args if isinstance(record.args, tuple) else ()
+        if record.msg == _FLAG and about:
+            flags.setdefault(record.thread or 0, []).append(str(about[0]))
+        elif record.msg == _HASHED and len(about) == 2:
+            name, digest = map(str, about)
+            variables = _variables(sys._getframe(1))
+            part(name, digest, {**variables, "flags": flags.get(record.thread or 0, ())})
+            if name == "XLA flags":
+                flags.pop(record.thread or 0, None)
+        level = before or (logger.parent.getEffectiveLevel() if logger.parent else logging.WARNING)
+        return record.levelno >= level
+
+    logger.addFilter(heard)
+    logger.setLevel(logging.DEBUG)
+
+    def stop() -> None:
+        logger.removeFilter(heard)
+        if logger.level == logging.DEBUG:  # unless the user has changed the level meanwhile
+            logger.setLevel(before)
+
+    return stop
+
+
+def _variables(frame: FrameType | None) -> Mapping[str, Any]:
+    """Returns the variables of JAX's function that makes the key; empty if not on the stack."""
+    for _ in range(_NEAR):
+        if frame is None:
+            break
+        if frame.f_code.co_name == "get" and frame.f_code.co_filename.endswith(_KEY_FILE):
+            return frame.f_locals
+        frame = frame.f_back
+    return {}

@@ -19,6 +19,7 @@ import jax
 
 from jaxlens.ir.spans import Frame
 from jaxlens.stages import compat
+from jaxlens.stages.compat.import_private import private, when_gone
 
 _STEPS = {
     "/jax/core/compile/jaxpr_trace_duration": "trace",
@@ -34,11 +35,19 @@ _TESTS = {"trace_to_jaxpr": "traced", "jit_cpp_cache_miss": "entered"}
 _DEEPEST = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Functions to call at JAX's events.
+def listen(
+    *,
+    begin: Callable[[str, str], None],
+    end: Callable[[str, float, str], None],
+    disk: Callable[[bool], None],
+    part: Callable[[str, str, Mapping[str, Any]], None],
+    note: Callable[[str], None],
+) -> tuple[Callable[[], None], bool]:
+    """Calls functions at JAX's events in any thread, until the returned function is called.
 
-    Attributes:
+    The second result says whether `note` is called.
+
+    Args:
         begin: At the start of a step ("trace", "lower", "compile"), with the function's name.
         end: At the end of a step, with its seconds and the function's name.
         disk: At a hit of the persistent cache, with True; with False after a miss, when JAX writes
@@ -47,19 +56,6 @@ class Listeners:
             the variables of JAX's function that makes the key.
         note: With "traced" when a Python function is traced (no inner cache hit), with "entered"
             when a call misses its fast path.
-    """
-
-    begin: Callable[[str, str], None]
-    end: Callable[[str, float, str], None]
-    disk: Callable[[bool], None]
-    part: Callable[[str, str, Mapping[str, Any]], None]
-    note: Callable[[str], None]
-
-
-def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
-    """Calls the listeners at JAX's events in any thread, until the returned function is called.
-
-    The second result says whether `note` is called.
 
     Gone: without JAX's test events, `note` is never called; new fast-path entries are not seen, and
     a hit of an inner cache counts as a trace. Without functions to unregister listeners, they stay
@@ -70,32 +66,32 @@ def listen(to: Listeners) -> tuple[Callable[[], None], bool]:
 
     def scalar(event: str, value: float | int, **about: Any) -> None:
         if alive and event in _STEPS:
-            to.begin(_STEPS[event], str(about.get("fun_name", "")))
+            begin(_STEPS[event], str(about.get("fun_name", "")))
 
     def duration(event: str, duration_secs: float, **about: Any) -> None:
         if alive and event in _STEPS:
-            to.end(_STEPS[event], duration_secs, str(about.get("fun_name", "")))
+            end(_STEPS[event], duration_secs, str(about.get("fun_name", "")))
 
     def plain(event: str, **about: Any) -> None:
         if alive and event in _DISK:
-            to.disk(_DISK[event])
+            disk(_DISK[event])
 
     monitoring.register_scalar_listener(scalar)
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
-    unhook = compat.hear_test_events(_TESTS, to.note)
-    quiet = compat.hear_key_parts(to.part)
+    unhook = compat.hear_test_events(_TESTS, note)
+    quiet = compat.hear_key_parts(part)
 
     def stop() -> None:
         alive.clear()
         quiet()
         if unhook is not None:
             unhook()
-        for name, listener in (
-            ("scalar", scalar),
-            ("event_duration", duration),
-            ("event", plain),
-        ):
+        for name, listener in {
+            "scalar": scalar,
+            "event_duration": duration,
+            "event": plain,
+        }.items():
             unregister = getattr(monitoring, f"unregister_{name}_listener", None)
             if unregister is not None:  # the user may have cleared all listeners meanwhile
                 with contextlib.suppress(AssertionError, ValueError):
@@ -148,11 +144,10 @@ class Stack:
     module: Any = None
 
 
-_LOWERING = tuple(
+LOWERING = tuple(
     "in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh name keep_unused "
     "inline compiler_options_kvs".split()
 )
-LOWERING = _LOWERING
 """Names of the entries of `Stack.lowering`."""
 
 
@@ -162,31 +157,32 @@ def stack(frame: FrameType | None) -> Stack:
     Gone (functions or variables of JAX renamed): the attributes read from them are None; `frames`
     is always complete.
     """
-    found = Stack([])
-    while frame is not None and len(found.frames) < _DEEPEST:
+    whole = Stack([])
+    while frame is not None and len(whole.frames) < _DEEPEST:
         code = frame.f_code
         if code.co_filename.endswith(_PJIT):
-            _read(code.co_name, frame, found)
-        elif code.co_name == "_cached_compilation" and found.module is None:
-            found.module = frame.f_locals.get("computation")
-        found.frames.append((code.co_filename, frame.f_lineno or 0, 0, -1, -1, code.co_qualname))
+            _read(code.co_name, frame, whole)
+        elif code.co_name == "_cached_compilation" and whole.module is None:
+            whole.module = frame.f_locals.get("computation")
+        whole.frames.append((code.co_filename, frame.f_lineno or 0, 0, -1, -1, code.co_qualname))
         frame = frame.f_back
-    return found
+    return whole
 
 
-def _read(name: str, frame: FrameType, found: Stack) -> None:
+def _read(name: str, frame: FrameType, whole: Stack) -> None:
+    """Adds what a frame of JAX's pjit module shows."""
     if name == "_trace_for_jit":
-        found.traces += 1
-    elif name == "call_impl_cache_miss" and found.caller is None:
-        found.under = True
-    elif name == "_pjit_lower" and found.lowering is None:
+        whole.traces += 1
+    elif name == "call_impl_cache_miss" and whole.caller is None:
+        whole.under = True
+    elif name == "_pjit_lower" and whole.lowering is None:
         values = frame.f_locals
-        found.program = values.get("jaxpr")
-        found.lowering = tuple(values.get(key) for key in _LOWERING)
-    elif name == "_pjit_call_impl_python" and found.program is None:
-        found.program = frame.f_locals.get("jaxpr")
-    elif name in ("cache_miss", "jit_trace") and found.caller is None:
-        found.caller = _caller(name, frame)
+        whole.program = values.get("jaxpr")
+        whole.lowering = tuple(values.get(key) for key in LOWERING)
+    elif name == "_pjit_call_impl_python" and whole.program is None:
+        whole.program = frame.f_locals.get("jaxpr")
+    elif name in ("cache_miss", "jit_trace") and whole.caller is None:
+        whole.caller = _caller(name, frame)
 
 
 def _caller(name: str, frame: FrameType) -> Caller | None:
@@ -223,40 +219,31 @@ def is_primitive(fun: Any) -> bool:
     return bool(getattr(fun, "_apply_primitive", False))
 
 
+@when_gone(None)
 def here() -> Any:
     """Returns the current trace context, as in cache keys; None when gone."""
-    try:
-        return compat.private("config").trace_context()
-    except (ImportError, AttributeError):
-        return None
+    return private("config").trace_context()
 
 
+@when_gone(False)
 def looking() -> bool:
     """Whether jaxlens itself traces or compiles in this thread (under `compat.apart`).
 
     Gone: False; the traces and compiles of jaxlens in a watched cell are logged as well.
     """
-    try:
-        return compat.private("config").jax_jit_cpp_cache_obj.value is not None
-    except (ImportError, AttributeError):
-        return False
+    return private("config").jax_jit_cpp_cache_obj.value is not None
 
 
+@when_gone(())
 def program_names(program: Any) -> Sequence[str]:
     """Returns the names of a jaxpr's inputs; empty when gone."""
-    try:
-        info = getattr(program, "jaxpr", program).debug_info
-        return tuple(info.arg_names or ())
-    except AttributeError:
-        return ()
+    return tuple(getattr(program, "jaxpr", program).debug_info.arg_names or ())
 
 
+@when_gone("")
 def program_source(program: Any) -> str:
     """Returns the definition of a jaxpr's function: "f at /path/file.py:12"; "" when gone."""
-    try:
-        return str(getattr(program, "jaxpr", program).debug_info.func_src_info or "")
-    except AttributeError:
-        return ""
+    return str(getattr(program, "jaxpr", program).debug_info.func_src_info or "")
 
 
 def on_disk(name: str) -> int:
@@ -269,11 +256,7 @@ def on_disk(name: str) -> int:
     """
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name).rstrip("_")
-    try:
-        files = [path.name for path in Path(folder or "").iterdir()] if folder else []
-    except OSError:
-        return 0
-    return sum(file.startswith(f"{plain}-") and file.endswith("-cache") for file in files)
+    return sum(1 for _ in Path(folder).glob(f"{plain}-*-cache")) if folder else 0
 
 
 def leave_out(folder: str) -> None:
@@ -284,7 +267,7 @@ def leave_out(folder: str) -> None:
     Gone: the public function is used, with that cost.
     """
     try:
-        leave = compat.private("source_info_util").register_exclusion
+        leave = private("source_info_util").register_exclusion
     except (ImportError, AttributeError):
         from jax.extend import source_info_util
 

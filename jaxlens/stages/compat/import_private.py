@@ -1,7 +1,11 @@
-"""Imports private modules of JAX, for the files of this folder."""
+"""Imports private modules of JAX for this folder, with a result for names that are gone."""
 
 import importlib
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+Read = TypeVar("Read", bound=Callable[..., Any])
 
 
 def private(name: str) -> Any:
@@ -10,3 +14,25 @@ def private(name: str) -> Any:
     Gone: ImportError, which callers catch.
     """
     return importlib.import_module(f"jax._src.{name}")
+
+
+def when_gone(result: Any, *errors: type[Exception]) -> Callable[[Read], Read]:
+    """Makes a function return `result` when gone: if a private name that it reads is missing.
+
+    Args:
+        result: What the function returns then.
+        errors: Exceptions that mean the same, besides ImportError and AttributeError.
+    """
+    gone: tuple[type[Exception], ...] = (ImportError, AttributeError, *errors)
+
+    def decorate(read: Read) -> Read:
+        @wraps(read)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return read(*args, **kwargs)
+            except gone:
+                return result
+
+        return guarded  # type: ignore[return-value]
+
+    return decorate

@@ -3,16 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 
+@when_gone((), NotImplementedError)
 def context_names() -> tuple[str, ...]:
     """Returns the names of the settings in a trace key, in the key's order; empty when gone."""
-    try:
-        config = private("config")
-        return tuple(config.trace_context_names())
-    except (ImportError, AttributeError, NotImplementedError):
-        return ()
+    return tuple(private("config").trace_context_names())
 
 
 def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | None:
@@ -20,10 +17,11 @@ def trace_keys(fun: Callable[..., Any]) -> list[tuple[Any, tuple[Any, ...]]] | N
 
     Gone: None.
     """
-    every = every_trace_key()
-    return None if every is None else [(c, rest) for other, c, rest in every if other is fun]
+    keys = every_trace_key()
+    return None if keys is None else [(c, rest) for other, c, rest in keys if other is fun]
 
 
+@when_gone(None)
 def every_trace_key() -> list[tuple[Callable[..., Any], Any, tuple[Any, ...]]] | None:
     """Returns the keys of JAX's trace cache with a live function: (function, trace context, rest).
 
@@ -31,12 +29,9 @@ def every_trace_key() -> list[tuple[Callable[..., Any], Any, tuple[Any, ...]]] |
 
     Gone: None.
     """
-    try:
-        keys = private("pjit")._infer_params_cached.cache_keys()
-    except (ImportError, AttributeError):
-        return None
-    found = ((key[0](), key[1], tuple(key[2])) for key in keys)
-    return [(fun, context, rest) for fun, context, rest in found if fun and len(rest) == 4]
+    cached = private("pjit")._infer_params_cached.cache_keys()
+    keys = ((key[0](), key[1], tuple(key[2])) for key in cached)
+    return [(fun, context, rest) for fun, context, rest in keys if fun and len(rest) == 4]
 
 
 def trace_key(
@@ -52,8 +47,7 @@ def trace_key(
         ValueError: A static argument is not hashable.
     """
     try:
-        config = private("config")
-        pjit = private("pjit")
+        config, pjit = private("config"), private("pjit")
         flatten, registry = pjit.jax_jit.parse_arguments, pjit.tree_util.tracing_registry
         context, mesh_of = config.trace_context, pjit.get_ctx_mesh
         abstract = private("core").shaped_abstractify
@@ -79,57 +73,45 @@ def traced_program(fun: Callable[..., Any], rest: tuple[Any, ...]) -> Any:
 
     Gone: never called, since `trace_keys` returns no key then.
     """
-    pjit = private("pjit")
-    return pjit._infer_params_cached(fun, *rest).pjit_params
+    return private("pjit")._infer_params_cached(fun, *rest).pjit_params
 
 
+@when_gone(None, KeyError)
 def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]] | None:
     """Returns the keys of a program in JAX's lowering cache: (context, arguments, keywords).
 
     Gone: None.
     """
-    try:
-        pjit = private("pjit")
-        keys = pjit._pjit_lower.cache_keys()
-        jaxpr = program.params["jaxpr"]
-    except (ImportError, AttributeError, KeyError):
-        return None
+    keys = private("pjit")._pjit_lower.cache_keys()
+    jaxpr = program.params["jaxpr"]
     return [(key[1], tuple(key[2]), dict(key[3])) for key in keys if key[0]() is jaxpr]
 
 
+@when_gone(None, KeyError, TypeError)
 def resolved_shardings(program: Any, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
     """Returns the input shardings in the lowering key of a call; None when gone."""
-    try:
-        pjit = private("pjit")
-        types = [pjit.convert_to_metaty(leaf) for leaf in (*program.consts, *leaves)]
-        return tuple(pjit._resolve_in_shardings(types, program.params["in_shardings"]))
-    except (ImportError, AttributeError, KeyError, TypeError):
-        return None
+    pjit = private("pjit")
+    types = [pjit.convert_to_metaty(leaf) for leaf in (*program.consts, *leaves)]
+    return tuple(pjit._resolve_in_shardings(types, program.params["in_shardings"]))
 
 
+@when_gone(None)
 def is_compiled(program: Any, key: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bool | None:
     """Whether the lowering under an existing key has an executable; None when gone."""
-    pjit = private("pjit")
-    computation = pjit._pjit_lower(program.params["jaxpr"], *key[1], **key[2])
-    if not hasattr(computation, "_executable"):
-        return None
+    computation = private("pjit")._pjit_lower(program.params["jaxpr"], *key[1], **key[2])
     return computation._executable is not None
 
 
+@when_gone(None)
 def static_values(signature: Any) -> tuple[list[Any], list[str]] | None:
     """Returns a signature's static values (positional, then keyword) and the keywords' names.
 
     Gone: None.
     """
-    try:
-        return list(signature.static_args), list(signature.static_arg_names)
-    except AttributeError:
-        return None
+    return list(signature.static_args), list(signature.static_arg_names)
 
 
+@when_gone(None)
 def signature_tree(signature: Any) -> tuple[Any, ...] | None:
     """Returns a signature's treedefs of dynamic arguments and keyword names; None when gone."""
-    try:
-        return (*signature.dynamic_arg_treedefs, tuple(signature.dynamic_arg_names))
-    except AttributeError:
-        return None
+    return (*signature.dynamic_arg_treedefs, tuple(signature.dynamic_arg_names))

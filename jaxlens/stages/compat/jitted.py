@@ -35,9 +35,11 @@ def layers(f: Any) -> Iterator[Any]:
 
     Gone: the function only, as for a decorator that does not set `__wrapped__`.
     """
-    seen: dict[int, Any] = {}  # keeps them alive: a property may return a new function each time
-    while id(f) not in seen:
-        seen[id(f)] = f
+    functions: dict[
+        int, Any
+    ] = {}  # keeps them alive: a property may return a new function each time
+    while id(f) not in functions:
+        functions[id(f)] = f
         yield f
         f = wrapped(f) or f
 
@@ -52,10 +54,8 @@ def inner_jit(f: Any) -> bool:
     """
     for layer in layers(f):
         inner = getattr(layer, "__wrapped__", None)
-        held = (inner, *getattr(layer, "__dict__", {}).values())
-        if inner is not None and (
-            hasattr(layer, "lower") or any(jit_parts(value) for value in held)
-        ):
+        values = (inner, *getattr(layer, "__dict__", {}).values())
+        if inner is not None and (hasattr(layer, "lower") or any(map(jit_parts, values))):
             return True
     return False
 
@@ -118,8 +118,8 @@ def handed_over(
             for home, name, original in originals:
                 setattr(home, name, intercepted(original))
             f.lower(*args, **kwargs)
-        except _HandedOver as found:
-            jitted, positional, named = found.call
+        except _HandedOver as handed:
+            jitted, positional, named = handed.call
             return jitted, positional, named
         finally:
             thread = None  # a jit made in another thread meanwhile may have our patch for good
@@ -153,15 +153,9 @@ def rejit(fun: Callable[..., Any], info: Any) -> Any:
     Gone: `jax.jit` with only those settings that are public.
     """
     try:
-        pjit = private("pjit")
-        return pjit._cpp_pjit(fun, info)
+        return private("pjit")._cpp_pjit(fun, info)
     except (ImportError, AttributeError):
         import jax
 
-        return jax.jit(
-            fun,
-            static_argnums=info.static_argnums,
-            static_argnames=info.static_argnames,
-            donate_argnums=info.donate_argnums,
-            donate_argnames=info.donate_argnames,
-        )
+        names = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+        return jax.jit(fun, **{name: getattr(info, name) for name in names})

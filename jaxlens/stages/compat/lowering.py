@@ -5,20 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 
+@when_gone(nullcontext())
 def constants_as_arguments() -> AbstractContextManager[Any]:
     """Makes tracing keep closed-over arrays as literals, which lowering can hoist.
 
     Gone: nothing is hoisted.
     """
-    try:
-        config = private("config")
-        kept: AbstractContextManager[Any] = config.use_simplified_jaxpr_constants(True)
-        return kept
-    except (ImportError, AttributeError):
-        return nullcontext()
+    literals: AbstractContextManager[Any] = private("config").use_simplified_jaxpr_constants(True)
+    return literals
 
 
 def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
@@ -52,9 +49,9 @@ def hlo(lowered: Any) -> Any:
         from jaxlib import _jax
 
         refined = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
-        written = mlir.module_to_bytecode(refined)
         return _jax.mlir.mlir_module_to_xla_computation(
-            written, use_tuple_args=lowered._lowering.compile_args["tuple_args"]
+            mlir.module_to_bytecode(refined),
+            use_tuple_args=lowered._lowering.compile_args["tuple_args"],
         )
     except (ImportError, AttributeError, KeyError, TypeError):
         return lowered.compiler_ir("hlo")
@@ -70,21 +67,24 @@ def _each_constant_once() -> Iterator[None]:
     """
     try:
         core = private("core")
-        every = core.jaxpr_const_args
+        const_args = core.jaxpr_const_args
     except (ImportError, AttributeError):
         yield
         return
 
     def once(jaxpr: Any) -> list[Any]:
-        return list({(id(value), aval): (value, aval) for value, aval in every(jaxpr)}.values())
+        return list(
+            {(id(value), aval): (value, aval) for value, aval in const_args(jaxpr)}.values()
+        )
 
     core.jaxpr_const_args = once
     try:
         yield
     finally:
-        core.jaxpr_const_args = every
+        core.jaxpr_const_args = const_args
 
 
+@when_gone(None, StopIteration)
 def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
     """Names the arguments of hoisted constants by MLIR locations, as JAX does for the others.
 
@@ -94,17 +94,14 @@ def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
 
     Gone: they have only their numbers as names.
     """
-    try:
-        ir: Any = importlib.import_module("jax.extend.mlir.ir")
-        module = lowered.compiler_ir("stablehlo")
-        functions = [op for op in module.body.operations if "sym_name" in op.attributes]
-        main = next(op for op in functions if op.attributes["sym_name"].value == "main")
-        arguments = main.regions[0].blocks[0].arguments
-        for argument, value in zip(arguments, lowered._lowering.const_args, strict=False):
-            if name := name_of(value):
-                argument.set_location(ir.Location.name(name, context=module.context))
-    except (ImportError, AttributeError, StopIteration):
-        return
+    ir: Any = importlib.import_module("jax.extend.mlir.ir")
+    module = lowered.compiler_ir("stablehlo")
+    functions = [op for op in module.body.operations if "sym_name" in op.attributes]
+    main = next(op for op in functions if op.attributes["sym_name"].value == "main")
+    arguments = main.regions[0].blocks[0].arguments
+    for argument, value in zip(arguments, lowered._lowering.const_args, strict=False):
+        if name := name_of(value):
+            argument.set_location(ir.Location.name(name, context=module.context))
 
 
 def hlo_text(computation: Any) -> str:

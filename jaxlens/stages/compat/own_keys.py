@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 
 def context_value() -> Any:
@@ -17,8 +18,7 @@ def context_value() -> Any:
     Gone: a plain object, which makes keys differ as well.
     """
     try:
-        pjit = private("pjit")
-        return pjit.make_jit_cpp_cache(64)
+        return private("pjit").make_jit_cpp_cache(64)
     except (ImportError, AttributeError):
         return object()
 
@@ -33,30 +33,26 @@ def apart(value: Any) -> AbstractContextManager[Any]:
     Gone: a public user context, with that cost once per process.
     """
     try:
-        config = private("config")
-        borrowed: AbstractContextManager[Any] = config.jax_jit_cpp_cache_obj(value)
-        return borrowed
+        context: Any = private("config").jax_jit_cpp_cache_obj
     except (ImportError, AttributeError):
-        own: AbstractContextManager[Any] = _own_context()(value)
-        return own
+        context = _user_context()
+    keys_apart: AbstractContextManager[Any] = context(value)
+    return keys_apart
 
 
-def _own_context(made: list[Any] = []) -> Any:  # noqa: B006 - one context per process
+@cache  # one context per process
+def _user_context() -> Any:
     import jax
 
     make: Any = jax.make_user_context
-    if not made:
-        made.append(make(None))
-    return made[0]
+    return make(None)
 
 
-def is_apart(context: Sequence[Any], here: Sequence[Any]) -> bool:
+@when_gone(False)
+def is_apart(context: Sequence[Any], current: Sequence[Any]) -> bool:
     """Whether a key's context is from `apart`, but not from the block that is active now.
 
     Gone: False; such keys count as the user's.
     """
-    try:
-        kind = private("pjit")._jax.PjitFunctionCache
-    except (ImportError, AttributeError):
-        return False
-    return any(type(v) is kind and all(v is not own for own in here) for v in context)
+    kind = private("pjit")._jax.PjitFunctionCache
+    return any(type(v) is kind and all(v is not own for own in current) for v in context)

@@ -3,7 +3,6 @@
 import importlib
 import importlib.metadata
 import importlib.util
-import sys
 
 from jaxlens.stages.compat.import_private import private
 
@@ -49,22 +48,3 @@ def register_cuda() -> None:
     name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
     if name and not registered:
         importlib.import_module(f"jax_plugins.{name}").initialize()
-
-
-def has_idle_tpu_plugin() -> bool:
-    """Whether libtpu is loaded in a process without a TPU, as when compiling for an absent TPU.
-
-    JAX's profiler starts the tracers of all loaded plugins. The tracer of a libtpu that was not
-    built with this jaxlib crashes the process (0.10.2 with libtpu 0.0.4x: segmentation fault).
-
-    Gone: whether the package is imported, which is True once JAX has looked for TPUs.
-    """
-    from jax.extend import backend
-
-    try:
-        from jaxlib import xla_client
-
-        loaded = bool(xla_client.pjrt_plugin_loaded("tpu"))
-    except (ImportError, AttributeError):
-        loaded = "libtpu" in sys.modules
-    return loaded and "tpu" not in backend.backends()

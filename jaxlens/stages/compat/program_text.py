@@ -7,7 +7,10 @@ Tested with jax 0.10.2 and 0.12.0.1. The client takes its devices as a `jaxlib._
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxlens.stages.compat.import_private import when_gone
 
+
+@when_gone(None)
 def from_hlo(text: str) -> Any:
     """Parses HLO text into an HLO module of XLA.
 
@@ -16,38 +19,31 @@ def from_hlo(text: str) -> Any:
     Raises:
         ValueError: XLA cannot read the text.
     """
-    try:
-        from jaxlib import _hlo
+    from jaxlib import _hlo
 
-        read = _hlo.hlo_module_from_text
-    except (ImportError, AttributeError):
-        return None
+    read = _hlo.hlo_module_from_text
     try:
         return read(text)
     except Exception as error:
         raise ValueError(str(error).strip() or "no reason given") from None
 
 
+@when_gone(None)
 def to_stablehlo(module: Any) -> bytes | None:
     """Converts an HLO module to StableHLO bytecode. Gone: None."""
-    try:
-        from jaxlib import _jax
+    from jaxlib import _jax
 
-        made: bytes = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
-        return made
-    except (ImportError, AttributeError):
-        return None
+    bytecode: bytes = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    return bytecode
 
 
+@when_gone(None)
 def to_hlo(module: Any) -> Any:
     """Converts a StableHLO module to an XLA computation, which prints as HLO. Gone: None."""
-    try:
-        from jaxlib import _jax
+    from jaxlib import _jax
 
-        text = module.operation.get_asm(enable_debug_info=True).encode()
-        return _jax.mlir.mlir_module_to_xla_computation(text)
-    except (ImportError, AttributeError):
-        return None
+    text = module.operation.get_asm(enable_debug_info=True).encode()
+    return _jax.mlir.mlir_module_to_xla_computation(text)
 
 
 def compiled(
@@ -77,8 +73,8 @@ def compiled(
             env_options_overrides=dict(options),
         )
         client = devices[0].client
-        places = _jax.DeviceList(tuple(devices))
+        device_list = _jax.DeviceList(tuple(devices))
         load = client.compile_and_load
     except (ImportError, AttributeError, TypeError):
         return None
-    return load(module, places, built)
+    return load(module, device_list, built)

@@ -5,11 +5,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
-_OURS = "jax_jit_cpp_cache_obj"  # the setting that `own_keys.apart` uses
+_CACHE = "jax_jit_cpp_cache_obj"  # the setting that `own_keys.apart` uses
 
 
+@when_gone(nullcontext)
 def settings_here() -> Callable[[], AbstractContextManager[None]]:
     """Saves the current settings; the result makes a context manager that applies them.
 
@@ -19,12 +20,9 @@ def settings_here() -> Callable[[], AbstractContextManager[None]]:
 
     Gone: each stage is made under the settings at the time when it is made.
     """
-    try:
-        config, mesh = private("config"), private("mesh")
-        states = _States(config, mesh)
-        return partial(states.put_back, states.values(), mesh.thread_resources.env)
-    except (ImportError, AttributeError):
-        return nullcontext
+    mesh = private("mesh")
+    states = _States(private("config"), mesh)
+    return partial(states.put_back, states.values(), mesh.thread_resources.env)
 
 
 class _States:
@@ -32,8 +30,8 @@ class _States:
 
     def __init__(self, config: Any, mesh: Any) -> None:
         kind = config.config_ext.Config
-        every = (value for module in (config, mesh) for value in vars(module).values())
-        states = {id(s): s for s in every if isinstance(s, kind) and s.name != _OURS}
+        values = (value for module in (config, mesh) for value in vars(module).values())
+        states = {id(s): s for s in values if isinstance(s, kind) and s.name != _CACHE}
         self._states = tuple(states.values())
         self._unset = config.config_ext.unset
         self._resources = mesh.thread_resources  # what `with mesh:` sets
@@ -46,15 +44,19 @@ class _States:
     def put_back(self, values: tuple[Any, ...], meshes: Any) -> Iterator[None]:
         """Applies saved values in this thread, and restores the former ones at the end."""
         pairs = zip(self._states, values, strict=True)
-        changed = [(state, value) for state, value in pairs if not _same(state.value, value)]
+        changed = [
+            (state, value)
+            for state, value in pairs
+            if state.value is not value and state.value != value
+        ]
         before = [(state, state.get_local()) for state, _ in changed]
-        here, self._resources.env = self._resources.env, meshes
+        meshes_before, self._resources.env = self._resources.env, meshes
         try:
             for state, value in changed:
                 self._set(state, value)
             yield
         finally:
-            self._resources.env = here
+            self._resources.env = meshes_before
             for state, value in reversed(before):
                 self._set(state, value)
 
@@ -63,7 +65,3 @@ class _States:
         state.set_local(value)
         if hook := getattr(state, "_update_thread_local_hook", None):
             hook(None if value is self._unset else value)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other or bool(one == other)

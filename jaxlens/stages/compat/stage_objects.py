@@ -4,37 +4,36 @@ Tested with jax 0.10.2 and 0.12.0.1.
 """
 
 import copy
+import io
 from typing import Any
 
+from jaxlens.stages.compat.import_private import when_gone
 
+
+@when_gone((), KeyError, TypeError)
 def argument_names(stage: Any) -> tuple[str, ...]:
     """Returns the names of the argument leaves ("params['w']") of a Traced, Lowered or Compiled.
 
     Gone: (), and the leaves are named by position.
     """
-    try:
-        if hasattr(stage, "jaxpr"):
-            return tuple(stage.jaxpr.jaxpr.debug_info.arg_names)
-        if hasattr(stage, "_lowering"):
-            told = stage._lowering.compile_args["all_args_info"]
-        else:
-            told = stage._executable._all_args_info
-        return tuple(told.debug_info.arg_names)
-    except (AttributeError, KeyError, TypeError):
-        return ()
+    if hasattr(stage, "jaxpr"):
+        holder = stage.jaxpr.jaxpr
+    elif hasattr(stage, "_lowering"):
+        holder = stage._lowering.compile_args["all_args_info"]
+    else:
+        holder = stage._executable._all_args_info
+    return tuple(holder.debug_info.arg_names)
 
 
+@when_gone((), TypeError, NotImplementedError, RuntimeError)
 def devices_of(stage: Any) -> tuple[Any, ...]:
     """Returns the devices of a Lowered or Compiled, also those absent from this process.
 
     Gone: (), and the default device of JAX is used instead.
     """
-    try:
-        if hasattr(stage, "_lowering"):
-            return tuple(stage._lowering._device_list)
-        return tuple(stage.runtime_executable().local_devices())
-    except (AttributeError, TypeError, NotImplementedError, RuntimeError):
-        return ()
+    if hasattr(stage, "_lowering"):
+        return tuple(stage._lowering._device_list)
+    return tuple(stage.runtime_executable().local_devices())
 
 
 def argument_places(traced: Any) -> tuple[Any, ...]:
@@ -42,32 +41,32 @@ def argument_places(traced: Any) -> tuple[Any, ...]:
 
     Gone: (), and the default device of JAX is used instead.
     """
-    found = getattr(traced, "_meta_tys_flat", ())
-    return tuple(leaf for leaf in found if hasattr(leaf, "sharding"))
+    types = getattr(traced, "_meta_tys_flat", ())
+    return tuple(leaf for leaf in types if hasattr(leaf, "sharding"))
 
 
+@when_gone(None, TypeError, ValueError)
 def own_copy(lowered: Any) -> Any:
     """Copies a Lowered and its module, so that the locations of the copy can be changed.
 
     Gone: None; the program is compiled without stamps.
     """
-    try:
-        from jaxlib.mlir import ir
+    from jaxlib.mlir import ir
 
-        module = lowered.compiler_ir("stablehlo")
-        made, inside = copy.copy(lowered), copy.copy(lowered._lowering)
-        with module.context:
-            inside._hlo = ir.Module.parse(_bytecode(module))
-        inside._executable = None
-        made._lowering = inside
-        return made if made.compiler_ir("stablehlo") is inside._hlo else None
-    except (ImportError, AttributeError, TypeError, ValueError):
-        return None
+    module = lowered.compiler_ir("stablehlo")
+    copied, lowering = copy.copy(lowered), copy.copy(lowered._lowering)
+    with module.context:
+        lowering._hlo = ir.Module.parse(bytecode(module))
+    lowering._executable = None
+    copied._lowering = lowering
+    return copied if copied.compiler_ir("stablehlo") is lowering._hlo else None
 
 
-def _bytecode(module: Any) -> bytes:
-    import io
+def bytecode(module: Any) -> bytes:
+    """Returns a module as MLIR bytecode, with its locations, which contain the stamps.
 
+    Gone: AttributeError; these are public names.
+    """
     file = io.BytesIO()
     module.operation.write_bytecode(file)
     return file.getvalue()

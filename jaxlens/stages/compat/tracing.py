@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 
+@when_gone(None)
 def recorded() -> tuple[int, list[Any]] | None:
     """Returns the equations recorded so far by the innermost trace, and an id of that trace.
 
     Gone: None, and a line trace does not say which line recorded an equation.
     """
-    try:
-        trace = private("core").trace_ctx.trace
-        while not hasattr(trace, "frame"):
-            trace = trace.parent_trace
-        frame = trace.frame
-        return id(frame), frame.tracing_eqns
-    except (ImportError, AttributeError):
-        return None
+    trace = private("core").trace_ctx.trace
+    while not hasattr(trace, "frame"):
+        trace = trace.parent_trace
+    return id(trace.frame), trace.frame.tracing_eqns
 
 
 def leaked_tracers(traced: Any) -> Sequence[Any]:
@@ -28,8 +25,8 @@ def leaked_tracers(traced: Any) -> Sequence[Any]:
     """
     import jax
 
-    held = getattr(traced, "_consts", ())
-    return [value for value in held if isinstance(value, jax.core.Tracer)]
+    constants = getattr(traced, "_consts", ())
+    return [value for value in constants if isinstance(value, jax.core.Tracer)]
 
 
 class ValueOrigin(NamedTuple):
@@ -48,6 +45,7 @@ class ValueOrigin(NamedTuple):
     file: str = ""
 
 
+@when_gone(ValueOrigin(), TypeError, IndexError)
 def origin(tracer: Any) -> ValueOrigin:
     """Returns the origin of a traced value, read from its trace.
 
@@ -56,15 +54,10 @@ def origin(tracer: Any) -> ValueOrigin:
 
     Gone: an empty `ValueOrigin`; the origin is in JAX's message only.
     """
-    try:
-        while not hasattr(tracer._trace, "frame"):
-            tracer = tracer.primal if hasattr(tracer, "primal") else tracer.val
-        frame, debug = tracer._trace.frame, tracer._debug_info
-        positions, _ = frame.find_progenitors(tracer)
-        made = [eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars)]
-        names = tuple(debug.arg_names[place] for place in positions or ())
-        return ValueOrigin(
-            next(iter(made), None), names, debug.func_name, debug.func_filename or ""
-        )
-    except (AttributeError, TypeError, IndexError):
-        return ValueOrigin()
+    while not hasattr(tracer._trace, "frame"):
+        tracer = tracer.primal if hasattr(tracer, "primal") else tracer.val
+    frame, debug = tracer._trace.frame, tracer._debug_info
+    positions, _ = frame.find_progenitors(tracer)
+    equations = (eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars))
+    names = tuple(debug.arg_names[position] for position in positions or ())
+    return ValueOrigin(next(equations, None), names, debug.func_name, debug.func_filename or "")

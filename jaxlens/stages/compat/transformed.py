@@ -1,10 +1,11 @@
-"""Identifies the JAX transform that returned a function, and reads its arguments."""
+"""Identifies the JAX transform that returned a function, and JAX's own functions that compute."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 # JAX's name for a function without `__name__`, such as the `model` in `jax.vmap(model)`.
 UNNAMED = "<unnamed function>"
@@ -87,16 +88,14 @@ def _unfiltered(f: Any) -> Any:
     return cells["fun"].cell_contents if "fun" in cells else None
 
 
+@when_gone(nullcontext())
 def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
     """Returns a context manager that binds axis names, like a `vmap` with `axis_name`.
 
     Gone: a ladder cannot show the function inside a `vmap` with a named axis.
     """
-    try:
-        named: AbstractContextManager[Any] = private("core").extend_axis_env_nd(list(sizes.items()))
-        return named
-    except (ImportError, AttributeError):
-        return nullcontext()
+    named: AbstractContextManager[Any] = private("core").extend_axis_env_nd(list(sizes.items()))
+    return named
 
 
 @contextmanager
@@ -127,3 +126,32 @@ def differentiated(
     finally:
         for place in places:
             place.vjp = original
+
+
+# `jax.config`, `jax.debug`, `jax.devices` and their like set, show or read something.
+_COMPUTING = tuple(
+    "jax.numpy jax.lax jax.nn jax.random jax.scipy jax.image jax.ops jax._src.numpy jax._src.lax "
+    "jax._src.nn jax._src.random jax._src.scipy jax._src.image jax._src.ops jax._src.tree "
+    "jax._src.prng jaxlens.core".split()
+)
+_API = set(
+    "vmap grad value_and_grad jacfwd jacrev jacobian hessian jvp jit checkpoint pmap linearize "
+    "vjp".split()
+)
+
+
+def computes(function: Any) -> bool:
+    """Whether a call of the function computes with JAX, and does not print, set or read.
+
+    Gone (the functions are in other modules): False; an expression of such functions is not
+    traced, and the answer is about the programs that it called.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = getattr(function, "__module__", None)
+    name = str(getattr(function, "__name__", ""))
+    if not isinstance(module, str):
+        module = type(function).__module__
+    if module.startswith(_COMPUTING):
+        return not name.startswith(("save", "load", "from"))
+    return module == "jax._src.api" and name in _API

@@ -15,6 +15,7 @@ import numpy as np
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.driver import Driver
+from jaxlens.stages import compat
 
 TIMEOUT = 600.0  # seconds
 _CHILD = "jaxlens.stages.experiments.other_process_main"
@@ -85,7 +86,7 @@ def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str,
         raise UnavailableError("the program calls back into Python, which only this process can do")
     return {
         "name": program.name,
-        "module": _bytecode(module),
+        "module": compat.bytecode(module),
         "platform": "" if program.target.absent else program.target.platform,
         "target": target,
         "options": asked.options,
@@ -93,15 +94,6 @@ def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str,
         "given": _given(driver, capture) if run else {},
         "run": run,
     }
-
-
-def _bytecode(module: Any) -> bytes:
-    """Returns the module as MLIR bytecode, with its locations, which contain the stamps."""
-    import io
-
-    written = io.BytesIO()
-    module.operation.write_bytecode(written)
-    return written.getvalue()
 
 
 def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:

@@ -136,14 +136,13 @@ class _Recorder:
                 self._end()
 
     def _begin(self) -> None:
-        listeners = compat_events.Listeners(
+        stop, self._hears_notes = compat_events.listen(
             begin=self._safe(self._began),
             end=self._safe(self._ended),
             disk=self._safe(self._disk),
             part=self._safe(self._part),
             note=self._safe(self._note),
         )
-        stop, self._hears_notes = compat_events.listen(listeners)
         self._ends.append(stop)
         self._ends.append(listen_core.listen(self._log, self._safe))
 
