@@ -95,3 +95,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
     shown = ", ".join(names[:20]) or "nothing"
     more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
     return f"choose from {shown}{more}"
+
+
+def first_line(error: Exception, most: int = 160) -> str:
+    """Returns the first line of an exception's message, or else the name of its type.
+
+    Args:
+        error: The exception, of JAX or of another library.
+        most: Number of characters.
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]

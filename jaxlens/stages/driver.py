@@ -35,8 +35,7 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
-from jaxlens.stages.compile import process_flags
-from jaxlens.stages.compile.dump_options import dumped_passes
+from jaxlens.stages.compile.xla_options import dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
@@ -89,7 +88,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         place.target,
         call.span,
         tuple(transforms) or call.transforms,
-        process_flags.xla_flags(),
+        xla_flags(),
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
     )

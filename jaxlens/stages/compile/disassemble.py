@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import UnavailableError, missing_package
 
 _RIP = re.compile(r"\brip(?: [+-] (?:0x)?[0-9a-f]+)?")
 _OFFSET = re.compile(r"(?:#|0x)[0-9a-fx]+$|\d+$")
@@ -40,15 +41,13 @@ class _Function:
 
 @cache
 def missing() -> str:
-    """Returns the missing package that disassembly needs, as the end of a sentence, or ""."""
-    for module, package in (("capstone", "capstone"), ("elftools.elf.elffile", "pyelftools")):
+    """Returns a sentence about a package that disassembly lacks; "" if it lacks none."""
+    for module in ("capstone", "elftools.elf.elffile"):
         try:
             import_module(module)
-        except ModuleNotFoundError:
-            return f"{package}, which is not installed: pip install {package}"
-        except ImportError as error:  # its shared library is missing, or for another machine
-            line = (str(error).splitlines() or ["no reason given"])[0][:160]
-            return f"{package}, which does not load: {line}"
+        except ImportError as error:  # not installed, or its shared library does not load
+            error.name = module
+            return str(missing_package("assembly", error))
     return ""
 
 
@@ -79,14 +78,14 @@ def disassemble(data: bytes, symbol: str) -> str:
             or the packages that read it are not installed.
     """
     if missing():
-        raise UnavailableError(f"assembly needs {missing()}")
+        raise UnavailableError(missing())
     elf, functions = _opened(data)
     if elf is None:
         raise UnavailableError("assembly is read from ELF objects only; this system uses others")
-    found = next((f for f in functions if f.name == symbol), None)
-    if found is None:
+    function = next((f for f in functions if f.name == symbol), None)
+    if function is None:
         raise UnavailableError(f"the object file has no function {symbol!r}")
-    lines = list(_lines(elf, found))
+    lines = list(_lines(elf, function))
     width = max((len(offset) for offset, _ in lines), default=1)
     return "\n".join([f"{symbol}:", *(f"  {o:>{width}}: {text}" for o, text in lines), ""])
 
@@ -107,20 +106,19 @@ def _opened(data: bytes) -> tuple[Any, list[_Function]]:
 def _functions(elf: Any) -> list[_Function]:
     """Returns the functions by section and offset; one without a size ends at the next one."""
     table = elf.get_section_by_name(".symtab")
-    found = []
+    rows: list[Any] = []
     for entry in table.iter_symbols() if table is not None else ():
         if entry["st_info"]["type"] == "STT_FUNC" and isinstance(entry["st_shndx"], int):
             start, size = entry["st_value"], entry["st_size"]
-            found.append((entry["st_shndx"], start, size, entry.name))
-    found.sort()
-    ends = [
-        other[1] if other and other[0] == one[0] else elf.get_section(one[0])["sh_size"]
-        for one, other in zip(found, [*found[1:], None], strict=False)
-    ]
-    return [
-        _Function(name, section, start, start + size if size else end)
-        for (section, start, size, name), end in zip(found, ends, strict=True)
-    ]
+            rows.append((entry["st_shndx"], start, size, entry.name))
+    functions = []
+    for (section, start, size, name), after in pairwise([*sorted(rows), (None, 0)]):
+        if size:
+            end = start + size
+        else:
+            end = after[1] if after[0] == section else elf.get_section(section)["sh_size"]
+        functions.append(_Function(name, section, start, end))
+    return functions
 
 
 def _lines(elf: Any, function: _Function) -> Iterator[tuple[str, str]]:
@@ -161,19 +159,15 @@ def _references(elf: Any, function: _Function) -> dict[int, tuple[str, int, bool
     if table is None:
         return {}
     names = elf.get_section(table["sh_link"])
-    found = {}
+    relocations = {}
     for entry in table.iter_relocations():
         if function.start <= entry["r_offset"] < function.end:
             symbol = names.get_symbol(entry["r_info_sym"])
-            name = symbol.name or _section_name(elf, symbol)
+            index = symbol["st_shndx"]
+            name = symbol.name or (elf.get_section(index).name if isinstance(index, int) else "?")
             relative = elf["e_machine"] == "EM_X86_64" and entry["r_info_type"] in (2, 4, 9, 41, 42)
-            found[entry["r_offset"] - function.start] = (name, entry["r_addend"], relative)
-    return found
-
-
-def _section_name(elf: Any, symbol: Any) -> str:
-    index = symbol["st_shndx"]
-    return elf.get_section(index).name if isinstance(index, int) else "?"
+            relocations[entry["r_offset"] - function.start] = (name, entry["r_addend"], relative)
+    return relocations
 
 
 def _resolved(operands: str, name: str, addend: int, relative: bool, behind: int) -> str:

@@ -12,7 +12,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,13 +166,12 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
         stem: Common prefix of the module's file names; by default that of the first module. A
             compile can also dump helper modules (autotuning does); they come later.
     """
-    names = sorted(entry.name for entry in os.scandir(path)) if path.is_dir() else []
-    stem = stem or next(iter(_stems(names)), "")
+    stem = stem or next(iter(stems(path)), "")
     if not stem:
         return Dump()
-    rests = {name[len(stem) + 1 :]: path / name for name in names if name.startswith(f"{stem}.")}
-    passed = any(map(_PASS.fullmatch, rests))
-    files = in_order(path.name for path in rests.values()) if passed else []
+    names = sorted(name for name in os.listdir(path) if name.startswith(f"{stem}."))
+    rests = {name[len(stem) + 1 :]: path / name for name in names}
+    files = in_order(names) if any(map(_PASS.fullmatch, rests)) else []
     return Dump(
         before=_text(rests["before_optimizations.txt"]),
         optimized=_only(rests, "_after_optimizations.txt"),
@@ -193,12 +192,8 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
 
 def stems(path: Path) -> list[str]:
     """Returns the file name prefix of each module ("module_0012.jit_step"), in order."""
-    return _stems(os.listdir(path))
-
-
-def _stems(names: Iterable[str]) -> list[str]:
-    found = [m for name in names if (m := _STEM.fullmatch(name))]
-    return [m["stem"] for m in sorted(found, key=lambda m: int(m["number"]))]
+    matches = filter(None, map(_STEM.fullmatch, os.listdir(path) if path.is_dir() else ()))
+    return [m["stem"] for m in sorted(matches, key=lambda m: int(m["number"]))]
 
 
 def _text(path: Path) -> str:
@@ -207,8 +202,9 @@ def _text(path: Path) -> str:
 
 def _only(rests: Mapping[str, Path], ending: str) -> str:
     """Returns the text of the one file with that ending; skips pass dumps, which can share it."""
-    found = [p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r)]
-    return _text(found[0]) if found else ""
+    paths = (p for r, p in rests.items() if r.endswith(ending) and not _PASS.fullmatch(r))
+    path = next(paths, None)
+    return _text(path) if path else ""
 
 
 def _written(rests: Mapping[str, Path]) -> Iterator[tuple[str, tuple[int, int, int]]]:

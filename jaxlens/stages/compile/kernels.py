@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 
-from jaxlens.ir.facts import Kernel
+from jaxlens.ir.facts import Kernel, Part
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.machine import launches
 from jaxlens.ir.machine.kernel_text import Kind, Text, lazy_kernel
@@ -48,6 +48,7 @@ _THUNKS = {
     "async-done": "waits for that work",
     "sort": "the runtime sorts; shown is the comparison that it calls",
 }
+_EQUAL = "equal to {}: XLA compiles equal fusions once"
 _OWN = ("triton", "custom")  # kinds of custom fusions that name no library
 # Kinds of XLA:GPU thunks that launch generated code; the runtime implements the others.
 _CODE = frozenset({"kKernel", "kCustomKernel"})
@@ -74,22 +75,22 @@ def kernels(module: Module, dump: Dump, platform: str) -> tuple[Kernel, ...]:
     running = list(_running(module, code))
     if not code.launches:
         code.share(module, [node for node in running if node.opcode == "fusion"])
-    found = [_kernel(node, code, platform) for node in running]
-    rest = [
+    rows = [_kernel(node, code, platform) for node in running]
+    unmatched = [
         lazy_kernel(
             name, "", "kernel", "no instruction has its name: XLA may share it", code.texts(name)
         )
         for name in code.units
         if name not in code.taken
     ]
-    return (*found, *rest)
+    return (*rows, *unmatched)
 
 
-def without_code(found: Iterable[Kernel], note: str) -> tuple[Kernel, ...]:
+def without_code(rows: Iterable[Kernel], note: str) -> tuple[Kernel, ...]:
     """Returns the kernels without their code, and with a note that says why."""
     return tuple(
         Kernel(k.name, k.instruction, k.kind, note=note if k.kind == "kernel" else k.note)
-        for k in found
+        for k in rows
     )
 
 
@@ -131,8 +132,8 @@ class _Code:
 
     def launch(self, node: Node, symbol: str | None = None) -> launches.Launch | None:
         """Returns the GPU launch of a node, that of `symbol` if there are several; or None."""
-        found = self.launches.get(node.id, ())
-        return next((each for each in found if each.symbol == symbol), found[0] if found else None)
+        own = self.launches.get(node.id, ())
+        return next((launch for launch in own if launch.symbol == symbol), next(iter(own), None))
 
     def texts(self, symbol: str) -> dict[Text, Callable[[], str]]:
         """Returns a cached function per text of a symbol's code; kernels may share it."""
@@ -142,18 +143,26 @@ class _Code:
 
     def _makers(self, symbol: str) -> dict[Text, Callable[[], str]]:
         dump, unit = self._dump, self.units[symbol]
-        whole = unit != ""
-        llvm = partial(_decoded if whole else _function, symbol=symbol)
+
+        def llvm(text: bytes) -> str:
+            return _decoded(text) if unit else _definition(_DEFINE, text, symbol)
+
+        def asm() -> str:
+            if not is_object:
+                return _definition(_ENTRY, dump.ptx[unit], symbol).strip()
+            # `CompileOutput.asm` names the package that is missing.
+            return "" if missing() else disassemble(dump.objects[unit], symbol)
+
+        is_object = readable(dump.objects.get(unit, b""))
+
         makers: dict[Text, Callable[[], str]] = {}
         before = self.before.get(symbol, unit)
         if before in dump.llvm_before:
             makers["llvm_before"] = partial(llvm, dump.llvm_before[before])
         if unit in dump.llvm_after:
             makers["llvm_after"] = partial(llvm, dump.llvm_after[unit])
-        if unit in dump.objects and readable(dump.objects[unit]):
-            makers["asm"] = partial(_assembly, dump.objects[unit], symbol)
-        elif unit in dump.ptx:
-            makers["asm"] = partial(_entry, dump.ptx[unit], symbol)
+        if is_object or unit in dump.ptx:
+            makers["asm"] = asm
         return makers
 
 
@@ -182,7 +191,7 @@ def _running(module: Module, code: _Code) -> Iterator[Node]:
     A stack of iterators replaces recursion, so nested loops of any depth are possible. Only calls
     without a symbol are entered: a call with one is compiled whole, as a single kernel.
     """
-    seen = {module.entry}
+    entered = {module.entry}
     pending = [iter(module.body().nodes)]
     while pending:
         node = next(pending[-1], None)
@@ -191,15 +200,17 @@ def _running(module: Module, code: _Code) -> Iterator[Node]:
         elif node.opcode not in _SILENT:
             yield node
             if node.opcode in _CALLS and code.symbol(node) is None:
-                fresh = [r for r in node.regions if r in module.regions and r not in seen]
-                seen.update(fresh)
+                fresh = [r for r in node.regions if r in module.regions and r not in entered]
+                entered.update(fresh)
                 pending += [iter(module.regions[r].nodes) for r in reversed(fresh)]
 
 
 def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
     symbol = code.symbol(node)
     if symbol is None and node.id in code.shared:
-        return _sharing(node, code)
+        owner = code.shared[node.id]
+        texts = code.texts(next(name for name in _names(owner) if name in code.units))
+        return lazy_kernel(node.id, node.id, "kernel", _EQUAL.format(owner), texts)
     launch = code.launch(node, symbol)
     wide = str(launch or "")
     if symbol is None:
@@ -210,19 +221,11 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
         return lazy_kernel(node.id, node.id, kind, note, launch=wide)
     owner = code.taken.setdefault(symbol, node.id)
     if owner != node.id:
-        note = f"equal to {owner}: XLA compiles equal fusions once"
+        note = _EQUAL.format(owner)
         return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol), wide)
     if node.opcode == "sort" and symbol in node.regions:
         return lazy_kernel(node.id, node.id, "thunk", _THUNKS["sort"], code.texts(symbol))
     return lazy_kernel(symbol, node.id, "kernel", "", code.texts(symbol), wide)
-
-
-def _sharing(node: Node, code: _Code) -> Kernel:
-    """Returns the kernel of a fusion that runs the code of an equal one, with its texts."""
-    owner = code.shared[node.id]
-    symbol = next(n for n in _names(owner) if n in code.units)
-    note = f"equal to {owner}: XLA compiles equal fusions once"
-    return lazy_kernel(node.id, node.id, "kernel", note, code.texts(symbol))
 
 
 def _names(instruction: str) -> list[str]:
@@ -271,40 +274,44 @@ def _note(node: Node, platform: str) -> str:
     return _THUNKS.get(node.opcode, f"the runtime does {node.opcode}; no code is generated")
 
 
-def _decoded(text: bytes, symbol: str) -> str:
+def _decoded(text: bytes) -> str:
     return text.decode("utf-8", "replace")
 
 
-def _function(text: bytes, symbol: str) -> str:
-    """Returns the text of one function of an LLVM module."""
-    for match in _DEFINE.finditer(text):
+def _definition(pattern: re.Pattern[bytes], text: bytes, symbol: str) -> str:
+    """Returns one function of an LLVM module, or one kernel of a PTX text, to its closing brace."""
+    for match in pattern.finditer(text):
         if match[1].strip(b'"') == symbol.encode():
-            end = text.find(b"\n}\n", match.start())
-            return _decoded(text[match.start() : None if end < 0 else end + 3], symbol)
-    return ""
-
-
-def _assembly(data: bytes, symbol: str) -> str:
-    return "" if missing() else disassemble(data, symbol)  # `CompileOutput.asm` names the package
-
-
-def _entry(text: bytes, symbol: str) -> str:
-    """Returns one kernel of a PTX text, from its directive to its closing brace."""
-    for match in _ENTRY.finditer(text):
-        if match[1] == symbol.encode():
             end = text.find(b"\n}", match.start())
-            return _decoded(text[match.start() : None if end < 0 else end + 3], symbol).strip()
+            return _decoded(text[match.start() : None if end < 0 else end + 3])
     return ""
 
 
 def llvm_text(dump: Dump) -> str:
     """Returns every unit's optimised LLVM IR, or the unoptimised one if there is no other."""
-    units: Mapping[str, bytes] = dump.llvm_after or dump.llvm_before
-    return "\n".join(text.decode("utf-8", "replace") for text in units.values())
+    return "\n".join(map(_decoded, (dump.llvm_after or dump.llvm_before).values()))
 
 
-def asm_text(found: Iterable[Kernel], dump: Dump) -> str:
+def asm_text(rows: Iterable[Kernel], dump: Dump) -> str:
     """Returns each distinct assembly once, in program order; on GPU, the PTX as dumped."""
     if dump.ptx:
-        return "\n".join(text.decode("utf-8", "replace") for text in dump.ptx.values())
-    return "\n".join(dict.fromkeys(kernel.asm for kernel in found if kernel.asm))
+        return "\n".join(map(_decoded, dump.ptx.values()))
+    return "\n".join(dict.fromkeys(kernel.asm for kernel in rows if kernel.asm))
+
+
+def llvm_parts(dump: Dump) -> Iterator[Part]:
+    """Yields two parts of the compile for each kernel: LLVM's passes, and code generation.
+
+    XLA's profiler does not say which kernel LLVM compiles. But XLA:CPU compiles one LLVM module per
+    kernel in one thread, and writes three files on the way: just before LLVM's passes, just after
+    them, and just after code generation. Their modification times give the seconds, with a
+    resolution of some milliseconds on some systems, and include the writing of the files. On GPU
+    the three files of a kernel have different names, so there are no parts.
+    """
+    names: dict[str, str] = {}
+    for symbol, unit in symbols_of(dump) if dump.written else ():
+        names.setdefault(unit, symbol)
+    for unit, (begun, optimised, done) in dump.written.items():
+        if unit in names and begun <= optimised <= done:
+            yield Part(names[unit], "llvm", (optimised - begun) * 1e-9, aside=True)
+            yield Part(names[unit], "code", (done - optimised) * 1e-9, aside=True)

@@ -9,11 +9,13 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.facts import CONVERSION, Part, Profile
 from jaxlens.stages import compat
 from jaxlens.stages.compile.dump_files import full, no_room, remove
@@ -54,25 +56,15 @@ class Session:
         if compat.has_idle_tpu_plugin():
             self.note = IDLE
             return
-        profiler: Any = jax.profiler
-        options = profiler.ProfileOptions()
-        options.python_tracer_level, options.host_tracer_level = 0, 3
-        if hasattr(options, "device_tracer_level"):
-            options.device_tracer_level = 0
         with self._lock:
             if self._over:  # interrupted before it began
                 return
             try:
-                path = Path(tempfile.mkdtemp(prefix="jaxlens-profile-"))
-            except OSError as error:
-                self.note = no_room(Path(tempfile.gettempdir()), error)
-                return
-            try:
-                profiler.start_trace(str(path), profiler_options=options)
-                self._path = path
+                self._path = start("jaxlens-profile-", host_level=3)
+            except UnavailableError as error:
+                self.note = str(error)
             except Exception as error:
-                remove(path)
-                line = _line(error)
+                line = first_line(error)
                 self.note = BUSY if "already" in line or "one profile" in line else line
 
     def stop(self) -> bytes:
@@ -86,31 +78,58 @@ class Session:
         if path is None:
             return b""
         try:
-            end(path)
-            return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
-        except Exception as error:
-            self.note = full(path) or _line(error)
+            return end(path)
+        except UnavailableError as error:
+            self.note = str(error)
             return b""
-        finally:
-            remove(path)
 
 
-def end(path: Path) -> None:
-    """Ends the session that writes to a folder, also if writing its files fails.
+def start(prefix: str, host_level: int) -> Path:
+    """Starts a profiler session; returns the new temporary folder that it writes to.
+
+    Args:
+        prefix: Prefix of the folder's name.
+        host_level: How much the profiler records of the host; 3 includes XLA's passes.
 
     Raises:
-        Exception: The error that JAX raises if the files cannot be written.
+        UnavailableError: The folder cannot be created.
+        Exception: The error that JAX raises if the session cannot start.
+    """
+    profiler: Any = jax.profiler
+    options = profiler.ProfileOptions()
+    options.python_tracer_level, options.host_tracer_level = 0, host_level
+    try:
+        path = Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise UnavailableError(no_room(Path(tempfile.gettempdir()), error)) from None
+    try:
+        profiler.start_trace(str(path), profiler_options=options)
+    except BaseException:
+        remove(path)
+        raise
+    return path
+
+
+def end(path: Path) -> bytes:
+    """Ends the session that writes to a folder, and removes the folder.
+
+    Returns:
+        The serialized XSpace.
+
+    Raises:
+        UnavailableError: The session's files cannot be written.
     """
     profiler: Any = jax.profiler
     try:
         profiler.stop_trace()
-    except BaseException:
+        return b"".join(file.read_bytes() for file in path.rglob("*.xplane.pb"))
+    except BaseException as error:
         compat.forget_session(str(path))
-        raise
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:160]
+        if not isinstance(error, Exception):
+            raise
+        raise UnavailableError(full(path) or first_line(error)) from None
+    finally:
+        remove(path)
 
 
 @contextmanager
@@ -184,10 +203,12 @@ def _event(event: Any) -> _Event:
 def _main(lines: Iterable[list[_Event]], module: str) -> list[_Event] | None:
     """Returns the events of the thread that ran the module's passes, during its compile."""
     for line in lines:
-        mine = [e for e in line if e.kind == "pipeline" and e.module == module]
-        if mine:
-            whole = [e for e in line if e.start <= mine[0].start and e.end >= mine[-1].end]
-            low, high = (whole[0].start, whole[0].end) if whole else (mine[0].start, mine[-1].end)
+        pipelines = [e for e in line if e.kind == "pipeline" and e.module == module]
+        if pipelines:
+            low, high = pipelines[0].start, pipelines[-1].end
+            low, high = next(
+                ((e.start, e.end) for e in line if e.start <= low and e.end >= high), (low, high)
+            )
             return [e for e in line if low <= e.start and e.end <= high]
     return None
 
@@ -198,12 +219,11 @@ def _conversion(lines: Iterable[list[_Event]], first: _Event, tree: "_Tree") -> 
     It runs between the start of `backend_compile_and_load` and the first event inside it, so that
     gap is its time.
     """
-    round_all = [
-        e for line in lines for e in line if e.name == _BACKEND and e.start <= first.start < e.end
-    ]
-    for whole in round_all[:1]:
-        inner = [e.start for line in lines for e in line if whole.start < e.start < whole.end]
-        begun = min((start for start in inner), default=whole.start)
+    events = list(chain.from_iterable(lines))
+    backend = (e for e in events if e.name == _BACKEND and e.start <= first.start < e.end)
+    for whole in islice(backend, 1):
+        inner = (e.start for e in events if whole.start < e.start < whole.end)
+        begun = min(inner, default=whole.start)
         yield Part(CONVERSION, "step", (begun - whole.start) * 1e-9, inside=tree.number(whole.name))
 
 
@@ -212,7 +232,7 @@ class _Tree:
 
     def __init__(self) -> None:
         self._rows: list[list[Any]] = []
-        self._known: dict[tuple[int, str, str, bool], int] = {}
+        self._numbers: dict[tuple[int, str, str, bool], int] = {}
 
     def add(self, events: Iterable[_Event], aside: bool) -> None:
         """Adds the events of one thread, enclosing events before the enclosed.
@@ -231,9 +251,8 @@ class _Tree:
                 continue  # but a pass may run a pipeline of its own
             inside = stack[-1][0] if stack else -1
             key = inside, event.name, kind, aside
-            number = self._known.get(key)
-            if number is None:
-                number = self._known[key] = len(self._rows)
+            number = self._numbers.setdefault(key, len(self._rows))
+            if number == len(self._rows):
                 self._rows.append([event.name, kind, 0.0, 0, inside, aside])
             self._rows[number][2] += (event.end - event.start) * 1e-9
             self._rows[number][3] += 1

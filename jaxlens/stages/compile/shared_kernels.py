@@ -27,8 +27,8 @@ def owners(module: Module, lacking: Collection[Node], having: Collection[Node]) 
     first: dict[object, str] = {}
     for node in having:
         first.setdefault(_call(node, module, bodies), node.id)
-    found = {node.id: first.get(_call(node, module, bodies)) for node in lacking}
-    return {name: owner for name, owner in found.items() if owner is not None}
+    equal = {node.id: first.get(_call(node, module, bodies)) for node in lacking}
+    return {name: owner for name, owner in equal.items() if owner is not None}
 
 
 def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
@@ -37,17 +37,17 @@ def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
     Callees precede callers in the reversed order, so when a region is compared, each region that
     it calls is a number already: one comparison of tuples per region, without recursion.
     """
-    wanted = {name for node in fusions for name in node.regions}
-    pending = list(wanted)
+    reached = {name for node in fusions for name in node.regions}
+    pending = list(reached)
     for name in pending:
         for node in module.regions[name].nodes if name in module.regions else ():
-            fresh = [inner for inner in node.regions if inner not in wanted]
-            wanted.update(fresh)
+            fresh = [inner for inner in node.regions if inner not in reached]
+            reached.update(fresh)
             pending += fresh
     numbers: dict[object, int] = {}
     bodies: dict[str, int] = {}
     for name, region in reversed(list(module.regions.items())):  # `regions` lists callers first
-        if name in wanted:
+        if name in reached:
             bodies[name] = numbers.setdefault(_content(region, module, bodies), len(numbers))
     return bodies
 
@@ -55,26 +55,24 @@ def _bodies(module: Module, fusions: Iterable[Node]) -> dict[str, int]:
 def _content(region: Region, module: Module, bodies: dict[str, int]) -> object:
     """Returns a region's ops and results with positions instead of names, for comparison."""
     places = {node.id: place for place, node in enumerate(region.nodes)}
-    nodes = tuple(
-        [
-            (
-                _said(node) or _call(node, module, bodies),
-                tuple([places.get(name, -1) for name in node.operands]),
-            )
-            for node in region.nodes
-        ]
-    )
-    return nodes, tuple(places.get(name, -1) for name in region.results)
+    nodes = [
+        (
+            _text(node) or _call(node, module, bodies),
+            tuple([places.get(name, -1) for name in node.operands]),
+        )
+        for node in region.nodes
+    ]
+    return tuple(nodes), tuple(places.get(name, -1) for name in region.results)
 
 
-def _said(node: Node) -> tuple[str, str, str] | None:
+def _text(node: Node) -> tuple[str, str, str] | None:
     """Returns an instruction's text without names and metadata; None if `_call` must compare it."""
     if node.regions or not isinstance(node, Instruction):
         return None
-    said = printed(node)
-    if said is None or "frontend_attributes=" in said:
+    text = printed(node)
+    if text is None or "frontend_attributes=" in text:
         return None
-    return node.opcode, node.shape, said
+    return node.opcode, node.shape, text
 
 
 def _call(node: Node, module: Module, bodies: dict[str, int]) -> object:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 
@@ -28,13 +28,18 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.stamps import bare
 from jaxlens.stages import compat
 from jaxlens.stages.compile import profile
+from jaxlens.stages.compile.analyses import cost, memory
 from jaxlens.stages.compile.disassemble import missing, readable
 from jaxlens.stages.compile.dump_files import Dump, folder, full, read, remove
-from jaxlens.stages.compile.dump_options import dump_options
 from jaxlens.stages.compile.interruptible import Abandon, interruptible
-from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_text, without_code
-from jaxlens.stages.compile.llvm_times import llvm_parts
-from jaxlens.stages.compile.memory import memory
+from jaxlens.stages.compile.kernels import (
+    asm_text,
+    kernels,
+    llvm_parts,
+    llvm_text,
+    without_code,
+)
+from jaxlens.stages.compile.xla_options import dump_options
 
 _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
@@ -104,8 +109,8 @@ class CompileOutput:
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, library calls and thunks in program order; parses the optimised HLO."""
-        found = kernels(self.optimized.module, self.dump, self.platform)
-        return without_code(found, self.dump.lost) if self.dump.lost else found
+        rows = kernels(self.optimized.module, self.dump, self.platform)
+        return without_code(rows, self.dump.lost) if self.dump.lost else rows
 
     @cached_property
     def llvm(self) -> Stage:
@@ -119,14 +124,14 @@ class CompileOutput:
     def asm(self) -> Stage:
         """The stage of every kernel's disassembly, or PTX."""
         if self.dump.objects and not self.dump.ptx and missing():
-            raise UnavailableError(f"assembly needs {missing()}")
+            raise UnavailableError(missing())
         if not (any(map(readable, self.dump.objects.values())) or self.dump.ptx):
             self._lacks("object code that can be read")
-        stage = Stage(
-            BY_NAME["asm"],
-            lambda: asm_text(self.kernels, self.dump),
-            lambda: native.read(stage.text),
-        )
+
+        def text() -> str:
+            return asm_text(self.kernels, self.dump)
+
+        stage = Stage(BY_NAME["asm"], text, lambda: native.read(stage.text))
         return stage
 
     @property
@@ -150,33 +155,12 @@ class CompileOutput:
         """XLA's cost analysis, sorted by XLA's property names; a loop's body counts once."""
         return cost(self.executable, self.platform)
 
-    def _lacks(self, what: str) -> str:
+    def _lacks(self, noun: str) -> NoReturn:
         if self.dump.lost:
             raise UnavailableError(self.dump.lost)
-        tpu = "; it shows no machine code for TPUs" if self.platform == "tpu" else ""
-        why = tpu if what in ("LLVM IR", "object code that can be read") else ""
-        raise UnavailableError(f"XLA gave no {what} for {self.name} on {self.platform}{why}")
-
-
-def cost(executable: Any, platform: str) -> dict[str, float]:
-    """Returns XLA's cost analysis of a `jax.stages.Compiled`.
-
-    Raises:
-        UnavailableError: The backend has none, for example for a device that is not present.
-    """
-    try:
-        figures = executable.cost_analysis()
-    except Exception as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        raise UnavailableError(f"no cost analysis on {platform}: {line}") from None
-    if isinstance(figures, list):
-        figures = figures[0] if figures else {}
-    if not figures:
-        raise UnavailableError(
-            f"no cost analysis on {platform}: XLA has none for an empty program, or for a device "
-            "that is not here; flops are still counted from the jaxpr"
-        )
-    return {key: float(figures[key]) for key in sorted(figures)}
+        is_code = noun in ("LLVM IR", "object code that can be read")
+        why = "; it shows no machine code for TPUs" if is_code and self.platform == "tpu" else ""
+        raise UnavailableError(f"XLA gave no {noun} for {self.name} on {self.platform}{why}")
 
 
 def compile_lowered(
@@ -231,7 +215,10 @@ def _compile(
             options = {**dump_options(str(path), passes), **flags}
             executable = lowered.compile(compiler_options=options)
             seconds = time.perf_counter() - start
-            seen = _seen(session, lowered, seconds)
+            recorded = None
+            if session is not None:
+                data, module = session.stop(), _name(lowered)
+                recorded = profile.read(data, module.value if module else "", seconds, session.note)
         start = time.perf_counter()
         lost = full(path)
         files = Dump(lost=lost) if abandon.asked or lost else read(path, clock=session is not None)
@@ -239,21 +226,11 @@ def _compile(
             Timing("compile", seconds, "XLA, writing its dumps too"),
             Timing("read dumps", time.perf_counter() - start),
         )
-    if seen is not None and seen.parts:
-        seen = replace(seen, parts=(*seen.parts, *llvm_parts(files)))
+    if recorded is not None and recorded.parts:
+        recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
     return CompileOutput(
-        name, _platform(executable), executable, files, times, passes, profile=seen
+        name, _platform(executable), executable, files, times, passes, profile=recorded
     )
-
-
-def _seen(session: profile.Session | None, lowered: Any, seconds: float) -> Profile | None:
-    """Stops the profiler session and returns its profile of the compile."""
-    if session is None:
-        return None
-    data = session.stop()
-    module = lowered.compiler_ir("stablehlo").operation.attributes if _named(lowered) else {}
-    name = module["sym_name"].value if "sym_name" in module else ""
-    return profile.read(data, name, seconds, session.note)
 
 
 def _clean(path: Path, session: profile.Session | None) -> None:
@@ -268,24 +245,25 @@ def _short_name(lowered: Any) -> Iterator[None]:
 
     XLA does not write a file whose name is too long, and logs each to stderr.
     """
-    module = lowered.compiler_ir("stablehlo").operation if _named(lowered) else None
-    if module is None or len(module.attributes["sym_name"].value.encode()) <= _NAME:
+    full = _name(lowered)
+    if full is None or len(full.value.encode()) <= _NAME:
         yield
         return
-    full = module.attributes["sym_name"]
+    attributes = lowered.compiler_ir("stablehlo").operation.attributes
     short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
     try:
-        module.attributes["sym_name"] = type(full).get(short, context=module.context)
+        attributes["sym_name"] = type(full).get(short, context=full.context)
         yield
     finally:
-        module.attributes["sym_name"] = full
+        attributes["sym_name"] = full
 
 
-def _named(lowered: Any) -> bool:
+def _name(lowered: Any) -> Any:
+    """Returns the module's name as an MLIR attribute; None if it has none."""
     try:
-        return "sym_name" in lowered.compiler_ir("stablehlo").operation.attributes
-    except (AttributeError, NotImplementedError):
-        return False
+        return lowered.compiler_ir("stablehlo").operation.attributes["sym_name"]
+    except (AttributeError, KeyError, NotImplementedError):
+        return None
 
 
 def _platform(executable: Any) -> str:

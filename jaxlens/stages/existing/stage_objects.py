@@ -6,7 +6,6 @@ The objects are not modified: a Lowered is compiled from a copy, without JAX's c
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -29,7 +28,7 @@ from jaxlens.stages.existing.kept_driver import KeptDriver
 from jaxlens.stages.existing.kept_staging import ExistingTrace, named_call
 from jaxlens.stages.existing.module_text import stablehlo_capture
 from jaxlens.stages.measure.execute import run
-from jaxlens.stages.measure.instruction_times import Watch
+from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.trace import sources
 
@@ -217,11 +216,8 @@ class CompiledDriver(Driver):
     def run_watched(self, n: int) -> Run:
         if self._given is None:
             self.lacks("arguments to run it with")
-        watch = Watch(self._made.optimized.module.name)
-        done = self._run(n, watch.running())
-        times = n * self._target.devices  # every device runs it
-        each = {name: seconds / times for name, seconds in watch.seconds.items()}
-        return replace(done, instructions=each, how=f"{done.how}, under the profiler")
+        module = self._made.optimized.module.name
+        return run_profiled(partial(self._run, n), module, self._target.devices)
 
     def _run(self, n: int, during: AbstractContextManager[Any] | None = None) -> Run:
         assert self._given is not None  # checked by the callers

@@ -12,7 +12,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.hlo.passes import START
-from jaxlens.stages.experiments.flag_names import names as flag_names
+from jaxlens.stages.compile.xla_options import flag_names
 from jaxlens.stages.experiments.other_process import RecompileRequest, compiled, request_of
 from jaxlens.stages.experiments.recompiled_driver import Recompiled
 

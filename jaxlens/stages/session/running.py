@@ -1,7 +1,7 @@
 """Runs and measures a compiled call, and compiles variants of it for comparison."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,8 +11,8 @@ from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Trial
 from jaxlens.stages.experiments import scan
-from jaxlens.stages.measure import instruction_times
 from jaxlens.stages.measure.execute import run
+from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
@@ -62,11 +62,9 @@ class Running(Driver):
             UnavailableError: As for `run`, or the profiler cannot start.
         """
         args, kwargs = self.given()
-        watch = instruction_times.Watch(self.compiling.compiled().optimized.module.name)
-        done = run(self.executable, args, n, kwargs, self._names(), watch.running())
-        times = n * self.staging.place.target.devices  # every device runs it
-        each = {name: seconds / times for name, seconds in watch.seconds.items()}
-        return replace(done, instructions=each, how=f"{done.how}, under the profiler")
+        module = self.compiling.compiled().optimized.module.name
+        execute = partial(run, self.executable, args, n, kwargs, self._names())
+        return run_profiled(execute, module, self.staging.place.target.devices)
 
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]

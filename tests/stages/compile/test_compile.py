@@ -16,7 +16,8 @@ import pytest
 from jaxlens.errors import UnavailableError
 from jaxlens.ir import check
 from jaxlens.stages.compile import dump_files
-from jaxlens.stages.compile.xla import compile_lowered, cost
+from jaxlens.stages.compile.analyses import cost
+from jaxlens.stages.compile.xla import compile_lowered
 from tests.support import programs
 
 pytestmark = pytest.mark.backend
