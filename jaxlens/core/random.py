@@ -98,8 +98,8 @@ def uniform(
 ) -> Any:
     """Numbers in [minval, maxval), each as likely: 23 random bits behind the binary point."""
     mantissa = ew.shift_right_logical_p.bind(bits(key, shape), np.uint32(9))
-    one = np.uint32(0x3F800000)  # the bits of 1.0: between 1 and 2 the mantissa is the number
-    floats = ew.bitcast_convert_type(mantissa | one, np.dtype("float32")) - np.float32(1)
+    one_bits = np.uint32(0x3F800000)  # the bits of 1.0: between 1 and 2 the mantissa is the number
+    floats = ew.bitcast_convert_type(mantissa | one_bits, np.dtype("float32")) - np.float32(1)
     wide = floats * (maxval - minval) + minval
     return cnp.astype(cnp.maximum(cnp.astype(minval, np.float32), wide), dtype)
 

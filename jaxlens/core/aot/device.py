@@ -186,9 +186,9 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
             return value
         with jax.enable_x64(True):  # else JAX would halve 64-bit elements
             return jax.device_put(value, sharding)
-    kept = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
+    source = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
     try:
-        numbers = np.asarray(kept, dtype=_jax_aval(aval).dtype, order="C")
+        numbers = np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
     except TypeError:
         raise TypeError(
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
@@ -198,7 +198,7 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
     return _jax.batched_device_put(
         _jax_aval(aval),
         sharding,
-        [numbers[each] for each in indices],
+        [numbers[index] for index in indices],
         list(devices),
         place is not None,
         host_buffer_semantics=_COPY if copy else _ALIAS,

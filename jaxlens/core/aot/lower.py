@@ -38,20 +38,20 @@ def lower_program(
         attributes, main = module.operation.attributes, module.body.operations[0]
         attributes["mhlo.num_replicas"] = _i32(1)
         attributes["mhlo.num_partitions"] = _i32(layout.mesh.size if layout else 1)
-        given = [{} if n is None else {"tf.aliasing_output": _i32(n)} for n in aliases]
+        donations = [{} if n is None else {"tf.aliasing_output": _i32(n)} for n in aliases]
         infos = [{"jax.result_info": ir.StringAttr.get(result)} for result in result_names]
         ins, outs = layout[1:] if layout else ((), ())
-        main.attributes["arg_attrs"] = _attributes(closed.in_avals, given, layout, ins)
+        main.attributes["arg_attrs"] = _attributes(closed.in_avals, donations, layout, ins)
         main.attributes["res_attrs"] = _attributes(closed.out_avals, infos, layout, outs)
         module.operation.verify()
     return module
 
 
 def _attributes(
-    avals: Sequence[ShapedArray], given: Sequence[dict[str, Any]], layout: Any, specs: Sequence[P]
+    avals: Sequence[ShapedArray], extra: Sequence[dict[str, Any]], layout: Any, specs: Sequence[P]
 ) -> ir.ArrayAttr:
     """Returns the attributes of each parameter or result, with its sharding."""
-    attributes = [dict(own) for own in given] or [{} for _ in avals]
+    attributes = [dict(own) for own in extra] or [{} for _ in avals]
     for own, spec, aval in zip(attributes, specs, avals, strict=False):
         text = "#sdy.sharding" + sharding_text(layout.mesh, spec, aval.ndim)
         own["sdy.sharding"] = ir.Attribute.parse(text)
@@ -76,5 +76,5 @@ def lower_into(
         operands: Its arguments.
         layout: How it lies on the devices that the module is for; None for one device.
     """
-    taken = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return lower_body(ModuleState(module, {"main", *taken}, layout), closed, operands, ())
+    symbols = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
+    return lower_body(ModuleState(module, {"main", *symbols}, layout), closed, operands, ())

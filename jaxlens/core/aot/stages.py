@@ -59,7 +59,7 @@ class Traced:
         inner = self.jaxpr.jaxpr
         large = [var.aval.size > _INLINE for var in inner.constvars]
         constvars, more = split(large, inner.constvars)
-        consts, given = split(large, self.jaxpr.consts)
+        consts, large_consts = split(large, self.jaxpr.consts)
         eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
         jaxpr = Jaxpr(constvars, [*more, *inner.invars], inner.outvars, eqns)
         closed, aliases = ClosedJaxpr(jaxpr, consts), self._aliases()
@@ -67,14 +67,14 @@ class Traced:
         module = lower_program(
             closed,
             self.fun_name,
-            aliases=[None] * len(given) + aliases,
-            arg_names=[""] * len(given) + list(self.arg_names),
+            aliases=[None] * len(large_consts) + aliases,
+            arg_names=[""] * len(large_consts) + list(self.arg_names),
             result_names=["result" + "".join(path) for path in paths(self.out_tree)],
             layout=place,
         )
         if observer.listeners:
             observer.emit("lower", self.fun_name, module=module)
-        return Lowered(self, module, given, aliases, place)
+        return Lowered(self, module, large_consts, aliases, place)
 
     def _aliases(self) -> list[int | None]:
         """For each argument, the result that gets its memory: a donated one of the same type."""

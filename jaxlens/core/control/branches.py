@@ -75,26 +75,26 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def _chosen(
-    what: str, index: Any, fs: dict[str, Callable[..., Any]], operands: Sequence[Any]
+    caller: str, index: Any, fs: dict[str, Callable[..., Any]], operands: Sequence[Any]
 ) -> Any:
     bodies = [traced(f, operands, {}) for f in fs.values()]
-    (first_name, first), *others = zip(fs, bodies, strict=True)
+    (first_name, first), *rest = zip(fs, bodies, strict=True)
     tree = first.out_tree
-    for name, other in others:
+    for name, other in rest:
         if other.out_tree != tree:
             raise TypeError(
-                f"{what}: the branches must return the same containers, but {first_name} returns "
+                f"{caller}: the branches must return the same containers, but {first_name} returns "
                 f"{tree} and {name} returns {other.out_tree}."
             )
         types = zip(paths(tree), first.jaxpr.out_avals, other.jaxpr.out_avals, strict=True)
         for path, a, b in types:
             if not same_type(a, b):
                 raise TypeError(
-                    f"{what}: the branches must return equal types, but result{''.join(path)} is "
+                    f"{caller}: the branches must return equal types, but result{''.join(path)} is "
                     f"{a.str_short()} from {first_name} and {b.str_short()} from {name}: convert "
                     f"one with astype, or broadcast it."
                 )
-    branches, consts = with_common_consts([(each.jaxpr, each.consts) for each in bodies])
+    branches, consts = with_common_consts([(body.jaxpr, body.consts) for body in bodies])
     leaves = tree_flatten(operands)[0]
     return tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=tuple(branches)))
 
@@ -130,8 +130,8 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
     index, *operands = fronts(size, args, dims)
     outs = []
     for number, branch in enumerate(branches):
-        mine = eq(index, np.int32(number))
-        own = [selected(mine, stop_gradient_p.bind(x), x) for x in operands]
+        chooses = eq(index, np.int32(number))
+        own = [selected(chooses, stop_gradient_p.bind(x), x) for x in operands]
         outs.append(all_examples(as_function(branch), size, [True] * len(own), own))
     chosen = [selected(index, *cases) for cases in zip(*outs, strict=True)]
     return chosen, [0] * len(chosen)

@@ -55,21 +55,21 @@ def reduce(
     scalars = tree.unflatten(aval_of(leaf).update(shape=(), weak_type=False) for leaf in leaves)
     body = traced(computation, (scalars, scalars), {})
     for leaf, init, out in zip(leaves, inits, body.jaxpr.out_avals, strict=True):
-        wanted = aval_of(leaf).update(shape=())
-        if not same_type(wanted, aval_of(init)) or not same_type(wanted, out):
+        expected = aval_of(leaf).update(shape=())
+        if not same_type(expected, aval_of(init)) or not same_type(expected, out):
             raise TypeError(
-                f"reduce: init_values and computation must give {wanted.str_short()} for an "
+                f"reduce: init_values and computation must give {expected.str_short()} for an "
                 f"operand of {aval_of(leaf).str_short()}, got {aval_of(init).str_short()} and "
                 f"{out.str_short()}."
             )
-    known = _known(body.jaxpr, inits)
-    if known:
-        return body.out_tree.unflatten([known(leaves[0], tuple(axes))])
-    (shape,), kept = of_all, basics.others(ndim, axes)
-    count, rest = prod(shape[axis] for axis in axes), [shape[axis] for axis in kept]
+    reducer = _known(body.jaxpr, inits)
+    if reducer:
+        return body.out_tree.unflatten([reducer(leaves[0], tuple(axes))])
+    (shape,), rest_axes = of_all, basics.others(ndim, axes)
+    count, rest = prod(shape[axis] for axis in axes), [shape[axis] for axis in rest_axes]
     rows = []
     for x, init in zip(leaves, inits, strict=True):
-        column = basics.reshape(basics.transpose(x, [*axes, *kept]), (count, *rest))
+        column = basics.reshape(basics.transpose(x, [*axes, *rest_axes]), (count, *rest))
         rows.append(concatenate([basics.broadcast_in_dim(init, (1, *rest), ()), column], 0))
     results = _folded(partial(as_function(body.jaxpr), *body.consts), rows)
     return body.out_tree.unflatten(results)
@@ -109,7 +109,7 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
         halved = [basics.reshape(x, shape) for x in halved]
         last = part(n - 1, n)
         rows = (
-            [concatenate(each, 0) for each in zip(halved, last, strict=True)] if n % 2 else halved
+            [concatenate(pair, 0) for pair in zip(halved, last, strict=True)] if n % 2 else halved
         )
         n -= n // 2
     return [basics.reshape(x, rest) for x in rows]
@@ -139,9 +139,9 @@ def associative_scan(
         )
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
-        results, got = tree_flatten(fn(tree.unflatten(first), tree.unflatten(second)))
-        if got != tree:
-            raise TypeError(f"associative_scan: fn must return the containers {tree}, got {got}.")
+        results, out = tree_flatten(fn(tree.unflatten(first), tree.unflatten(second)))
+        if out != tree:
+            raise TypeError(f"associative_scan: fn must return the containers {tree}, got {out}.")
         return results
 
     return tree.unflatten(prefixes(combine, leaves, axes, reverse))

@@ -82,7 +82,7 @@ def _parts(items: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
 
 
 def loop_body(
-    what: str,
+    caller: str,
     f: Callable[..., Any],
     init: Any,
     carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
@@ -93,7 +93,7 @@ def loop_body(
     A first value that is weakly typed, such as a Python 0, gets the dtype of the next one.
 
     Args:
-        what: The loop, for the errors.
+        caller: The loop, for the errors.
         f: The body.
         init: What it is given first.
         carry_of: Where in its results the next value is; raises if there is none.
@@ -108,7 +108,7 @@ def loop_body(
         out_tree = carry_of(body.out_tree)
         if out_tree != tree:
             raise TypeError(
-                f"{what}: the body must return a carry with the containers that it is given, "
+                f"{caller}: the body must return a carry with the containers that it is given, "
                 f"{tree}, but it returns {out_tree}."
             )
         pairs = list(zip(map(aval_of, leaves), body.jaxpr.out_avals, strict=False))
@@ -121,7 +121,7 @@ def loop_body(
             if not old.weak_type or old.shape != new.shape or dtype == old.dtype:
                 kind = "shapes" if old.shape != new.shape else "dtypes"
                 raise TypeError(
-                    f"{what}: the body must return a carry of the types that it is given, but "
+                    f"{caller}: the body must return a carry of the types that it is given, but "
                     f"carry{''.join(path)} goes in as {old.str_short()} and comes out as "
                     f"{new.str_short()}: the {kind} do not match. Convert one of them."
                 )
@@ -179,7 +179,7 @@ def _jvp_of(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
     """As `looped`; constants, what is carried and rows have their tangents behind them."""
     both, new, results, carry = looped(closed, jvp_jaxpr, *flags)
     own, values, moving = cut(both.jaxpr.invars, len(new), len(closed.in_avals))
-    sizes = [(len(each), sum(each)) for each in (flags[0], carry)]
+    sizes = [(len(group), sum(group)) for group in (flags[0], carry)]
     counts, moved_counts = zip(*sizes, strict=True)
     invars = _woven(cut(values, *counts), cut(moving, *moved_counts))
     outs, moved = cut(both.jaxpr.outvars, len(results))
@@ -200,7 +200,7 @@ def loop_jvp(
     Returns:
         The body with tangents, what it is given, and which results and which carries have one.
     """
-    has = [nonzero(each) for each in tangents]
+    has = [nonzero(group) for group in tangents]
     both, new, flags, has[1] = _jvp_of(closed, *has)
     moving = [list(map(instantiate, split(*pair)[1])) for pair in zip(has, tangents, strict=True)]
     consts, *rest = ([*values, *own] for values, own in zip(primals, moving, strict=True))
@@ -220,8 +220,8 @@ def while_op(state: Sequence[Any], test: Callable[..., Any], turn: Callable[...,
     types = [x.type for x in state]
     op = hlo.WhileOp(types, list(state))
     for region, write in ((op.cond, test), (op.body, turn)):
-        with ir.InsertionPoint(region.blocks.append(*types)) as here:
-            hlo.return_(write(*here.block.arguments))
+        with ir.InsertionPoint(region.blocks.append(*types)) as point:
+            hlo.return_(write(*point.block.arguments))
     return list(op.results)
 
 
@@ -256,7 +256,7 @@ def _with_more(closed: ClosedJaxpr, types: tuple[ShapedArray, ...]) -> ClosedJax
 @while_p.rule("batch")
 def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     (tests, consts, init), places = _parts(args, params), _parts(dims, params)
-    in_tests, in_consts, carry = (tuple(dim is not None for dim in each) for each in places)
+    in_tests, in_consts, carry = (tuple(dim is not None for dim in group) for group in places)
     while True:
         body, new, _, carry = looped(params["body_jaxpr"], batch_jaxpr, in_consts, carry, (), size)
         flags = in_tests + carry
@@ -301,7 +301,7 @@ def _until_the_last(
 @while_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     """Runs now what is known, if the condition is known; records the whole loop for the rest."""
-    tests, consts, carry = (tuple(map(interpreter.unknown, each)) for each in _parts(args, params))
+    tests, consts, carry = (tuple(map(interpreter.unknown, part)) for part in _parts(args, params))
     body, new, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
     test, new_tests, waits = transformed(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))
     if waits == [True]:

@@ -67,7 +67,7 @@ def scan(
     return pair
 
 
-def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
+def _rows(xs: Any, length: int | None) -> tuple[list[Any], Any, int]:
     """The arrays, the types of a row of each, and how many rows there are."""
     leaves, tree = tree_flatten(xs)
     types, sizes = [aval_of(leaf) for leaf in leaves], {}
@@ -76,13 +76,13 @@ def _rows(xs: Any, given: int | None) -> tuple[list[Any], Any, int]:
         if not aval.shape:
             raise ValueError(f"scan: {name} is a scalar: there is no axis to scan over.")
         sizes[name] = aval.shape[0]
-    lengths = {*sizes.values()} | ({given} if given is not None else set())
+    lengths = {*sizes.values()} | ({length} if length is not None else set())
     if not lengths:
         raise ValueError("scan: there is nothing to scan over: give xs or length.")
     if len(lengths) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        asked = "" if given is None else f", and length is {given}"
-        raise ValueError(f"scan: the first axes must be equally long, but {listed}{asked}.")
+        stated = "" if length is None else f", and length is {length}"
+        raise ValueError(f"scan: the first axes must be equally long, but {listed}{stated}.")
     row = tree.unflatten(aval.update(shape=aval.shape[1:]) for aval in types)
     return leaves, row, int(lengths.pop())
 
@@ -236,7 +236,7 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     body, sizes, how = _taken(params)
     parts = cut(args, *sizes)
-    unknown = [tuple(interpreter.unknown(x) for x in each) for each in parts]
+    unknown = [tuple(interpreter.unknown(x) for x in group) for group in parts]
     once, first, places, later, new, flags, unknown[1] = _halves(body, *unknown)
     halves = [split(*pair) for pair in zip(unknown, parts, strict=True)]
     (consts, init, xs), (own_consts, own_init, own_xs) = zip(*halves, strict=True)
@@ -266,35 +266,35 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
     linear = [*consts, *[True] * num_carry, *xs]
     const_avals, carry_avals, row_avals = cut(closed.in_avals, len(consts), num_carry)
     y_avals = closed.out_avals[num_carry:]
-    known, sums = split(consts, const_avals)
-    types = [known, sums, carry_avals, split(ys, y_avals)[1], split(xs, row_avals)[0]]
+    nonlinear, sums = split(consts, const_avals)
+    types = [nonlinear, sums, carry_avals, split(ys, y_avals)[1], split(xs, row_avals)[0]]
 
     def turn(*args: Any) -> list[Any]:
-        known, totals, cts, rows, known_xs, _ = cut(args, *(len(each) for each in types))
+        nonlinear, totals, cts, rows, known_xs, _ = cut(args, *(len(group) for group in types))
         operands = merge(
-            linear, known + known_xs, [Linear(a) for a in split(linear, closed.in_avals)[1]]
+            linear, nonlinear + known_xs, [Linear(a) for a in split(linear, closed.in_avals)[1]]
         )
         grads = backward_pass(closed.jaxpr, [], operands, cts + with_zeros(y_avals, ys, rows), True)
         added, rest = cut([instantiate(ct) for ct in grads], len(totals))
         pairs = zip(totals, added, strict=True)
         return [*(add_any_p.bind(*pair) for pair in pairs), *rest]
 
-    return hoisted(trace(turn, [aval for each in types for aval in each]))
+    return hoisted(trace(turn, [aval for group in types for aval in group]))
 
 
 @scan_p.rule("transpose")
 def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
     body, sizes, how = _taken(params)
     linear = [type(x) is Linear for x in args]
-    in_consts, in_init, in_xs = (tuple(each) for each in cut(linear, *sizes))
+    in_consts, in_init, in_xs = (tuple(group) for group in cut(linear, *sizes))
     (consts, _, xs), (carry, ys) = cut(args, *sizes), cut(cts, len(in_init))
     has = nonzero(ys)
     back, new = _transposed_of(body, in_consts, in_xs, has)
-    known, moving = split(in_consts, consts)
+    nonlinear, moving = split(in_consts, consts)
     start = [instantiate(ct) for ct in (*(Zero(x.aval) for x in moving), *carry)]
     rows = [*split(has, ys)[1], *split(in_xs, xs)[0]]
     how["reverse"] = not how["reverse"]
-    cts_in = _turns(back, [*new, *known], start, rows, **how)
+    cts_in = _turns(back, [*new, *nonlinear], start, rows, **how)
     ct_consts, ct_init, ct_xs = cut(cts_in, len(moving), len(carry))
     return merge(linear, repeat(None), [*ct_consts, *split(in_init, ct_init)[1], *ct_xs])
 
@@ -303,7 +303,7 @@ def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
 def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     body, sizes, how = _taken(params)
     (consts, init, xs), places = cut(args, *sizes), cut(dims, *sizes)
-    has = [tuple(dim is not None for dim in each) for each in places]
+    has = [tuple(dim is not None for dim in group) for group in places]
     whole, new, flags, carry = looped(body, batch_jaxpr, *has, size)
     consts = [*new, *in_front(size, consts, places[0])]
     pairs = zip(xs, places[2], strict=True)
@@ -345,13 +345,13 @@ def _below(state: tuple[Any, Any, Any]) -> Any:
 
 
 @lru_cache(maxsize=1024)  # one function each time is traced once
-def _counting(body_fun: Callable[[Any, Any], Any], known: bool = False) -> Callable[..., Any]:
-    """Returns the body of a fori_loop with a counter; `known`: for scan, with known bounds."""
+def _counting(body_fun: Callable[[Any, Any], Any], static: bool = False) -> Callable[..., Any]:
+    """Returns the body of a fori_loop with a counter; `static`: for scan, with known bounds."""
 
     def turn(state: tuple[Any, ...], *_: Any) -> Any:
         i, *bound, value = state
-        one = 1 if aval_of(i).weak_type else np.ones((), i.dtype)[()]
-        state = (add_p.bind(i, one), *bound, body_fun(i, value))
-        return (state, None) if known else state
+        step = 1 if aval_of(i).weak_type else np.ones((), i.dtype)[()]
+        state = (add_p.bind(i, step), *bound, body_fun(i, value))
+        return (state, None) if static else state
 
     return turn

@@ -157,8 +157,8 @@ broadcast_in_dim_p = movement(
 @broadcast_in_dim_p.rule("transpose")
 def _(ct: Any, x: Linear, *, shape: Axes, broadcast_dimensions: Axes) -> Any:
     pairs = zip(x.aval.shape, broadcast_dimensions, strict=True)
-    kept = [axis for n, axis in pairs if n == shape[axis]]
-    return [reshape(reduce_sum(ct, tuple(others(len(shape), kept))), x.aval.shape)]
+    axes = [axis for n, axis in pairs if n == shape[axis]]
+    return [reshape(reduce_sum(ct, tuple(others(len(shape), axes))), x.aval.shape)]
 
 
 def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:

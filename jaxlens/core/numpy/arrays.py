@@ -30,7 +30,7 @@ def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(aval.ndim))
     named = (axis,) if isinstance(axis, int) else axis
-    return tuple(sorted(axis_of(one, aval.ndim) for one in named))
+    return tuple(sorted(axis_of(number, aval.ndim) for number in named))
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
@@ -91,9 +91,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
     """Numbers from `start`, 0 if there is only one argument, up to before `stop`."""
     if stop is None:
         start, stop = 0, start
-    given = (start, stop, step)  # a tracer among them says what to do instead
+    limits = (start, stop, step)  # a tracer among them says what to do instead
     real = float | np.floating
-    bounds = np.arange(*(x if isinstance(x, real) else operator.index(x) for x in given))
+    bounds = np.arange(*(x if isinstance(x, real) else operator.index(x) for x in limits))
     kind = canonical(dtype or bounds.dtype)
     if (start, step) == (0, 1) and bounds.dtype.kind in "iu":
         return shapes.iota(kind, (len(bounds),), 0)
@@ -171,7 +171,7 @@ def expand_dims(x: Any, axis: Shape) -> Any:
     """New axes of length 1, at these places of the result."""
     axes = (axis,) if isinstance(axis, int) else axis
     ndim = aval_of(x).ndim + len(axes)
-    return shapes.expand_dims(x, [axis_of(one, ndim) for one in axes])
+    return shapes.expand_dims(x, [axis_of(number, ndim) for number in axes])
 
 
 def broadcast_to(x: Any, shape: Shape) -> Any:

@@ -80,7 +80,7 @@ def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         axes = axes_of(axis, aval_of(x))
-        if 0 in (aval_of(x).shape[each] for each in axes):
+        if 0 in (aval_of(x).shape[number] for number in axes):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
         return _kept(reduce(uf.typed(x, aval_of(x).dtype, False), axes), axes, keepdims)
 
@@ -267,7 +267,7 @@ def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any
     return _dot_general(x, y, numbers), "".join([*batch, *own[0], *own[1]])
 
 
-def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
+def _summed_alone(x: Any, term: str, letters: set[str]) -> tuple[Any, str]:
     """Sums over letters that occur in this operand only; a repeated letter takes the diagonal."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
@@ -275,5 +275,5 @@ def _summed_alone(x: Any, term: str, kept: set[str]) -> tuple[Any, str]:
         rows, columns = (shapes.iota(int32, aval_of(x).shape, axis) for axis in (i, j))
         x = sum(uf.where(uf.equal(rows, columns), x, uf.typed(0, aval_of(x).dtype, False)), j)
         term = term[:j] + term[j + 1 :]
-    alone = [place for place, c in enumerate(term) if c not in kept]
-    return basics.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in kept)
+    alone = [place for place, c in enumerate(term) if c not in letters]
+    return basics.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in letters)

@@ -190,7 +190,7 @@ def isnan(x: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds, `y` elsewhere."""
     x, y = together(x, y)
-    shape = broadcast_shapes(*(aval_of(each).shape for each in (condition, x, y)))
+    shape = broadcast_shapes(*(aval_of(operand).shape for operand in (condition, x, y)))
     chosen = truth(condition)
     if aval_of(chosen).shape:
         chosen = broadcast_to(chosen, shape)

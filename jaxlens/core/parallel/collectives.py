@@ -113,7 +113,7 @@ def batched(
 
 
 def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) -> Primitive:
-    """Returns a primitive that reduces over participants, by `combine` or `along` axes."""
+    """Returns a primitive that reduces over peers, by `combine` or `along` axes."""
     primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
@@ -136,7 +136,7 @@ psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 
 def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the sum over all participants; of a tree, leaf by leaf."""
+    """Returns the sum over all peers; of a tree, leaf by leaf."""
     size, names = axis_size(axis_name), names_of(axis_name)
 
     def total(leaf: Any) -> Any:
@@ -147,19 +147,19 @@ def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 
 def pmean(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the mean over all participants."""
+    """Returns the mean over all peers."""
     size = axis_size(axis_name)
     return tree_map(lambda total: total / size, psum(x, axis_name))
 
 
 def pmax(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the maximum over all participants; it has no derivative."""
+    """Returns the maximum over all peers; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmax_p.bind, axes=names_of(axis_name)), x)
 
 
 def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the minimum over all participants; it has no derivative."""
+    """Returns the minimum over all peers; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmin_p.bind, axes=names_of(axis_name)), x)
 
@@ -276,8 +276,8 @@ def _cut(aval: ShapedArray, axis: int, size: int) -> ShapedArray:
 @all_gather_p.rule("lower")
 def _(ctx: Any, x: Any, *, all_gather_dimension: int, axis_name: Names, **params: Any) -> Any:
     own = hlo.reshape(ctx.type(_cut(ctx.out, all_gather_dimension, params["axis_size"])), x)
-    who = groups(ctx, axis_name)
-    return hlo.AllGatherOp([ctx.type(ctx.out)], [own], all_gather_dimension, **who).results[0]
+    peers = groups(ctx, axis_name)
+    return hlo.AllGatherOp([ctx.type(ctx.out)], [own], all_gather_dimension, **peers).results[0]
 
 
 @reduce_scatter_p.rule("lower")
@@ -320,7 +320,7 @@ reduce_scatter_p.batch = batched(reduce_scatter_p, _scattered, "scatter_dimensio
 def all_gather(
     x: Any, axis_name: str | Sequence[str], *, axis: int = 0, tiled: bool = False
 ) -> Any:
-    """Returns the values of all participants along a new axis; `tiled`: concatenated along one."""
+    """Returns the values of all peers along a new axis; `tiled`: concatenated along one."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     return tree_map(partial(all_gather_p.bind, all_gather_dimension=axis, **params), x)
 
@@ -328,7 +328,7 @@ def all_gather(
 def psum_scatter(
     x: Any, axis_name: str | Sequence[str], *, scatter_dimension: int = 0, tiled: bool = False
 ) -> Any:
-    """Sums over all participants, each of which receives its part along an axis."""
+    """Sums over all peers, each of which receives its part along an axis."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     return tree_map(
         partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params), x

@@ -146,9 +146,9 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
 @shard_map_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     (mesh, ins, outs), batched = MeshLayout(**params), tuple(dim is not None for dim in dims)
-    every, new, flags = transformed(jaxpr, batch_jaxpr, size, batched)
+    whole_jaxpr, new, flags = transformed(jaxpr, batch_jaxpr, size, batched)
     lies = MeshLayout(mesh, _moved(batched, ins), _moved(flags, outs))
-    results = _bind(every, new, in_front(size, args, dims), lies)
+    results = _bind(whole_jaxpr, new, in_front(size, args, dims), lies)
     return results, [0 if has else None for has in flags]
 
 
@@ -172,20 +172,20 @@ def _halves(closed: ClosedJaxpr, unknown: Flags) -> Any:
         own = (reshape(x, aval.shape) for x, aval in zip(args, later.in_avals, strict=True))
         return as_function(later)(*own)
 
-    known = trace(first, now.in_avals)
-    residuals = known.out_avals[count:]
-    return known, consts, trace(second, [*residuals, *later.in_avals[len(residuals) :]]), flags
+    now_jaxpr = trace(first, now.in_avals)
+    residuals = now_jaxpr.out_avals[count:]
+    return now_jaxpr, consts, trace(second, [*residuals, *later.in_avals[len(residuals) :]]), flags
 
 
 @shard_map_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     unknown, mesh = tuple(map(interpreter.unknown, args)), params["mesh"]
     now, consts, later, flags = _halves(params["jaxpr"], unknown)
-    known, rest = split(unknown, args)
+    known_args, rest = split(unknown, args)
     ins, outs = split(unknown, params["in_specs"]), split(flags, params["out_specs"])
     own = [P(mesh.axis_names)] * (len(now.out_avals) - len(outs[0]))
     with interpreting(interpreter.parent):
-        results = _bind(now, consts, known, MeshLayout(mesh, ins[0], outs[0] + own))
+        results = _bind(now, consts, known_args, MeshLayout(mesh, ins[0], outs[0] + own))
     done, residuals = cut(results, len(outs[0]))
     lies = {"mesh": mesh, "in_specs": (*own, *ins[1]), "out_specs": tuple(outs[1])}
     rest = [*residuals, *rest]
@@ -209,13 +209,13 @@ def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags, copied: Any) 
 def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
     mesh, ins, outs = MeshLayout(**params)
     linear, has = tuple(type(x) is Linear for x in args), nonzero(cts)
-    (known, moving), given = split(linear, ins), split(has, outs)[1]
+    (fixed, moving), specs = split(linear, ins), split(has, outs)[1]
     copied = tuple(_uncut(spec, mesh) for spec in moving)
     back, new, flags = _transposed_of(jaxpr, linear, has, copied)
-    shares = [_share(ct, spec, mesh) for ct, spec in zip(split(has, cts)[1], given, strict=True)]
-    lies = MeshLayout(mesh, known + given, split(flags, moving)[1])
+    shares = [_share(ct, spec, mesh) for ct, spec in zip(split(has, cts)[1], specs, strict=True)]
+    lies = MeshLayout(mesh, fixed + specs, split(flags, moving)[1])
     cts_in = _bind(back, new, split(linear, args)[0] + shares, lies)
-    return merge(linear, [None] * len(known), merge(flags, [None] * flags.count(False), cts_in))
+    return merge(linear, [None] * len(fixed), merge(flags, [None] * flags.count(False), cts_in))
 
 
 def _uncut(spec: P, mesh: Mesh) -> tuple[str, ...]:

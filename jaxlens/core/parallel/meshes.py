@@ -94,41 +94,41 @@ class PartitionSpec(tuple[Any, ...]):
 P = PartitionSpec
 
 
-def part(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> ShapedArray:
+def part(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:
     """The type of the part of an array that one device has.
 
     Raises:
         TypeError: The spec is none.
         ValueError: It names other axes, or more than there are, or does not divide one.
     """
-    cuts = _cuts(aval, spec, mesh, what)
+    cuts = _cuts(aval, spec, mesh, label)
     for axis, (n, k) in enumerate(zip(aval.shape, cuts, strict=True)):
         if n % k:
             raise ValueError(
-                f"{what}: axis {axis} of {aval.str_short()} has length {n}, which {spec} would "
+                f"{label}: axis {axis} of {aval.str_short()} has length {n}, which {spec} would "
                 f"cut into {k} equal parts: pad it to a multiple."
             )
     return aval.update(shape=tuple(n // k for n, k in zip(aval.shape, cuts, strict=True)))
 
 
-def whole(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> ShapedArray:
+def whole(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:
     """The type of the array whose part on one device has this type; raises as `part` does."""
-    cuts = _cuts(aval, spec, mesh, what)
+    cuts = _cuts(aval, spec, mesh, label)
     return aval.update(shape=tuple(n * k for n, k in zip(aval.shape, cuts, strict=True)))
 
 
-def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, what: str) -> list[int]:
+def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> list[int]:
     """Into how many parts each axis of an array is cut."""
     if not isinstance(spec, PartitionSpec):
-        raise TypeError(f"{what}: expected a PartitionSpec such as P('i'), got {spec!r}.")
+        raise TypeError(f"{label}: expected a PartitionSpec such as P('i'), got {spec!r}.")
     used = spec.used()
     if not set(used) <= set(mesh.axis_names) or len(set(used)) < len(used):
         raise ValueError(
-            f"{what}: {spec} must name axes of the mesh, each once; the mesh has "
+            f"{label}: {spec} must name axes of the mesh, each once; the mesh has "
             f"{', '.join(mesh.axis_names)}."
         )
     if len(spec) > aval.ndim:
-        raise ValueError(f"{what}: {spec} has more entries than {aval.str_short()} axes.")
+        raise ValueError(f"{label}: {spec} has more entries than {aval.str_short()} axes.")
     return [mesh.count(names) for names in spec.names(aval.ndim)]
 
 

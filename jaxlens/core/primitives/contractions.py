@@ -75,7 +75,7 @@ def reduction(
         return ctx.reduce(op, x, start(ctx.out.dtype), axes)
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.batch = shapes.examples_stay(primitive, "axes", gone=True)
+    primitive.batch = shapes.examples_stay(primitive, "axes", drop=True)
     return primitive
 
 
@@ -96,8 +96,8 @@ def _chosen(primitive: Primitive) -> Callable[..., Any]:
         (x,), (tangent,) = primals, tangents
         aval = aval_of(x)
         result = primitive.bind(x, axes=axes)
-        kept = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
-        which = shapes.convert_element_type(eq(x, basics.reshape(result, kept)), aval.dtype)
+        shape = [1 if axis in axes else n for axis, n in enumerate(aval.shape)]
+        which = shapes.convert_element_type(eq(x, basics.reshape(result, shape)), aval.dtype)
         count = basics.reduce_sum(which, axes)
         return result, div(basics.reduce_sum(mul(tangent, which), axes), count)
 
@@ -126,9 +126,9 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
 
     def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
         largest = basics.broadcast_in_dim(best(x, axes), x.shape, basics.others(x.ndim, axes))
-        here = or_p.bind(eq(x, largest), ne_p.bind(x, x))
+        is_best = or_p.bind(eq(x, largest), ne_p.bind(x, x))
         places = shapes.iota(index_dtype, x.shape, axes[0])
-        return reduce_min(select_n(here, full_like(places, highest(index_dtype)), places), axes)
+        return reduce_min(select_n(is_best, full_like(places, highest(index_dtype)), places), axes)
 
     def lower(ctx: Any, x: Any, **params: Any) -> Any:
         return ctx.inline(trace(lambda x: [place(x, **params)], ctx.avals_in), x)[0]
@@ -136,7 +136,7 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.jvp, primitive.batch = (
         shapes.constant_piecewise(primitive),
-        shapes.examples_stay(primitive, "axes", gone=True),
+        shapes.examples_stay(primitive, "axes", drop=True),
     )
     return primitive
 
@@ -236,13 +236,13 @@ def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: An
     """One side's cotangent: `ct` times the other, known one, summed over what that one kept."""
     left = type(x) is Linear
     (own_sum, sums), (own_batch, batch) = (pair[:: 1 if left else -1] for pair in dimension_numbers)
-    aval, known = (x.aval, y) if left else (y.aval, x)
+    aval, other = (x.aval, y) if left else (y.aval, x)
     own_kept = basics.others(aval.ndim, own_sum, own_batch)
-    kept = tuple(basics.others(aval_of(known).ndim, sums, batch))
+    summed_axes = tuple(basics.others(aval_of(other).ndim, sums, batch))
     first = len(batch) + (len(own_kept) if left else 0)
-    summed = tuple(range(first, first + len(kept)))
-    dims = DotDimensions(((summed, kept), (tuple(range(len(batch))), batch)))
-    product = dot_general_p.bind(ct, known, dimension_numbers=dims, **params)
+    summed = tuple(range(first, first + len(summed_axes)))
+    dims = DotDimensions(((summed, summed_axes), (tuple(range(len(batch))), batch)))
+    product = dot_general_p.bind(ct, other, dimension_numbers=dims, **params)
     # Its axes: batch, what this side kept, and what was summed over, in the order of the other's.
     axes = [*own_batch, *own_kept, *(own_sum[i] for i in np.argsort(sums))]
     ct = shapes.convert_element_type(basics.transpose(product, basics.inverse(axes)), aval.dtype)

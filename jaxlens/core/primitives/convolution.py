@@ -118,20 +118,20 @@ def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Seque
     return tuple(pads)
 
 
-def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
-    if isinstance(given, ConvDimensionNumbers):
-        return given
-    if given is None:
+def _specs(numbers: Any, ndim: int) -> ConvDimensionNumbers:
+    if isinstance(numbers, ConvDimensionNumbers):
+        return numbers
+    if numbers is None:
         return ConvDimensionNumbers(*[tuple(range(ndim))] * 3)
-    space = "".join(letter for letter in str(given[1]) if letter not in "OI")
+    space = "".join(letter for letter in str(numbers[1]) if letter not in "OI")
     orders = ["NC" + space, "OI" + space, "NC" + space]
-    if list(map(sorted, given)) != list(map(sorted, orders)) or len(space) != ndim - 2:
+    if list(map(sorted, numbers)) != list(map(sorted, orders)) or len(space) != ndim - 2:
         raise ValueError(
             f"dimension_numbers: expected three words of {ndim} letters, such as ('NHWC', 'HWIO', "
             f"'NHWC'): N, C in the array and the result, O, I in the kernel, and the same letters "
-            f"for the axes of space, got {given}."
+            f"for the axes of space, got {numbers}."
         )
-    pairs = zip(given, orders, strict=True)
+    pairs = zip(numbers, orders, strict=True)
     return ConvDimensionNumbers(*(tuple(map(word.index, order)) for word, order in pairs))
 
 
@@ -139,8 +139,8 @@ def _specs(given: Any, ndim: int) -> ConvDimensionNumbers:
 def _(x: ShapedArray, k: ShapedArray, **params: Any) -> ShapedArray:
     strides, padding, lhs_dilation, rhs_dilation, specs, groups = Convolution(**params)
     lhs, rhs, out = specs
-    features, wanted = x.shape[lhs[1]], k.shape[rhs[1]] * groups
-    if features != wanted or k.shape[rhs[0]] % groups:
+    features, expected = x.shape[lhs[1]], k.shape[rhs[1]] * groups
+    if features != expected or k.shape[rhs[0]] % groups:
         raise ValueError(
             f"conv_general_dilated: the kernel {k.str_short()} takes {k.shape[rhs[1]]} features in "
             f"each of {groups} groups and gives {k.shape[rhs[0]]}, which the groups "

@@ -97,7 +97,7 @@ def prefixes(
     even = combine(odd if n % 2 else part(odd, 0, n // 2 - 1), part(xs, 2, n, 2))
     triples = zip(xs, even, axes, strict=True)
     even = [concatenate([slice_in_axis(x, axis, 0, 1), y], axis) for x, y, axis in triples]
-    return [_woven(*each, n) for each in zip(even, odd, axes, strict=True)]
+    return [_woven(*triple, n) for triple in zip(even, odd, axes, strict=True)]
 
 
 def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
@@ -139,12 +139,12 @@ reduce_prod = over_axes(reduce_prod_p)
 def _product(x: Any, axes: tuple[int, ...]) -> Any:
     """The product along axes: halves multiplied with halves."""
     aval = aval_of(x)
-    kept = basics.others(aval.ndim, axes)
-    rest = tuple(aval.shape[axis] for axis in kept)
+    rest_axes = basics.others(aval.ndim, axes)
+    rest = tuple(aval.shape[axis] for axis in rest_axes)
     n = int(np.prod([aval.shape[axis] for axis in axes], dtype=int))
     if n == 0:
         return full_like(np.empty(rest, aval.dtype), 1)
-    x = basics.reshape(basics.transpose(x, [*axes, *kept]), (n, *rest))
+    x = basics.reshape(basics.transpose(x, [*axes, *rest_axes]), (n, *rest))
     while n > 1:
         half = (n + 1) // 2
         first, second = slice_in_axis(x, 0, 0, half), slice_in_axis(x, 0, half, n)

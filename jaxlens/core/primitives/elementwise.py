@@ -257,14 +257,14 @@ integer_pow_p = elementwise("integer_pow", hlo.power, _NUMBER, _power_slope)
 
 @integer_pow_p.rule("lower")
 def _(ctx: Any, x: Any, *, y: int) -> Any:
-    one = ctx.constant(np.ones(ctx.out.shape), ctx.out)
-    power, left = one, abs(y)
+    ones = ctx.constant(np.ones(ctx.out.shape), ctx.out)
+    power, left = ones, abs(y)
     while left:  # x, x**2, x**4 ...: those where the binary digits of y are 1
         if left & 1:
-            power = x if power is one else hlo.multiply(power, x)
+            power = x if power is ones else hlo.multiply(power, x)
         left >>= 1
         x = hlo.multiply(x, x) if left else x
-    return power if y >= 0 else hlo.divide(one, power)
+    return power if y >= 0 else hlo.divide(ones, power)
 
 
 def integer_pow(x: Any, y: int) -> Any:

@@ -170,10 +170,10 @@ def _absolute(t: Any, z: Any, x: Any) -> Any:
     return real(mul(t, div(direction, _not_zero(length))))
 
 
-def _share(one: Any, other: Any, best: Any) -> Any:
-    """1 where `one` is the best, 0 where it is not, 1/2 where it is so with the other."""
-    has = where(eq(one, best), full_like(best, 1), full_like(best, 0))
-    return div(has, where(eq(other, best), full_like(best, 2), full_like(best, 1)))
+def _share(x: Any, y: Any, best: Any) -> Any:
+    """1 where `x` is the best, 0 where it is not, 1/2 where it is so with the other."""
+    has = where(eq(x, best), full_like(best, 1), full_like(best, 0))
+    return div(has, where(eq(y, best), full_like(best, 2), full_like(best, 1)))
 
 
 def _between(low: Any, x: Any, high: Any) -> Any:

@@ -121,8 +121,8 @@ def _(ctx: Any, x: Any, indices: Any, **params: Any) -> Any:
     numbers = hlo.GatherDimensionNumbers.get(
         offsets, dropped, own, batched, pointed, ctx.avals_in[1].ndim - 1
     )
-    sizes, known = i64s(params["slice_sizes"]), params["indices_are_sorted"]
-    return hlo.gather(x, indices, numbers, sizes, indices_are_sorted=known)
+    sizes, is_sorted = i64s(params["slice_sizes"]), params["indices_are_sorted"]
+    return hlo.gather(x, indices, numbers, sizes, indices_are_sorted=is_sorted)
 
 
 def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
@@ -246,11 +246,11 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
         numbers = hlo.ScatterDimensionNumbers.get(
             window, inserted, own, batched, pointed, rows.ndim - 1
         )
-        known = {promise: ir.BoolAttr.get(given) for promise, given in params.items()}
-        op = hlo.ScatterOp([ctx.type(ctx.out)], [x], indices, [updates], numbers, **known)
+        promises = {promise: ir.BoolAttr.get(value) for promise, value in params.items()}
+        op = hlo.ScatterOp([ctx.type(ctx.out)], [x], indices, [updates], numbers, **promises)
         scalar = ctx.type(ShapedArray((), old.dtype))
-        with ir.InsertionPoint(op.regions[0].blocks.append(scalar, scalar)) as here:
-            hlo.return_([combined(*here.block.arguments)])
+        with ir.InsertionPoint(op.regions[0].blocks.append(scalar, scalar)) as point:
+            hlo.return_([combined(*point.block.arguments)])
         return op.results[0]
 
     def batch(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
@@ -353,8 +353,8 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
 
     def masked(old: Any, new: Any) -> tuple[Any, Any]:
         untouched = eq(written, full_like(written, 0))
-        kept = select_n(untouched, full_like(old, 0), old)
-        return kept, select_n(eq(ids, stayed), full_like(new, 0), new)
+        base = select_n(untouched, full_like(old, 0), old)
+        return base, select_n(eq(ids, stayed), full_like(new, 0), new)
 
     pairs = masked(x, updates), masked(moved, moving)
     return tuple(scatter_add_p.bind(old, indices, new, **params) for old, new in pairs)

@@ -58,13 +58,13 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
     """
     aval = aval_of(x)
     entries, order = spelled(aval.shape, at)
-    known = all(map(_known, entries, aval.shape))
-    if mode is None and (known or all(map(_plain, entries))):
-        cut = (_slice if known else _dynamic_slice)(x, entries)
+    static = all(map(_known, entries, aval.shape))
+    if mode is None and (static or all(map(_plain, entries))):
+        cut = (_slice if static else _dynamic_slice)(x, entries)
         cut = rev(cut, [i for i, e in enumerate(entries) if isinstance(e, range) and e.step < 0])
         cut = shapes.squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
-        kept = [about for about in order if about != ARRAYS]
-        return shapes.expand_dims(cut, [i for i, about in enumerate(kept) if about is None])
+        axes = [about for about in order if about != ARRAYS]
+        return shapes.expand_dims(cut, [i for i, about in enumerate(axes) if about is None])
     places = _places(aval, entries, order)
     if 0 in places.shape:
         return basics.full(places.shape, 0, aval.dtype)
@@ -330,7 +330,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
             axes += [(ARRAYS, n) for n in common]
         else:
             axes.append((about, 1 if about is None else len(spans[about])))
-    kept = [about for about, _ in axes if about is not None]
+    own_axes = [about for about, _ in axes if about is not None]
     along = [(about, n) for about, n in axes if about is not None and about not in windows]
     batch = [n for _, n in along]
     pointed = tuple(sorted(columns))
@@ -341,13 +341,13 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
         )
         for value, axis in zip(values, pointed, strict=True)
     ]
-    offsets = tuple(i for i, about in enumerate(kept) if about in windows)
+    offsets = tuple(i for i, about in enumerate(own_axes) if about in windows)
     return _Places(
         indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
         numbers=(offsets, tuple(basics.others(x.ndim, windows)), pointed),
         sizes=tuple(len(spans[axis]) if axis in windows else 1 for axis in range(x.ndim)),
         shape=tuple(n for _, n in axes),
-        reversed=[i for i, a in enumerate(kept) if a != ARRAYS and spans[a].step < 0],
+        reversed=[i for i, a in enumerate(own_axes) if a != ARRAYS and spans[a].step < 0],
         new=[i for i, (about, _) in enumerate(axes) if about is None],
         promises=dict.fromkeys(("indices_are_sorted", "unique_indices"), not common),
     )

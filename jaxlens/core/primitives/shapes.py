@@ -39,13 +39,13 @@ def constant_piecewise(primitive: Primitive) -> Callable[..., Any]:
     return jvp
 
 
-def examples_stay(primitive: Primitive, named: str = "", gone: bool = False) -> Callable[..., Any]:
+def examples_stay(primitive: Primitive, named: str = "", drop: bool = False) -> Callable[..., Any]:
     """Returns the batch rule of a primitive of one array, which leaves the examples in place.
 
     Args:
         primitive: The primitive.
         named: The parameter that names an axis or axes; those behind the examples move up by one.
-        gone: Whether the named axes are missing in the result.
+        drop: Whether the named axes are missing in the result.
     """
 
     def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
@@ -54,7 +54,7 @@ def examples_stay(primitive: Primitive, named: str = "", gone: bool = False) -> 
             single = isinstance(params[named], int)
             axes = bump((params[named],) if single else params[named], dim)
             params[named] = axes[0] if single else axes
-            dim -= sum(axis < dim for axis in axes) if gone else 0
+            dim -= sum(axis < dim for axis in axes) if drop else 0
         results = primitive.bind(*args, **params)
         return results, [dim] * len(results) if primitive.multiple_results else dim
 
@@ -97,10 +97,10 @@ def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
 def expand_dims(x: Any, axes: Sequence[int]) -> Any:
     """New axes of length 1, at these places of the result."""
     old = aval_of(x).shape
-    kept, shape = others(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
-    for axis, n in zip(kept, old, strict=True):
+    old_axes, shape = others(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
+    for axis, n in zip(old_axes, old, strict=True):
         shape[axis] = n
-    return broadcast_in_dim(x, shape, kept)
+    return broadcast_in_dim(x, shape, old_axes)
 
 
 # ---- convert_element_type -----------------------------------------------------------------------

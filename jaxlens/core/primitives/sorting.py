@@ -48,8 +48,8 @@ def _(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) 
         is_stable=ir.BoolAttr.get(is_stable),
     )
     types = [ctx.type(scalar) for scalar in scalars for _ in range(2)]
-    with ir.InsertionPoint(op.comparator.blocks.append(*types)) as here:
-        both = here.block.arguments
+    with ir.InsertionPoint(op.comparator.blocks.append(*types)) as point:
+        both = point.block.arguments
         pairs = list(zip(scalars, both[::2], both[1::2], strict=True))
         keys = [key for pair in pairs[:num_keys] for key in _keys(ctx, *pair)]
         before = None
@@ -66,7 +66,7 @@ def _keys(ctx: Any, aval: ShapedArray, *pair: Any) -> list[tuple[str, Any, Any]]
     """What is compared of two elements, and how: a complex number by its real part first."""
     if aval.dtype.kind == "c":
         part = ShapedArray((), np.dtype(f"f{aval.dtype.itemsize // 2}"))
-        return [_keys(ctx, part, *map(of, pair))[0] for of in (hlo.real, hlo.imag)]
+        return [_keys(ctx, part, *map(part_of, pair))[0] for part_of in (hlo.real, hlo.imag)]
     if kind(aval.dtype) != "f":
         return [("SIGNED" if aval.dtype.kind == "i" else "UNSIGNED", *pair)]
     zero, nan = ctx.constant(0, aval), ctx.constant(np.nan, aval)  # one of each for all their bits

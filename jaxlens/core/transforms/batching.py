@@ -66,14 +66,14 @@ def vmap(
         flat_f, out_trees = flat(f, in_tree)
         with observer.scope("vmap()"):
             results, dims_out = vmap_flat(flat_f, size, leaves, dims, axis_name)
-        wanted = prefix_leaves(out_axes, out_trees[0], "vmap out_axes")
-        return out_trees[0].unflatten(map(_moved, [size] * len(wanted), results, dims_out, wanted))
+        axes = prefix_leaves(out_axes, out_trees[0], "vmap out_axes")
+        return out_trees[0].unflatten(map(_moved, [size] * len(axes), results, dims_out, axes))
 
     return batched
 
 
 def counted(
-    what: str,
+    caller: str,
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -83,7 +83,7 @@ def counted(
     """Returns the leaves of arguments, their tree, the axis of each leaf, the number of examples.
 
     Args:
-        what: The name of the transformation, for errors.
+        caller: The name of the transformation, for errors.
         f: The function.
         args: Its arguments.
         kwargs: Its keyword arguments, whose examples are along their first axes.
@@ -93,7 +93,7 @@ def counted(
     leaves, in_tree = tree_flatten((tuple(args), kwargs))
     avals = types_of(f, in_tree, leaves)
     axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    dims = prefix_leaves(axes, in_tree.children[0], f"{what} in_axes")
+    dims = prefix_leaves(axes, in_tree.children[0], f"{caller} in_axes")
     dims += [0] * (len(leaves) - len(dims))
     sizes = {} if size is None else {"axis_size": size}
     for n, (_, name) in enumerate(arguments(f, in_tree)):
@@ -102,7 +102,7 @@ def counted(
             continue
         if not isinstance(dim, int) or not -aval.ndim <= dim < aval.ndim:
             raise (ValueError if isinstance(dim, int) else TypeError)(
-                f"{what}: in_axes says axis {dim!r} of argument {name}, which is "
+                f"{caller}: in_axes says axis {dim!r} of argument {name}, which is "
                 f"{aval.str_short()}: "
                 f"{f'give an axis from 0 to {aval.ndim - 1}, or ' if aval.ndim else 'give '}None "
                 f"to share it."
@@ -111,19 +111,21 @@ def counted(
         sizes[name] = aval.shape[dim]
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
-        raise ValueError(f"{what}: the arguments do not agree on the number of examples: {listed}.")
+        raise ValueError(
+            f"{caller}: the arguments do not agree on the number of examples: {listed}."
+        )
     if not sizes:
-        raise ValueError(f"{what}: no argument counts the examples: give in_axes or axis_size.")
+        raise ValueError(f"{caller}: no argument counts the examples: give in_axes or axis_size.")
     return leaves, in_tree, dims, next(iter(sizes.values()))
 
 
-def _moved(size: int, value: Any, dim: Dim, wanted: Any) -> Any:
+def _moved(size: int, value: Any, dim: Dim, out_dim: Any) -> Any:
     """Moves the examples of a result to the axis that `out_axes` says."""
-    if wanted is None:
+    if out_dim is None:
         if dim is not None:
             raise ValueError(
                 "vmap: out_axes is None for a result that differs from example to example."
             )
         return value
     front = to_front(size, value, dim)
-    return moveaxis(front, 0, axis_of(wanted, aval_of(front).ndim))
+    return moveaxis(front, 0, axis_of(out_dim, aval_of(front).ndim))

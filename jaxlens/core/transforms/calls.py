@@ -147,22 +147,22 @@ def _halves(jaxprs: Jaxprs, unknown: Flags) -> Any:
         What is left, of the residuals and the unknown parameters. And flags for its results.
     """
     if isinstance(jaxprs, ClosedJaxpr):
-        known, later, flags = partial_jaxpr(jaxprs, unknown)
-        return *hoisted(known), later, flags
+        now_half, later, flags = partial_jaxpr(jaxprs, unknown)
+        return *hoisted(now_half), later, flags
     halves, flags = _agreed(jaxprs, partial_jaxpr, unknown)
     count = flags.count(False)
-    kinds = [known.out_avals[count:] for known, *_ in halves]
+    kinds = [now_half.out_avals[count:] for now_half, *_ in halves]
     slots_of = [[(aval, types[:n].count(aval)) for n, aval in enumerate(types)] for types in kinds]
     slots = list(dict.fromkeys(chain(*slots_of)))
 
-    def with_all_slots(known: ClosedJaxpr, own: Sequence[Any]) -> ClosedJaxpr:
+    def with_all_slots(now_half: ClosedJaxpr, own: Sequence[Any]) -> ClosedJaxpr:
         def padded(*args: Any) -> list[Any]:
-            results, residuals = cut(as_function(known)(*args), count)
+            results, residuals = cut(as_function(now_half)(*args), count)
             filled = dict(zip(own, residuals, strict=True))
             rest = [filled[s] if s in filled else instantiate(Zero(s[0])) for s in slots]
             return [*results, *rest]
 
-        return known if own == slots else trace(padded, known.in_avals)
+        return now_half if own == slots else trace(padded, now_half.in_avals)
 
     pairs = list(zip(halves, slots_of, strict=True))
     now, consts = with_common_consts([hoisted(with_all_slots(half[0], own)) for half, own in pairs])

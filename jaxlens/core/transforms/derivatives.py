@@ -55,7 +55,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return forward.jvp(f, primals, in_tree.unflatten(checked)[0])
 
 
-def check_tangent(expected: ShapedArray, given: Any, what: str, error: type = ValueError) -> Any:
+def check_tangent(expected: ShapedArray, tangent: Any, label: str, error: type = ValueError) -> Any:
     """Returns a tangent or cotangent, which must be of this type; `Zero` for an integer.
 
     Raises:
@@ -63,11 +63,11 @@ def check_tangent(expected: ShapedArray, given: Any, what: str, error: type = Va
     """
     if expected.dtype == float0:
         return Zero(expected)
-    got = aval_of(given)
-    if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-        kind = error if expected.shape == got.shape else ValueError
-        raise kind(f"{what} must be {expected.str_short()}, got {got.str_short()}.")
-    return given
+    aval = aval_of(tangent)
+    if (expected.shape, expected.dtype) != (aval.shape, aval.dtype):
+        kind = error if expected.shape == aval.shape else ValueError
+        raise kind(f"{label} must be {expected.str_short()}, got {aval.str_short()}.")
+    return tangent
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -188,8 +188,8 @@ def of_argnums(
     positions = [_position(n, len(args), f) for n in numbers]
 
     def of_chosen(chosen: Any) -> Any:
-        given = dict(zip(positions, chosen if numbers is argnums else (chosen,), strict=True))
-        return f(*(given.get(n, arg) for n, arg in enumerate(args)), **kwargs)
+        values = dict(zip(positions, chosen if numbers is argnums else (chosen,), strict=True))
+        return f(*(values.get(n, arg) for n, arg in enumerate(args)), **kwargs)
 
     leaves, in_tree = tree_flatten((args, kwargs))
     for leaf, (position, name) in zip(leaves, arguments(f, in_tree), strict=True):
@@ -230,11 +230,11 @@ def _one(value: Any) -> Any:
     return np.ones((), aval.dtype)[()]
 
 
-def check_real(what: str, value: Any) -> None:
+def check_real(caller: str, value: Any) -> None:
     """Raises unless a value is real and has derivatives."""
     aval = aval_of(value)
     if not is_inexact(aval.dtype) or aval.dtype.kind == "c":
         raise TypeError(
-            f"{what} requires real-valued outputs, got {aval.str_short()}: take its real part or "
+            f"{caller} requires real-valued outputs, got {aval.str_short()}: take its real part or "
             f"convert it with .astype(float)."
         )

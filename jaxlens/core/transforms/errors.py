@@ -53,14 +53,14 @@ def origin(value: Any) -> str:
 # ---- values without numbers ---------------------------------------------------------------------
 
 
-def _refuse(methods: str, wanted: str, remedy: str, error: type = ConcretizationTypeError) -> None:
+def _refuse(methods: str, request: str, remedy: str, error: type = ConcretizationTypeError) -> None:
     """Makes methods of `Tracer` raise an error that says what was wanted and what to do."""
 
     def method(self: Tracer, *_: Any, **__: Any) -> Any:
         if self.interpreter.done:
             raise UnexpectedTracerError(self)
         raise error(
-            f"{line()} asks for {wanted}, but the value is traced: "
+            f"{line()} asks for {request}, but the value is traced: "
             f"{self.aval.str_short()} made at {origin(self)} has no numbers yet. "
             f"To mend it, {remedy}."
         )

@@ -190,14 +190,14 @@ def partial_jaxpr(
     later: list[Any] = []
     flags: list[bool] = []
 
-    def now(*known: Any) -> list[Any]:
+    def now(*values: Any) -> list[Any]:
         partial = Partial(current())
         params = list(map(partial.parameter, split(unknown, closed.in_avals)[1]))
         with interpreting(partial):
-            results = as_function(closed)(*merge(unknown, known, params))
+            results = as_function(closed)(*merge(unknown, values, params))
         flags[:] = forced(list(map(partial.unknown, results)), force)
-        done, others = split(flags, results)
-        rest = partial.closed([tracer.var for tracer in params], others)
+        done, waiting = split(flags, results)
+        rest = partial.closed([tracer.var for tracer in params], waiting)
         needed = {atom for atom in rest.jaxpr.outvars if type(atom) is Var}
         eqns = used(rest.eqns, needed)
         has = [var in needed for var in rest.jaxpr.constvars]
@@ -205,11 +205,11 @@ def partial_jaxpr(
         later[:] = [ClosedJaxpr(Jaxpr([], invars, rest.jaxpr.outvars, eqns), [])]
         return [*done, *split(has, rest.consts)[1]]
 
-    known = trace(now, split(unknown, closed.in_avals)[0])
-    inner = known.jaxpr
+    first = trace(now, split(unknown, closed.in_avals)[0])
+    inner = first.jaxpr
     eqns = used(inner.eqns, {atom for atom in inner.outvars if type(atom) is Var})
-    known = ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns), known.consts)
-    return known, later[0], flags
+    inner = Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns)
+    return ClosedJaxpr(inner, first.consts), later[0], flags
 
 
 def transpose_jaxpr(
@@ -231,14 +231,14 @@ def transpose_jaxpr(
         the cotangents of those linear parameters that have one. And flags for these.
     """
     flags: list[bool] = []
-    known, moving = split(linear, closed.in_avals)
+    fixed, moving = split(linear, closed.in_avals)
     cts_in = split(moves, closed.out_avals)[1]
 
     def back(*values: Any) -> list[Any]:
-        args = merge(linear, values[: len(known)], map(Linear, moving))
-        cts = with_zeros(closed.out_avals, moves, values[len(known) :])
+        args = merge(linear, values[: len(fixed)], map(Linear, moving))
+        cts = with_zeros(closed.out_avals, moves, values[len(fixed) :])
         cts_out = backward_pass(closed.jaxpr, closed.consts, args, cts, inside=True)
         flags[:] = forced(nonzero(cts_out), force)
         return list(map(instantiate, split(flags, cts_out)[1]))
 
-    return trace(back, [*known, *cts_in]), flags
+    return trace(back, [*fixed, *cts_in]), flags

@@ -48,7 +48,7 @@ def _node(dtype: np.dtype, weak: bool) -> str:
 def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]:
     if len({dtype for dtype, _ in types}) == 1:  # f16 with weak f16 stays f16
         return types[0][0], all(weak for _, weak in types)
-    common = frozenset.intersection(*(_up(_node(*each)) for each in types))
+    common = frozenset.intersection(*(_up(_node(*typed)) for typed in types))
     name = next(name for name in common if _up(name) == common)
     return dtype_named(_DEFAULT.get(name, name)), name in _DEFAULT
 

@@ -79,8 +79,8 @@ def _transposed(
     now, later, _ = partial_jaxpr(closed, linear, [True] * len(nonzero))
 
     def apart(*args: Any) -> list[Any]:
-        known, moving = split(linear, args)
-        return as_function(later)(*as_function(now)(*known), *moving)
+        fixed, moving = split(linear, args)
+        return as_function(later)(*as_function(now)(*fixed), *moving)
 
     return transpose_jaxpr(trace(apart, closed.in_avals), linear, nonzero, force)
 

@@ -91,32 +91,32 @@ def type_of(f: Callable[..., Any], leaf: Any, argument: str) -> ShapedArray:
 
 
 def fitting(
-    what: str,
+    label: str,
     in_tree: TreeDef,
     in_avals: Sequence[ShapedArray],
     names: Sequence[str],
-    given: tuple[tuple[Any, ...], dict[str, Any]],
+    call: tuple[tuple[Any, ...], dict[str, Any]],
 ) -> list[Any]:
     """Returns the leaves of the arguments of a program, checked against its types.
 
     Args:
-        what: Begins the error: `f was compiled`.
+        label: Begins the error: `f was compiled`.
         in_tree: The tree of `(args, kwargs)` that the program takes.
         in_avals: The types of their leaves.
         names: The leaves as text.
-        given: The `(args, kwargs)` of this call.
+        call: The `(args, kwargs)` of this call.
 
     Raises:
         TypeError: The tree or a type is another.
     """
-    leaves, tree = tree_flatten(given)
+    leaves, tree = tree_flatten(call)
     if tree is not in_tree:
-        raise TypeError(f"{what} for (args, kwargs) in the containers {in_tree}, got {tree}.")
+        raise TypeError(f"{label} for (args, kwargs) in the containers {in_tree}, got {tree}.")
     for leaf, expected, name in zip(leaves, in_avals, names, strict=True):
-        got = aval_of(leaf)
-        if got.strong is not expected.strong:
+        aval = aval_of(leaf)
+        if aval.strong is not expected.strong:
             raise TypeError(
-                f"{what} for {expected.str_short()} as argument {name}, got {got.str_short()}."
+                f"{label} for {expected.str_short()} as argument {name}, got {aval.str_short()}."
             )
     return leaves
 
@@ -125,7 +125,7 @@ def fitting(
 
 
 def chosen(
-    f: Callable[..., Any], nums: int | Sequence[int], names: str | Sequence[str], what: str
+    f: Callable[..., Any], nums: int | Sequence[int], names: str | Sequence[str], option: str
 ) -> frozenset[int | str]:
     """Returns positions and names of the arguments that an option of `jit` names.
 
@@ -138,14 +138,14 @@ def chosen(
     for num in (nums,) if isinstance(nums, int) else nums:
         if not (0 <= num < count or (num >= count if more else -count <= num < 0)):
             raise ValueError(
-                f"jit: {what}nums names argument {num} of {name_of(f)}, which takes "
+                f"jit: {option}nums names argument {num} of {name_of(f)}, which takes "
                 f"{count} positional arguments: {', '.join(positional)}."
             )
         arguments.add(num if num >= 0 else num + count)
     for name in (names,) if isinstance(names, str) else names:
         if named is not None and name not in named:
             raise ValueError(
-                f"jit: {what}names names argument {name!r} of {name_of(f)}, which has "
+                f"jit: {option}names names argument {name!r} of {name_of(f)}, which has "
                 f"{', '.join(named) or 'none'}."
             )
         arguments.add(name)

@@ -117,13 +117,13 @@ def tree_map(
     return treedef.unflatten(map(f, *columns))
 
 
-def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
+def flatten_like(treedef: TreeDef, tree: Any, label: str) -> list[Any]:
     """Returns the subtrees of a tree at the leaves of `treedef`.
 
     Args:
         treedef: The containers expected; below its leaves the tree may have more.
         tree: The tree.
-        what: Names the tree in the error.
+        label: Names the tree in the error.
 
     Raises:
         ValueError: The tree has other containers.
@@ -133,13 +133,13 @@ def flatten_like(treedef: TreeDef, tree: Any, what: str) -> list[Any]:
     container = container_of(type(tree))
     children, data = container.flatten(tree) if container else ((), None)
     if (type(tree), data, len(children)) != (treedef.kind, treedef.data, len(treedef.children)):
-        raise ValueError(f"{what}: expected the containers {treedef}, got {tree_structure(tree)}")
+        raise ValueError(f"{label}: expected the containers {treedef}, got {tree_structure(tree)}")
     pairs = zip(treedef.children, children, strict=True)
-    return [leaf for child, inner in pairs for leaf in flatten_like(child, inner, what)]
+    return [leaf for child, inner in pairs for leaf in flatten_like(child, inner, label)]
 
 
 def leaves_of(
-    treedef: TreeDef, tree: Any, what: str, error: type[Exception] = ValueError
+    treedef: TreeDef, tree: Any, label: str, error: type[Exception] = ValueError
 ) -> list[Any]:
     """Returns the leaves of a tree that must have exactly these containers.
 
@@ -148,11 +148,11 @@ def leaves_of(
     """
     leaves, containers = tree_flatten(tree)
     if containers is not treedef:
-        raise error(f"{what}: expected the containers {treedef}, got {containers}")
+        raise error(f"{label}: expected the containers {treedef}, got {containers}")
     return leaves
 
 
-def prefix_leaves(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
+def prefix_leaves(prefix: Any, treedef: TreeDef, label: str) -> list[Any]:
     """Returns a value per leaf of `treedef` from a tree that may stop early.
 
     A leaf of the prefix holds for all leaves below it, and None is a leaf: `in_axes=(0, None)` is
@@ -163,8 +163,8 @@ def prefix_leaves(prefix: Any, treedef: TreeDef, what: str) -> list[Any]:
     """
     values, branches = tree_flatten(prefix, lambda x: x is None)
     try:
-        subtrees = flatten_like(branches, treedef.unflatten(range(treedef.num_leaves)), what)
+        subtrees = flatten_like(branches, treedef.unflatten(range(treedef.num_leaves)), label)
     except ValueError:
-        raise ValueError(f"{what}: {prefix!r} does not fit the containers {treedef}") from None
+        raise ValueError(f"{label}: {prefix!r} does not fit the containers {treedef}") from None
     pairs = zip(values, subtrees, strict=True)
     return [value for value, subtree in pairs for _ in tree_leaves(subtree)]
