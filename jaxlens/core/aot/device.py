@@ -259,7 +259,15 @@ def devices(backend: str | None = None) -> list[Any]:
 
 
 class Executable:
-    """A program that XLA has compiled and put on its devices.
+    """A StableHLO module that XLA has compiled and put on its devices.
+
+    Args:
+        module: An `ir.Module`.
+        in_avals: The types of its arguments.
+        out_avals: The types of its results.
+        device: Which device it is for; None for the default one.
+        options: XLA's, by name.
+        layout: How it lies on a mesh, whose devices it is then for.
 
     Attributes:
         loaded: XLA's own.
@@ -267,17 +275,32 @@ class Executable:
 
     def __init__(
         self,
-        loaded: Any,
+        module: Any,
         in_avals: Types,
         out_avals: Types,
-        in_places: Sequence[Place],
-        out_places: Sequence[Place],
+        device: Any = None,
+        options: dict[str, Any] | None = None,
+        layout: meshes.MeshLayout | None = None,
     ) -> None:
-        self.loaded = loaded
-        self._in_avals, self._out_avals = in_avals, out_avals
-        self._in_places, self._out_places = in_places, out_places
-        self._start = loaded.execute_sharded
-        self._handlers = list(map(_handler, out_avals, out_places))
+        if layout:
+            chosen = list(layout.mesh.devices.flat)
+            ins, outs = ([spread(layout.mesh, spec) for spec in specs] for specs in layout[1:])
+        else:
+            chosen = [device or jax_backend.get_default_device()]
+            ins, outs = ([device] * len(avals) for avals in (in_avals, out_avals))
+        built = jax_backend.get_compile_options(
+            num_replicas=1,
+            num_partitions=len(chosen),
+            device_assignment=np.array([[d.id for d in chosen]]),
+            env_options_overrides=options or {},
+        )
+        text = module.operation.get_asm(enable_debug_info=True).encode()
+        client = jax_backend.get_backend()
+        self.loaded = client.compile_and_load(text, _jax.DeviceList(tuple(chosen)), built)
+        self._start = self.loaded.execute_sharded
+        self._in_avals, self._in_places = in_avals, ins
+        self._out_avals, self._out_places = out_avals, outs
+        self._handlers = list(map(_handler, out_avals, outs))
         self._empty = any(aval.dtype == float0 for aval in out_avals)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -308,43 +331,6 @@ def _handler(aval: ShapedArray, place: Place) -> Any:
         return handler(*args, committed=False)
 
 
-def compile_module(
-    module: Any,
-    in_avals: Types,
-    out_avals: Types,
-    *,
-    device: Any = None,
-    options: dict[str, Any] | None = None,
-    layout: meshes.MeshLayout | None = None,
-) -> Executable:
-    """Compiles a StableHLO module.
-
-    Args:
-        module: An `ir.Module`.
-        in_avals: The types of its arguments.
-        out_avals: The types of its results.
-        device: For which; None for the default one.
-        options: XLA's, by name.
-        layout: How it lies on a mesh, whose devices it is then for.
-    """
-    if layout:
-        chosen = list(layout.mesh.devices.flat)
-        ins, outs = ([spread(layout.mesh, spec) for spec in specs] for specs in layout[1:])
-    else:
-        chosen = [device or jax_backend.get_default_device()]
-        ins, outs = ([device] * len(avals) for avals in (in_avals, out_avals))
-    built = jax_backend.get_compile_options(
-        num_replicas=1,
-        num_partitions=len(chosen),
-        device_assignment=np.array([[d.id for d in chosen]]),
-        env_options_overrides=options or {},
-    )
-    text = module.operation.get_asm(enable_debug_info=True).encode()
-    client = jax_backend.get_backend()
-    loaded = client.compile_and_load(text, _jax.DeviceList(tuple(chosen)), built)
-    return Executable(loaded, in_avals, out_avals, ins, outs)
-
-
 class XLA(run.Backend):
     """Runs jaxprs by XLA, on the devices of their arguments."""
 
@@ -358,7 +344,7 @@ class XLA(run.Backend):
         layout = meshes.layout(closed)
         module = lower_program(closed, name, layout=layout)
         ins, outs = closed.in_avals, closed.out_avals
-        return compile_module(module, ins, outs, device=device, layout=layout)
+        return Executable(module, ins, outs, device=device, layout=layout)
 
 
 run.backend = XLA()

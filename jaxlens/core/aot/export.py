@@ -59,8 +59,8 @@ class Exported:
         Raises:
             TypeError: The arguments are not of the types that it was written for.
         """
-        said, given = f"{self.fun_name} was exported", (args, kwargs)
-        leaves = fitting(said, self.in_tree, self.in_avals, self.arg_names, given)
+        label, call = f"{self.fun_name} was exported", (args, kwargs)
+        leaves = fitting(label, self.in_tree, self.in_avals, self.arg_names, call)
         return self.out_tree.unflatten(call_exported_p.bind(*leaves, exported=self))
 
     __call__ = call
@@ -71,8 +71,8 @@ class Exported:
         Raises:
             ValueError: It has containers that are not written as literals.
         """
-        trees = (self.in_tree, self.in_avals), (self.out_tree, self.out_avals)
-        head = repr((_FORMAT, self.fun_name, self.arg_names, *(_written(*each) for each in trees)))
+        ins, outs = _written(self.in_tree, self.in_avals), _written(self.out_tree, self.out_avals)
+        head = repr((_FORMAT, self.fun_name, self.arg_names, ins, outs))
         return head.encode() + b"\n" + self.program
 
 
@@ -92,15 +92,8 @@ def export(f: Jitted) -> Callable[..., Exported]:
             week_12 = hlo.StablehloCompatibilityRequirement.WEEK_12
             version = hlo.get_version_from_compatibility_requirement(week_12)
             program = hlo.serialize_portable_artifact(module, version)
-        return Exported(
-            traced.fun_name,
-            traced.arg_names,
-            traced.in_tree,
-            closed.in_avals,
-            traced.out_tree,
-            closed.out_avals,
-            program,
-        )
+        ins, outs = (traced.in_tree, closed.in_avals), (traced.out_tree, closed.out_avals)
+        return Exported(traced.fun_name, traced.arg_names, *ins, *outs, program)
 
     return exported
 
@@ -145,11 +138,7 @@ def _read(written: Any) -> tuple[TreeDef, list[ShapedArray]]:
 # ---- a call of it -------------------------------------------------------------------------------
 
 call_exported_p = Primitive("call_exported", multiple_results=True)
-
-
-@call_exported_p.rule("abstract")
-def _(*avals: ShapedArray, exported: Exported) -> list[ShapedArray]:
-    return list(exported.out_avals)
+call_exported_p.abstract = lambda *avals, exported: list(exported.out_avals)
 
 
 @call_exported_p.rule("lower")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxlens.core.aot.device import Array, Donated, Executable, array, compile_module
+from jaxlens.core.aot.device import Array, Donated, Executable, array
 from jaxlens.core.aot.lower import lower_program
 from jaxlens.core.kernel.interpreter import Tracer, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
@@ -81,9 +81,8 @@ class Traced:
         free = {n: aval.strong for n, aval in enumerate(self.jaxpr.out_avals)}
         aliases: list[int | None] = []
         unused = []
-        for aval, name, donated in zip(
-            self.jaxpr.in_avals, self.arg_names, self.donated, strict=True
-        ):
+        triples = zip(self.jaxpr.in_avals, self.arg_names, self.donated, strict=True)
+        for aval, name, donated in triples:
             match = next((n for n, out in free.items() if donated and out is aval.strong), None)
             aliases.append(match)
             if match is not None:
@@ -133,15 +132,10 @@ class Lowered:
         Args:
             compiler_options: XLA's, by name, such as `{"xla_cpu_enable_fast_math": True}`.
         """
-        traced = self.traced
-        jaxpr = traced.jaxpr
-        executable = compile_module(
-            self.module,
-            [*map(aval_of, self.consts), *jaxpr.in_avals],
-            jaxpr.out_avals,
-            device=traced.device,
-            options=compiler_options,
-            layout=self.layout,
+        traced, jaxpr = self.traced, self.traced.jaxpr
+        in_avals = [*map(aval_of, self.consts), *jaxpr.in_avals]
+        executable = Executable(
+            self.module, in_avals, jaxpr.out_avals, traced.device, compiler_options, self.layout
         )
         if observer.listeners:
             observer.emit("compile", traced.fun_name, executable=executable)
@@ -160,14 +154,14 @@ class Compiled:
         self.traced = lowered.traced
         self.executable = executable
         self._consts = [array(x, device=lowered.traced.device) for x in lowered.consts]
-        self._given = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
+        self._donated = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Starts it on arguments of its types; gives the tree of its results."""
-        if self._given:
+        if self._donated:
             self._check_once(leaves)
         results = self.executable([*self._consts, *leaves] if self._consts else leaves)
-        for n in self._given:
+        for n in self._donated:
             if type(leaves[n]) is Array:
                 to = f"{self.traced.fun_name} as argument {self.traced.arg_names[n]}"
                 leaves[n].buffer = Donated(to)
@@ -185,12 +179,11 @@ class Compiled:
                 )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        own, name = self.traced, self.traced.fun_name
-        given = args, kwargs
-        leaves = fitting(
-            f"{name} was compiled", own.in_tree, own.jaxpr.in_avals, own.arg_names, given
-        )
-        for x, argument in zip(leaves, own.arg_names, strict=True):
+        traced, name = self.traced, self.traced.fun_name
+        names, in_avals = traced.arg_names, traced.jaxpr.in_avals
+        label, call = f"{name} was compiled", (args, kwargs)
+        leaves = fitting(label, traced.in_tree, in_avals, names, call)
+        for x, argument in zip(leaves, names, strict=True):
             if isinstance(x, Tracer):
                 raise TypeError(
                     f"{name} is compiled and cannot be transformed: argument {argument} is traced. "

@@ -62,7 +62,8 @@ def scan(
         unroll = max(length, 1) if unroll else 1
     if unroll < 1:
         raise ValueError(f"scan: unroll must be a positive integer or a bool, got {unroll}.")
-    results = _turns(body.jaxpr, body.consts, first, leaves, length, reverse, unroll)
+    how = {"length": length, "reverse": reverse, "unroll": unroll}
+    results = _turns(body.jaxpr, body.consts, first, leaves, **how)
     pair: tuple[Any, Any] = body.out_tree.unflatten(results)
     return pair
 
@@ -97,33 +98,19 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """`f` of each row of arrays, one after another; `vmap` does them at once."""
     leaves, row, length = _rows(xs, None)
     body = traced(f, (row,), {})
-    return body.out_tree.unflatten(_turns(body.jaxpr, body.consts, [], leaves, length))
+    how = {"length": length, "reverse": False, "unroll": 1}
+    return body.out_tree.unflatten(_turns(body.jaxpr, body.consts, [], leaves, **how))
 
 
 def _turns(
-    body: ClosedJaxpr,
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    xs: Sequence[Any],
-    length: int,
-    reverse: bool = False,
-    unroll: int = 1,
+    body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], **how: Any
 ) -> Any:
-    """A scan: its body, and what that is given."""
-    return scan_p.bind(
-        *consts,
-        *carry,
-        *xs,
-        jaxpr=body,
-        length=length,
-        num_consts=len(consts),
-        num_carry=len(carry),
-        reverse=reverse,
-        unroll=unroll,
-    )
+    """Binds `scan_p`: body, its constants, initial carry, rows; `how`: length, reverse, unroll."""
+    sizes = {"num_consts": len(consts), "num_carry": len(carry)}
+    return scan_p.bind(*consts, *carry, *xs, jaxpr=body, **sizes, **how)
 
 
-def _taken(params: dict[str, Any]) -> tuple[ClosedJaxpr, list[int], dict[str, Any]]:
+def _parts(params: dict[str, Any]) -> tuple[ClosedJaxpr, list[int], dict[str, Any]]:
     """The body, its numbers of constants and of carried values, and how it goes over the rows."""
     how = dict(params)
     body, *sizes = (how.pop(key) for key in ("jaxpr", "num_consts", "num_carry"))
@@ -137,20 +124,12 @@ def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_:
 
 
 @scan_p.rule("lower")
-def _(
-    ctx: Any,
-    *operands: Any,
-    jaxpr: ClosedJaxpr,
-    length: int,
-    num_consts: int,
-    num_carry: int,
-    reverse: bool,
-    unroll: int,
-) -> list[Any]:
+def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **params: Any) -> Any:
     """A while loop that counts, cuts rows out and puts rows in."""
+    body, (num_consts, num_carry), _ = _parts(params)
     consts, carry, xs = cut(operands, num_consts, num_carry)
     i32 = ShapedArray((), np.dtype(np.int32))
-    zero, one, last = (ctx.constant(n, i32) for n in (0, 1, length - 1))
+    zero, step, last = (ctx.constant(n, i32) for n in (0, 1, length - 1))
     ys = [
         hlo.broadcast_in_dim(ctx.type(aval), ctx.constant(0, aval.update(shape=())), i64s(()))
         for aval in ctx.avals_out[num_carry:]
@@ -170,9 +149,9 @@ def _(
         carry, ys = cut(state, num_carry)
         at = hlo.subtract(last, i) if reverse else i
         rows = [read(x, at) for x in xs]
-        carry, new = cut(ctx.inline(jaxpr, *consts, *carry, *rows, scope="while/body"), num_carry)
+        carry, new = cut(ctx.inline(body, *consts, *carry, *rows, scope="while/body"), num_carry)
         ys = [written(y, row, at) for y, row in zip(ys, new, strict=True)]
-        return [hlo.add(i, one), *carry, *ys]
+        return [hlo.add(i, step), *carry, *ys]
 
     def turns(*state: Any, count: int = unroll) -> Sequence[Any]:
         for _ in range(count):
@@ -193,7 +172,7 @@ def _(
 
 @scan_p.rule("jvp")
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
-    body, sizes, how = _taken(params)
+    body, sizes, how = _parts(params)
     both, parts, flags, carry = loop_jvp(body, cut(primals, *sizes), cut(tangents, *sizes))
     results = _turns(both, parts[0], parts[1], parts[2], **how)
     values, moved, ys, moved_ys = cut(results, len(carry), sum(carry), len(flags) - len(carry))
@@ -234,7 +213,7 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
 
 @scan_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    body, sizes, how = _taken(params)
+    body, sizes, how = _parts(params)
     parts = cut(args, *sizes)
     unknown = [tuple(interpreter.unknown(x) for x in group) for group in parts]
     once, first, places, later, new, flags, unknown[1] = _halves(body, *unknown)
@@ -284,7 +263,7 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
 
 @scan_p.rule("transpose")
 def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
-    body, sizes, how = _taken(params)
+    body, sizes, how = _parts(params)
     linear = [type(x) is Linear for x in args]
     in_consts, in_init, in_xs = (tuple(group) for group in cut(linear, *sizes))
     (consts, _, xs), (carry, ys) = cut(args, *sizes), cut(cts, len(in_init))
@@ -301,7 +280,7 @@ def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
 
 @scan_p.rule("batch")
 def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
-    body, sizes, how = _taken(params)
+    body, sizes, how = _parts(params)
     (consts, init, xs), places = cut(args, *sizes), cut(dims, *sizes)
     has = [tuple(dim is not None for dim in group) for group in places]
     whole, new, flags, carry = looped(body, batch_jaxpr, *has, size)

@@ -134,10 +134,15 @@ class Context:
         """Emits a reduction over axes by `op`, beginning with the number `start`."""
         scalar = ShapedArray((), self.avals_in[0].dtype)
         reduced = hlo.ReduceOp([ir_type(self.out)], [x], [constant(start, scalar)], i64s(axes))
-        block = reduced.regions[0].blocks.append(ir_type(scalar), ir_type(scalar))
+        return self.combining(reduced, op)
+
+    def combining(self, op: Any, combine: Callable[..., ir.Value]) -> ir.Value:
+        """Returns the result of an op whose region, emitted here, combines two numbers to one."""
+        scalar = ir_type(self.out.update(shape=()))
+        block = op.regions[0].blocks.append(scalar, scalar)
         with ir.InsertionPoint(block):
-            hlo.return_([op(*block.arguments)])
-        return reduced.results[0]
+            hlo.return_([combine(*block.arguments)])
+        return op.results[0]
 
     def call(self, name: str, closed: ClosedJaxpr, *operands: ir.Value) -> list[ir.Value]:
         """Emits a call of a jaxpr, which becomes one function however often it is called."""
@@ -190,11 +195,7 @@ def _mlir() -> Iterator[None]:
 
 
 def _function(
-    program: ModuleState,
-    name: str,
-    closed: ClosedJaxpr,
-    scope: str = "",
-    args: Sequence[str] = (),
+    program: ModuleState, name: str, closed: ClosedJaxpr, scope: str = "", args: Sequence[str] = ()
 ) -> None:
     """Emits a function; `main` is public, and has a scope and perhaps names of arguments."""
     types = list(map(ir_type, closed.in_avals)), list(map(ir_type, closed.out_avals))
@@ -297,9 +298,7 @@ jit_p.lower = lambda ctx, *operands, jaxpr, name: ctx.call(name, jaxpr, *operand
 
 # Under a transformation the call is replaced by what it calls. `transforms/calls.py` has better
 # rules, which make a call of the transformed jaxpr.
-jit_p.jvp = lambda primals, tangents, *, jaxpr, name: jvp_flat(
-    as_function(jaxpr), primals, tangents
-)
+jit_p.jvp = lambda xs, tangents, *, jaxpr, name: jvp_flat(as_function(jaxpr), xs, tangents)
 jit_p.batch = lambda size, args, dims, *, jaxpr, name: batch_flat(
     as_function(jaxpr), size, args, dims, mapped_axis()
 )

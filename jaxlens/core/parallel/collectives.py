@@ -26,7 +26,7 @@ from jaxlens.core.kernel.vmap import axes_of, mapped_axis
 from jaxlens.core.parallel.meshes import Names, names_of
 from jaxlens.core.primitives.contractions import reduce_max, reduce_min
 from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
-from jaxlens.core.primitives.shapes import iota
+from jaxlens.core.primitives.shapes import iota, resized
 from jaxlens.core.transforms.batching import named_axes
 from jaxlens.core.transforms.trees import tree_map
 
@@ -71,15 +71,6 @@ def groups(ctx: Any, names: Names) -> dict[str, Any]:
     return {"replica_groups": rows, "channel_handle": channel, "use_global_device_ids": ids}
 
 
-def combined(op: Any, combine: Callable[..., Any], ctx: Any) -> Any:
-    """The result of an op that combines numbers, once it has the region that combines two."""
-    scalar = ctx.type(ShapedArray((), ctx.out.dtype))
-    block = op.regions[0].blocks.append(scalar, scalar)
-    with ir.InsertionPoint(block):
-        hlo.return_([combine(*block.arguments)])
-    return op.results[0]
-
-
 # ---- batching -----------------------------------------------------------------------------------
 
 
@@ -118,7 +109,7 @@ def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) 
 
     @primitive.rule("lower")
     def _(ctx: Any, x: Any, *, axes: Names) -> Any:
-        return combined(hlo.AllReduceOp([x.type], [x], **groups(ctx, axes)), combine, ctx)
+        return ctx.combining(hlo.AllReduceOp([x.type], [x], **groups(ctx, axes)), combine)
 
     def together(x: Any, *, axes: Names, over: str) -> Any:
         total, rest = along(x, (0,)), tuple(name for name in axes if name != over)
@@ -268,9 +259,7 @@ def _(
 
 def _cut(aval: ShapedArray, axis: int, size: int) -> ShapedArray:
     """The type of one of so many parts along an axis."""
-    shape = list(aval.shape)
-    shape[axis] //= size
-    return aval.update(shape=tuple(shape))
+    return aval.update(shape=resized(aval.shape, axis, aval.shape[axis] // size))
 
 
 @all_gather_p.rule("lower")
@@ -284,7 +273,7 @@ def _(ctx: Any, x: Any, *, all_gather_dimension: int, axis_name: Names, **params
 def _(ctx: Any, x: Any, *, scatter_dimension: int, axis_name: Names, **params: Any) -> Any:
     own = ctx.type(_cut(ctx.avals_in[0], scatter_dimension, params["axis_size"]))
     op = hlo.ReduceScatterOp(own, x, scatter_dimension, **groups(ctx, axis_name))
-    return hlo.reshape(ctx.type(ctx.out), combined(op, hlo.add, ctx))
+    return hlo.reshape(ctx.type(ctx.out), ctx.combining(op, hlo.add))
 
 
 @all_gather_p.rule("transpose")
@@ -330,6 +319,5 @@ def psum_scatter(
 ) -> Any:
     """Sums over all peers, each of which receives its part along an axis."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
-    return tree_map(
-        partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params), x
-    )
+    scatter = partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params)
+    return tree_map(scatter, x)

@@ -134,10 +134,8 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
         return ctx.inline(trace(lambda x: [place(x, **params)], ctx.avals_in), x)[0]
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
-    primitive.jvp, primitive.batch = (
-        shapes.constant_piecewise(primitive),
-        shapes.examples_stay(primitive, "axes", drop=True),
-    )
+    primitive.jvp = shapes.constant_piecewise(primitive)
+    primitive.batch = shapes.examples_stay(primitive, "axes", drop=True)
     return primitive
 
 

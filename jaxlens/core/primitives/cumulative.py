@@ -55,16 +55,10 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
         window[axis], padding = n, np.zeros((ctx.out.ndim, 2), np.int64)
         padding[axis, int(reverse)] = n - 1
         scalar = ctx.out.update(shape=())
-        op_ = hlo.ReduceWindowOp(
-            [ctx.type(ctx.out)],
-            [x],
-            [ctx.constant(start, scalar)],
-            i64s(window),
-            padding=ir.DenseIntElementsAttr.get(padding),
-        )
-        with ir.InsertionPoint(op_.regions[0].blocks.append(*[ctx.type(scalar)] * 2)) as point:
-            hlo.return_([op(*point.block.arguments)])
-        return op_.result
+        types, starts = [ctx.type(ctx.out)], [ctx.constant(start, scalar)]
+        pads = ir.DenseIntElementsAttr.get(padding)
+        windows = hlo.ReduceWindowOp(types, [x], starts, i64s(window), padding=pads)
+        return ctx.combining(windows, op)
 
     primitive = Primitive(name, abstract=abstract, lower=lower)
     primitive.batch = shapes.examples_stay(primitive, "axis")

@@ -36,10 +36,8 @@ def wrapped(index: Any, n: int) -> Any:
     if aval.dtype.kind == "u":
         return index
     if n > np.iinfo(aval.dtype).max:
-        index, aval = (
-            shapes.convert_element_type(index, np.int32),
-            aval.update(dtype=np.dtype("int32")),
-        )
+        index = shapes.convert_element_type(index, np.int32)
+        aval = aval_of(index)
     below = index < 0 if isinstance(index, np.ndarray) else lt(index, aval.dtype.type(0))
     plain = shapes.convert_element_type(index, aval.dtype) if isinstance(index, Value) else index
     return select_n(below, index, add(plain, aval.dtype.type(n)))

@@ -118,9 +118,8 @@ def _(ctx: Any, x: Any, indices: Any, **params: Any) -> Any:
         whole = trace(lambda *args: [_filled(*args, **params)], ctx.avals_in)
         return ctx.inline(whole, x, indices)[0]
     offsets, dropped, pointed, own, batched = map(list, params["dimension_numbers"])
-    numbers = hlo.GatherDimensionNumbers.get(
-        offsets, dropped, own, batched, pointed, ctx.avals_in[1].ndim - 1
-    )
+    axis = ctx.avals_in[1].ndim - 1
+    numbers = hlo.GatherDimensionNumbers.get(offsets, dropped, own, batched, pointed, axis)
     sizes, is_sorted = i64s(params["slice_sizes"]), params["indices_are_sorted"]
     return hlo.gather(x, indices, numbers, sizes, indices_are_sorted=is_sorted)
 
@@ -132,9 +131,8 @@ def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
     inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
     good = reduce_and(inside, (indices.ndim - 1,))
     values = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
-    good = basics.broadcast_in_dim(
-        good, values.shape, basics.others(values.ndim, numbers.offset_dims)
-    )
+    rows = basics.others(values.ndim, numbers.offset_dims)
+    good = basics.broadcast_in_dim(good, values.shape, rows)
     return select_n(good, full_like(values, fill_value), values)
 
 
@@ -243,15 +241,11 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
             last = partial(_last, old.shape, axes=pointed, sizes=sizes)
             inside = trace(lambda i: [clamp_p.bind(zero, i, last(i))], [rows])
             (indices,) = ctx.inline(inside, indices)
-        numbers = hlo.ScatterDimensionNumbers.get(
-            window, inserted, own, batched, pointed, rows.ndim - 1
-        )
+        axis = rows.ndim - 1
+        numbers = hlo.ScatterDimensionNumbers.get(window, inserted, own, batched, pointed, axis)
         promises = {promise: ir.BoolAttr.get(value) for promise, value in params.items()}
         op = hlo.ScatterOp([ctx.type(ctx.out)], [x], indices, [updates], numbers, **promises)
-        scalar = ctx.type(ShapedArray((), old.dtype))
-        with ir.InsertionPoint(op.regions[0].blocks.append(scalar, scalar)) as point:
-            hlo.return_([combined(*point.block.arguments)])
-        return op.results[0]
+        return ctx.combining(op, combined)
 
     def batch(size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         x, updates = basics.fronts(size, args[::2], dims[::2])

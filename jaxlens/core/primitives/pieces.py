@@ -178,13 +178,7 @@ def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
-split_p = basics.movement(
-    "split",
-    multiple_results=True,
-    transpose=lambda cts, x, *, sizes, axis: [
-        concatenate(list(map(basics.instantiate, cts)), axis)
-    ],
-)
+split_p = basics.movement("split", multiple_results=True)
 split_p.batch = shapes.examples_stay(split_p, "axis")
 
 
@@ -199,13 +193,16 @@ def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
 def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
     shape, parts, start = ctx.avals_in[0].shape, [], 0
     for n in sizes:
-        starts, limits = (
-            shapes.resized([0] * len(shape), axis, start),
-            shapes.resized(shape, axis, start + n),
-        )
+        starts = shapes.resized([0] * len(shape), axis, start)
+        limits = shapes.resized(shape, axis, start + n)
         parts.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
         start += n
     return parts
+
+
+@split_p.rule("transpose")
+def _(cts: Sequence[Any], x: Linear, *, sizes: Axes, axis: int) -> list[Any]:
+    return [concatenate(list(map(basics.instantiate, cts)), axis)]
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> Any:

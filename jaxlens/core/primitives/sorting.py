@@ -40,13 +40,9 @@ def _(*avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int) -> li
 @sort_p.rule("lower")
 def _(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
     scalars = [ShapedArray((), aval.dtype) for aval in ctx.avals_in]
-    place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-    op = hlo.SortOp(
-        list(map(ctx.type, ctx.avals_out)),
-        operands,
-        dimension=place,
-        is_stable=ir.BoolAttr.get(is_stable),
-    )
+    axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    stable, types_out = ir.BoolAttr.get(is_stable), list(map(ctx.type, ctx.avals_out))
+    op = hlo.SortOp(types_out, operands, dimension=axis, is_stable=stable)
     types = [ctx.type(scalar) for scalar in scalars for _ in range(2)]
     with ir.InsertionPoint(op.comparator.blocks.append(*types)) as point:
         both = point.block.arguments

@@ -23,7 +23,7 @@ from jaxlens.core.kernel.basics import instantiate, reduce_sum
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
-from jaxlens.core.kernel.types import ShapedArray, float0, tangent_aval
+from jaxlens.core.kernel.types import float0, tangent_aval
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms.batching import vmap
@@ -73,10 +73,10 @@ class WithRules:
         self.f = f
         self.name: str = getattr(f, "__name__", "f")
         self.nondiff_argnums = tuple(nondiff_argnums)
-        self.given: dict[type[Rule], Callable[..., Any]] = {}
+        self.rules: dict[type[Rule], Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.given:
+        if not self.rules:
             kind = type(self).__name__
             raise AttributeError(
                 f"No rule is defined for {kind} function {self.name} by def{kind[7:]}."
@@ -88,21 +88,15 @@ class WithRules:
                 f"{self.name} has rules for its derivative, which are given positional arguments "
                 f"only: it cannot take the keyword-only {', '.join(bound.kwargs)}."
             )
-        f, given, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
-        body = traced(f, given, {})
-        leaves, in_tree = tree_flatten(given)
+        f, args, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
+        body = traced(f, args, {})
+        leaves, in_tree = tree_flatten(args)
         rules = {
             kind.name_of_rule(): kind(self.name, rule, static, in_tree, body.out_tree)
-            for kind, rule in self.given.items()
+            for kind, rule in self.rules.items()
         }
-        results = self.call.bind(
-            *body.consts,
-            *leaves,
-            name=self.name,
-            call_jaxpr=body.jaxpr,
-            num_consts=len(body.consts),
-            **rules,
-        )
+        params = {"name": self.name, "call_jaxpr": body.jaxpr, "num_consts": len(body.consts)}
+        results = self.call.bind(*body.consts, *leaves, **params, **rules)
         return body.out_tree.unflatten(results)
 
 
@@ -112,20 +106,20 @@ class Rule:
 
     Attributes:
         name: That of the function that it is for.
-        given: As the user wrote it.
+        function: As the user wrote it.
         static: The arguments of the function that are not traced.
         in_tree: The containers of the others.
         out_tree: Those of its value.
     """
 
     name: str
-    given: Callable[..., Any]
+    function: Callable[..., Any]
     static: Static
     in_tree: TreeDef
     out_tree: TreeDef
 
     def __repr__(self) -> str:
-        return getattr(self.given, "__name__", "rule")
+        return getattr(self.function, "__name__", "rule")
 
     @classmethod
     def name_of_rule(cls) -> str:
@@ -158,22 +152,22 @@ class JVPRule(Rule):
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         both = map(self.in_tree.unflatten, (primals, tangents))
-        results, tangent = self.pair(self.given(*self.first, *both), "value, tangent")
+        results, tangent = self.pair(self.function(*self.first, *both), "value, tangent")
         moved, tree = tree_flatten(tangent)
         if tree != self.out_tree:
             self.fail(f"a tangent with the containers of the value, {self.out_tree}, got {tree}")
-        kept = []
+        tangents_out = []
         for path, x, t in zip(paths(tree), results, moved, strict=True):
-            expected, got = tangent_aval(aval_of(x)), aval_of(t)
+            expected, aval = tangent_aval(aval_of(x)), aval_of(t)
             if expected.dtype == float0:
                 continue
-            if not same_type(expected, got):
+            if not same_type(expected, aval):
                 self.fail(
                     f"tangents of the types of the values: tangent{''.join(path)} must be "
-                    f"{expected.str_short()}, got {got.str_short()}"
+                    f"{expected.str_short()}, got {aval.str_short()}"
                 )
-            kept.append(t)
-        return results, kept
+            tangents_out.append(t)
+        return results, tangents_out
 
 
 class FwdRule(Rule):
@@ -182,7 +176,7 @@ class FwdRule(Rule):
     __slots__ = ()
 
     def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Any]:
-        fwd = filled(self.given, self.static)
+        fwd = filled(self.function, self.static)
         return self.pair(fwd(*self.in_tree.unflatten(primals)), "value, residuals")
 
 
@@ -193,17 +187,17 @@ class BwdRule(Rule):
 
     def __call__(self, residuals: Any, cts: Sequence[Any]) -> list[Any]:
         trees = self.in_tree.children
-        result = self.given(*self.first, residuals, self.out_tree.unflatten(cts))
+        result = self.function(*self.first, residuals, self.out_tree.unflatten(cts))
         if not isinstance(result, tuple | list) or len(result) != len(trees):
             self.fail(
                 f"a tuple with a cotangent for each of {len(trees)} arguments, got {result!r}"
             )
         try:
             pairs = zip(result, trees, strict=True)
-            every = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
+            leaves = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
         except ValueError as wrong:
             self.fail(f"cotangents with the containers of the arguments: {wrong}")
-        return [None if x is None or aval_of(x).dtype == float0 else x for x in every]
+        return [None if x is None or aval_of(x).dtype == float0 else x for x in leaves]
 
 
 class custom_jvp(WithRules):  # noqa: N801 - as in jax
@@ -213,7 +207,7 @@ class custom_jvp(WithRules):  # noqa: N801 - as in jax
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
-        self.given = {JVPRule: jvp}
+        self.rules = {JVPRule: jvp}
         return jvp
 
 
@@ -233,7 +227,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
             bwd: `(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument
                 that is differentiated; None where it is zero.
         """
-        self.given = {FwdRule: fwd, BwdRule: bwd}
+        self.rules = {FwdRule: fwd, BwdRule: bwd}
 
 
 # ---- calls --------------------------------------------------------------------------------------
@@ -270,21 +264,10 @@ def _(
     results, saved = fwd(list(primals[num_consts:]))
     residuals, tree = tree_flatten(saved)
     has = nonzero(moving)
-    out = custom_lin_p.bind(
-        *residuals,
-        *split(has, moving)[1],
-        bwd=bwd,
-        nonzero=has,
-        num_res=len(residuals),
-        out_avals=tuple(tangent_aval(aval_of(x)) for x in results),
-        tree=tree,
-    )
+    avals = tuple(tangent_aval(aval_of(x)) for x in results)
+    params = {"nonzero": has, "num_res": len(residuals), "out_avals": avals, "tree": tree}
+    out = custom_lin_p.bind(*residuals, *split(has, moving)[1], bwd=bwd, **params)
     return _with_zeros(results, out)
-
-
-@custom_lin_p.rule("abstract")
-def _(*_: ShapedArray, out_avals: tuple[ShapedArray, ...], **__: Any) -> list[ShapedArray]:
-    return [aval for aval in out_avals if aval.dtype != float0]
 
 
 def _one_way(*_: Any, **__: Any) -> NoReturn:
@@ -294,22 +277,16 @@ def _one_way(*_: Any, **__: Any) -> NoReturn:
     )
 
 
+custom_lin_p.abstract = lambda *_, out_avals, **__: [a for a in out_avals if a.dtype != float0]
 custom_lin_p.lower = custom_lin_p.jvp = custom_lin_p.batch = _one_way
 
 
 @custom_lin_p.rule("transpose")
-def _(
-    cts: Any,
-    *args: Any,
-    bwd: Any,
-    nonzero: Flags,
-    num_res: int,
-    out_avals: tuple[ShapedArray, ...],
-    tree: TreeDef,
-) -> list[Any]:
+def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: Any) -> list[Any]:
     residuals, moving = cut(args, num_res)
-    every = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
-    cts_in = split(nonzero, bwd(tree.unflatten(residuals), list(map(instantiate, every))))[1]
+    cts = with_zeros(out_avals, [aval.dtype != float0 for aval in out_avals], cts)
+    cts = bwd(params["tree"].unflatten(residuals), list(map(instantiate, cts)))
+    cts_in = split(params["nonzero"], cts)[1]
     for ct, x in zip(cts_in, moving, strict=True):
         if ct is not None and not same_type(aval_of(ct), x.aval):
             raise ValueError(
