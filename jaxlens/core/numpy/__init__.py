@@ -40,29 +40,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"jaxlens.core.numpy has no {name!r}{hint}")
 
 
-_OPERATORS = {
-    "add": ufuncs.add,
-    "sub": ufuncs.subtract,
-    "mul": ufuncs.multiply,
-    "truediv": ufuncs.divide,
-    "floordiv": ufuncs.floor_divide,
-    "mod": ufuncs.remainder,
-    "pow": ufuncs.power,
-    "matmul": reductions.matmul,
-    "and": ufuncs.bitwise_and,
-    "or": ufuncs.bitwise_or,
-    "xor": ufuncs.bitwise_xor,
-    "lshift": ufuncs.left_shift,
-    "rshift": ufuncs.right_shift,
-}
-_COMPARISONS = {
-    "eq": ufuncs.equal,
-    "ne": ufuncs.not_equal,
-    "lt": ufuncs.less,
-    "le": ufuncs.less_equal,
-    "gt": ufuncs.greater,
-    "ge": ufuncs.greater_equal,
-}
+# Python's name of each operator, and NumPy's of its function.
+_OPERATORS = (
+    "add=add sub=subtract mul=multiply truediv=divide floordiv=floor_divide mod=remainder "
+    "pow=power matmul=matmul and=bitwise_and or=bitwise_or xor=bitwise_xor lshift=left_shift "
+    "rshift=right_shift"
+)
+_COMPARISONS = "eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal"
 _METHODS = (
     "all any argmax argmin argsort astype clip conj cumprod cumsum dot max mean min prod ravel "
     "repeat reshape round sort squeeze std sum swapaxes take transpose var"
@@ -70,17 +54,19 @@ _METHODS = (
 _NUMBERS = (Value, int, float, complex)
 
 
-def _operator(function: Any) -> Any:
-    """An operator that leaves operands that are no arrays to answer themselves."""
+def _operators(form: str, table: str, swap: bool = False) -> dict[str, Any]:
+    """The methods for operators, which leave operands that are no arrays to answer themselves."""
 
-    def operate(x: Any, y: Any) -> Any:
-        return function(x, y) if isinstance(y, _NUMBERS) or hasattr(y, "dtype") else NotImplemented
+    def operator(function: Any) -> Any:
+        def operate(x: Any, y: Any) -> Any:
+            if not isinstance(y, _NUMBERS) and not hasattr(y, "dtype"):
+                return NotImplemented
+            return function(y, x) if swap else function(x, y)
 
-    return operate
+        return operate
 
-
-def _swapped(function: Any) -> Any:
-    return lambda x, y: function(y, x)
+    pairs = (pair.split("=") for pair in table.split())
+    return {form.format(name): operator(_FUNCTIONS[function]) for name, function in pairs}
 
 
 def _length(x: Value) -> int:
@@ -104,8 +90,8 @@ def _unchangeable(x: Value, index: Any, value: Any) -> None:
 
 _ATTRIBUTES = {
     **{name: _FUNCTIONS[name] for name in _METHODS.split()},
-    **{f"__{name}__": _operator(f) for name, f in (_OPERATORS | _COMPARISONS).items()},
-    **{f"__r{name}__": _operator(_swapped(f)) for name, f in _OPERATORS.items()},
+    **_operators("__{}__", f"{_OPERATORS} {_COMPARISONS}"),
+    **_operators("__r{}__", _OPERATORS, swap=True),
     "__neg__": ufuncs.negative,
     "__abs__": ufuncs.abs,
     "__invert__": ufuncs.bitwise_not,

@@ -26,27 +26,15 @@ from jaxlens.core.kernel.trace import flat, trace
 from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
+from jaxlens.core.parallel import meshes
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
-from jaxlens.core.parallel.meshes import (
-    Mesh,
-    MeshLayout,
-    P,
-    part,
-    shard_map_p,
-    sharding_text,
-    whole,
-)
+from jaxlens.core.parallel.meshes import Mesh, MeshLayout, P, shard_map_p
 from jaxlens.core.primitives.elementwise import div_p
+from jaxlens.core.transforms import jaxprs
 from jaxlens.core.transforms.batching import named_axes, naming
 from jaxlens.core.transforms.calls import record_rest, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
-from jaxlens.core.transforms.jaxprs import (
-    batch_jaxpr,
-    jvp_jaxpr,
-    memoized,
-    partial_jaxpr,
-    transpose_jaxpr,
-)
+from jaxlens.core.transforms.jaxprs import memoized
 from jaxlens.core.transforms.trees import paths, prefix_leaves, tree_structure
 
 
@@ -77,7 +65,7 @@ def shard_map(
         ins = prefix_leaves(in_specs, tree_structure(args), "shard_map in_specs")
         names = ["shard_map: in_specs of args" + "".join(path[1:]) for path in paths(in_tree)]
         triples = zip(leaves, ins, names, strict=True)
-        avals = [part(aval_of(leaf), spec, mesh, name) for leaf, spec, name in triples]
+        avals = [meshes.part(aval_of(leaf), spec, mesh, name) for leaf, spec, name in triples]
         flat_f, out_trees = flat(f, in_tree)
         with naming(mesh.shape):
             closed, consts = hoisted(trace(flat_f, avals))
@@ -104,7 +92,7 @@ def _bind(jaxpr: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Any], lies: 
 def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, **params: Any) -> list[ShapedArray]:
     lies = MeshLayout(**params)
     pairs = zip(jaxpr.out_avals, lies.out_specs, strict=True)
-    return [whole(aval, spec, lies.mesh, "shard_map: out_specs") for aval, spec in pairs]
+    return [meshes.whole(aval, spec, lies.mesh, "shard_map: out_specs") for aval, spec in pairs]
 
 
 @shard_map_p.rule("lower")
@@ -113,7 +101,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 
     def layouts(avals: Sequence[ShapedArray], specs: Sequence[P]) -> ir.Attribute:
         pairs = zip(avals, specs, strict=True)
-        texts = (sharding_text(mesh, spec, aval.ndim) for aval, spec in pairs)
+        texts = (meshes.sharding_text(mesh, spec, aval.ndim) for aval, spec in pairs)
         return ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(texts)}]>")
 
     manual = sdy.ManualAxesAttr.get(list(map(ir.StringAttr.get, mesh.axis_names)))
@@ -136,7 +124,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 @shard_map_p.rule("jvp")
 def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     (mesh, ins, outs), has = MeshLayout(**params), nonzero(tangents)
-    both, new, flags = transformed(jaxpr, jvp_jaxpr, has)
+    both, new, flags = transformed(jaxpr, jaxprs.jvp_jaxpr, has)
     lies = MeshLayout(mesh, (*ins, *split(has, ins)[1]), (*outs, *split(flags, outs)[1]))
     results = _bind(both, new, [*primals, *split(has, tangents)[1]], lies)
     values, moved = cut(results, len(outs))
@@ -146,7 +134,7 @@ def _(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
 @shard_map_p.rule("batch")
 def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
     (mesh, ins, outs), batched = MeshLayout(**params), tuple(dim is not None for dim in dims)
-    whole_jaxpr, new, flags = transformed(jaxpr, batch_jaxpr, size, batched)
+    whole_jaxpr, new, flags = transformed(jaxpr, jaxprs.batch_jaxpr, size, batched)
     lies = MeshLayout(mesh, _moved(batched, ins), _moved(flags, outs))
     results = _bind(whole_jaxpr, new, in_front(size, args, dims), lies)
     return results, [0 if has else None for has in flags]
@@ -160,7 +148,7 @@ def _moved(flags: Sequence[bool], specs: Sequence[P]) -> list[P]:
 @memoized
 def _halves(closed: ClosedJaxpr, unknown: Flags) -> Any:
     """As for `jit`, but residuals have an axis: each device has its own, side by side."""
-    now, later, flags = partial_jaxpr(closed, unknown)
+    now, later, flags = jaxprs.partial_jaxpr(closed, unknown)
     now, consts = hoisted(now)
     count = flags.count(False)
 
@@ -195,7 +183,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
 @memoized
 def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags, copied: Any) -> Any:
     """Where devices had copies of an argument, its cotangent is the sum over them."""
-    back, flags = transpose_jaxpr(closed, linear, has)
+    back, flags = jaxprs.transpose_jaxpr(closed, linear, has)
     back, consts = hoisted(back)
 
     def summed(*args: Any) -> list[Any]:

@@ -18,15 +18,8 @@ from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import Axes, Linear, i64s, select_n
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.primitives import shapes
+from jaxlens.core.primitives import gathering, shapes
 from jaxlens.core.primitives.elementwise import add, lt
-from jaxlens.core.primitives.gathering import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
-    ScatterDimensionNumbers,
-    gather_p,
-    scatter_p,
-)
 from jaxlens.core.primitives.pieces import concatenate
 
 
@@ -117,7 +110,7 @@ def _rows(primitive: Primitive, numbers: Any, count: int, **more: Any) -> Callab
             (x, indices, *update),
             (x_dim, dim, *update_dim),
             dimension_numbers=numbers(axes, (), axes),
-            mode=GatherScatterMode.CLIP,
+            mode=gathering.GatherScatterMode.CLIP,
             indices_are_sorted=True,
             unique_indices=True,
             **more,
@@ -127,8 +120,10 @@ def _rows(primitive: Primitive, numbers: Any, count: int, **more: Any) -> Callab
     return batch
 
 
-dynamic_slice_p.batch = _rows(gather_p, GatherDimensionNumbers, 1, fill_value=None)
-dynamic_update_slice_p.batch = _rows(scatter_p, ScatterDimensionNumbers, 2)
+dynamic_slice_p.batch = _rows(
+    gathering.gather_p, gathering.GatherDimensionNumbers, 1, fill_value=None
+)
+dynamic_update_slice_p.batch = _rows(gathering.scatter_p, gathering.ScatterDimensionNumbers, 2)
 
 
 def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:

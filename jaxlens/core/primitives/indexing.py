@@ -20,16 +20,10 @@ import numpy as np
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.primitives import shapes
+from jaxlens.core.primitives import gathering, shapes
 from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
 from jaxlens.core.primitives.elementwise import add, mul
-from jaxlens.core.primitives.gathering import (
-    GatherScatterMode,
-    Numbers,
-    gather,
-    gather_along,
-    scatter,
-)
+from jaxlens.core.primitives.gathering import GatherScatterMode, Numbers
 from jaxlens.core.primitives.pieces import concatenate, rev
 from jaxlens.core.primitives.pieces import slice as slice_
 from jaxlens.core.transforms.promotion import broadcast_shapes, promote
@@ -70,7 +64,7 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
         return basics.full(places.shape, 0, aval.dtype)
     options: dict[str, Any] = {"fill_value": fill_value, **places.promises, **promises}
     options["mode"] = mode or GatherScatterMode.PROMISE_IN_BOUNDS
-    slices = gather(x, places.indices, places.numbers, places.sizes, **options)
+    slices = gathering.gather(x, places.indices, places.numbers, places.sizes, **options)
     return shapes.expand_dims(rev(slices, places.reversed), places.new)
 
 
@@ -96,7 +90,7 @@ def index_update(
     promised: dict[str, Any] = places.promises | promises
     promised["mode"] = mode or GatherScatterMode.FILL_OR_DROP
     x = shapes.convert_element_type(x, dtype, weak)
-    x = scatter(kind, x, places.indices, updates, places.numbers, **promised)
+    x = gathering.scatter(kind, x, places.indices, updates, places.numbers, **promised)
     return shapes.convert_element_type(x, old.dtype, old.weak_type)
 
 
@@ -117,7 +111,7 @@ def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any
     common = broadcast_shapes(with_length(1, aval_of(at).shape), with_length(1, shape))
     rows = with_length(count, common)
     at = basics.reshape(basics.broadcast_to(at, rows), (*rows, 1))
-    return gather_along(
+    return gathering.gather_along(
         basics.broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode
     )
 

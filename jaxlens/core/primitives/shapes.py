@@ -13,16 +13,8 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.kernel.basics import (
-    Axes,
-    Linear,
-    Zero,
-    broadcast_in_dim,
-    bump,
-    movement,
-    others,
-    without,
-)
+from jaxlens.core.kernel import basics
+from jaxlens.core.kernel.basics import Axes, Linear, Zero
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.types import ShapedArray, canonical, is_inexact, tangent_aval
 
@@ -52,7 +44,7 @@ def examples_stay(primitive: Primitive, named: str = "", drop: bool = False) -> 
         dim = dims[0]
         if named:
             single = isinstance(params[named], int)
-            axes = bump((params[named],) if single else params[named], dim)
+            axes = basics.bump((params[named],) if single else params[named], dim)
             params[named] = axes[0] if single else axes
             dim -= sum(axis < dim for axis in axes) if drop else 0
         results = primitive.bind(*args, **params)
@@ -73,9 +65,9 @@ def type_of(x: Any) -> ShapedArray:
 
 # ---- squeeze and expand_dims: axes of length 1 --------------------------------------------------
 
-squeeze_p = movement(
+squeeze_p = basics.movement(
     "squeeze",
-    lambda size, dimensions: {"dimensions": bump(dimensions, 0)},
+    lambda size, dimensions: {"dimensions": basics.bump(dimensions, 0)},
     lower=lambda ctx, x, *, dimensions: hlo.reshape(ctx.type(ctx.out), x),
     transpose=lambda ct, x, *, dimensions: [expand_dims(ct, dimensions)],
 )
@@ -83,7 +75,7 @@ squeeze_p = movement(
 
 @squeeze_p.rule("abstract")
 def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
-    result = without(x, dimensions, "squeeze")
+    result = basics.without(x, dimensions, "squeeze")
     if any(x.shape[axis] != 1 for axis in dimensions):
         raise ValueError(f"squeeze: axes {dimensions} of {x.str_short()} must have length 1.")
     return result
@@ -97,10 +89,10 @@ def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
 def expand_dims(x: Any, axes: Sequence[int]) -> Any:
     """New axes of length 1, at these places of the result."""
     old = aval_of(x).shape
-    old_axes, shape = others(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
+    old_axes, shape = basics.others(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
     for axis, n in zip(old_axes, old, strict=True):
         shape[axis] = n
-    return broadcast_in_dim(x, shape, old_axes)
+    return basics.broadcast_in_dim(x, shape, old_axes)
 
 
 # ---- convert_element_type -----------------------------------------------------------------------

@@ -40,15 +40,12 @@ def _up(name: str) -> frozenset[str]:
     return frozenset({name}.union(*(_up(above) for below, above in _EDGES if below == name)))
 
 
-def _node(dtype: np.dtype, weak: bool) -> str:
-    return _SCALARS.get(dtype.kind, dtype.name) if weak else dtype.name
-
-
 @cache
 def _promoted(types: tuple[tuple[np.dtype, bool], ...]) -> tuple[np.dtype, bool]:
     if len({dtype for dtype, _ in types}) == 1:  # f16 with weak f16 stays f16
         return types[0][0], all(weak for _, weak in types)
-    common = frozenset.intersection(*(_up(_node(*typed)) for typed in types))
+    nodes = [_SCALARS.get(d.kind, d.name) if weak else d.name for d, weak in types]
+    common = frozenset.intersection(*map(_up, nodes))
     name = next(name for name in common if _up(name) == common)
     return dtype_named(_DEFAULT.get(name, name)), name in _DEFAULT
 

@@ -8,14 +8,8 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from jaxlens.core.kernel.tree import (
-    Container,
-    TreeDef,
-    container_of,
-    register_container,
-    tree_flatten,
-    tree_leaves,
-)
+from jaxlens.core.kernel import tree as pytree
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten, tree_leaves
 
 _Class = TypeVar("_Class", bound=type)
 Keys = Callable[[Any, int], Iterable[str]]
@@ -68,7 +62,7 @@ def register_pytree_node(
     Raises:
         ValueError: The class is registered already.
     """
-    register_container(cls, Container(flatten, unflatten))
+    pytree.register_container(cls, pytree.Container(flatten, unflatten))
     _keys[cls] = keys
 
 
@@ -130,7 +124,7 @@ def flatten_like(treedef: TreeDef, tree: Any, label: str) -> list[Any]:
     """
     if treedef.kind is None:
         return [tree]
-    container = container_of(type(tree))
+    container = pytree.container_of(type(tree))
     children, data = container.flatten(tree) if container else ((), None)
     if (type(tree), data, len(children)) != (treedef.kind, treedef.data, len(treedef.children)):
         raise ValueError(f"{label}: expected the containers {treedef}, got {tree_structure(tree)}")
