@@ -107,10 +107,9 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
         pairs = [basics.reshape(x, (prod(shape),)) for x in (*part(0, n - 1, 2), *part(1, n, 2))]
         halved = all_examples(f, prod(shape), [True] * len(pairs), pairs)
         halved = [basics.reshape(x, shape) for x in halved]
-        last = part(n - 1, n)
-        rows = (
-            [concatenate(pair, 0) for pair in zip(halved, last, strict=True)] if n % 2 else halved
-        )
+        if n % 2:
+            halved = [concatenate(pair, 0) for pair in zip(halved, part(n - 1, n), strict=True)]
+        rows = halved
         n -= n // 2
     return [basics.reshape(x, rest) for x in rows]
 

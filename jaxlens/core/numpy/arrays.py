@@ -57,9 +57,8 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    return basics.broadcast_to(
-        array(value) if dtype is None else uf.astype(value, dtype), sizes_of(shape)
-    )
+    number = array(value) if dtype is None else uf.astype(value, dtype)
+    return basics.broadcast_to(number, sizes_of(shape))
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:

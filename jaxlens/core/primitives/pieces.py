@@ -9,6 +9,7 @@ The meaning of each is that of the op of the same name in the StableHLO specific
 """
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo as hlo
@@ -191,12 +192,11 @@ def _(x: ShapedArray, *, sizes: Axes, axis: int) -> list[ShapedArray]:
 
 @split_p.rule("lower")
 def _(ctx: Any, x: Any, *, sizes: Axes, axis: int) -> list[Any]:
-    shape, parts, start = ctx.avals_in[0].shape, [], 0
-    for n in sizes:
+    shape, parts = ctx.avals_in[0].shape, []
+    for start, limit in pairwise(accumulate(sizes, initial=0)):
         starts = shapes.resized([0] * len(shape), axis, start)
-        limits = shapes.resized(shape, axis, start + n)
+        limits = shapes.resized(shape, axis, limit)
         parts.append(hlo.slice(x, i64s(starts), i64s(limits), i64s([1] * len(shape))))
-        start += n
     return parts
 
 

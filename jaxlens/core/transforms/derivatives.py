@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from jaxlens.core.kernel import jvp as forward
-from jaxlens.core.kernel.basics import Linear, Zero, instantiate
+from jaxlens.core.kernel import vjp as reverse
+from jaxlens.core.kernel.basics import Zero
 from jaxlens.core.kernel.interpreter import aval_of, current
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
+from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.trace import flat
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
-from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
 from jaxlens.core.transforms.trees import leaves_of, paths, tree_map, tree_structure
 
@@ -75,25 +75,18 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
 
     The work that does not depend on the tangents is done once.
     """
-    results, out_tree, closed, in_tree = _linearized(f, primals)
+    leaves, in_tree = tree_flatten((primals, {}))
+    types_of(f, in_tree, leaves)
+    flat_f, out_trees = flat(f, in_tree)
+    results, closed = reverse.linearize_flat(flat_f, leaves)
 
     def pushforward(*tangents: Any) -> Any:
         leaves = leaves_of(in_tree, (tangents, {}), "the tangents of linearize", TypeError)
         for aval, tangent in zip(closed.in_avals, leaves, strict=True):
             check_tangent(aval, tangent, "linearize: a tangent")
-        return out_tree.unflatten(as_function(closed)(*leaves))
+        return out_trees[0].unflatten(as_function(closed)(*leaves))
 
-    return out_tree.unflatten(results), pushforward
-
-
-def _linearized(
-    f: Callable[..., Any], primals: Sequence[Any]
-) -> tuple[Sequence[Any], TreeDef, ClosedJaxpr, TreeDef]:
-    leaves, in_tree = tree_flatten((tuple(primals), {}))
-    types_of(f, in_tree, leaves)
-    flat_f, out_trees = flat(f, in_tree)
-    results, closed = linearize_flat(flat_f, leaves)
-    return results, out_trees[0], closed, in_tree
+    return out_trees[0].unflatten(results), pushforward
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -119,17 +112,18 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             aux[:] = [tree_map(_primal, own)]
         return value
 
-    results, out_tree, closed, in_tree = _linearized(value_of, primals)
+    leaves, in_tree = tree_flatten((primals, {}))
+    types_of(value_of, in_tree, leaves)
+    value, transposed = reverse.vjp(value_of, *primals)
+    results, out_tree = tree_flatten(value)
+    expected = [tangent_aval(aval_of(result)) for result in results]
 
     def pullback(ct: Any) -> Any:
         cts = leaves_of(out_tree, ct, "the cotangent of vjp")
-        expected = [tangent_aval(aval_of(result)) for result in results]
-        cts = list(map(check_tangent, expected, cts, ["vjp: the cotangent"] * len(cts)))
-        args = list(map(Linear, closed.in_avals))
-        cts_in = backward_pass(closed.jaxpr, closed.consts, args, cts)
-        return in_tree.unflatten(map(instantiate, cts_in))[0]
+        checked = map(check_tangent, expected, cts, ["vjp: the cotangent"] * len(cts))
+        return transposed(out_tree.unflatten(checked))
 
-    return (out_tree.unflatten(results), pullback, *aux)
+    return (value, pullback, *aux)
 
 
 def _primal(x: Any) -> Any:
@@ -199,9 +193,8 @@ def of_argnums(
                 f"of np.inexact), but argument {name} is {aval_of(leaf).str_short()}: convert it "
                 f"with .astype(float)."
             )
-    return of_chosen, tuple(args[n] for n in positions) if numbers is argnums else args[
-        positions[0]
-    ]
+    chosen = tuple(args[n] for n in positions)
+    return of_chosen, chosen if numbers is argnums else chosen[0]
 
 
 def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:

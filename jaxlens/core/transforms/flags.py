@@ -8,6 +8,7 @@ together again.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from jaxlens.core.kernel.basics import Dim, Zero, to_front
@@ -32,11 +33,8 @@ def merge(flags: Iterable[bool], off: Iterable[Any], on: Iterable[Any]) -> list[
 
 def cut(items: Sequence[Any], *sizes: int) -> list[list[Any]]:
     """Returns consecutive pieces of these lengths, and the rest."""
-    pieces, start = [], 0
-    for size in sizes:
-        pieces.append(list(items[start : start + size]))
-        start += size
-    return [*pieces, list(items[start:])]
+    bounds = [*accumulate(sizes, initial=0), None]
+    return [list(items[start:stop]) for start, stop in pairwise(bounds)]
 
 
 def nonzero(tangents: Sequence[Any]) -> Flags:
