@@ -386,14 +386,14 @@ def computes(f: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether a value is one array of JAX's or NumPy's."""
-    from jaxlens.stages.arguments.arrays import is_array as answer
+    from jaxlens.stages.arguments.pytrees import is_array as answer
 
     return answer(value)
 
 
 def holds_arrays(value: Any) -> bool:
     """Whether a value is an array, or a pytree with arrays in it."""
-    from jaxlens.stages.arguments.arrays import holds_arrays as answer
+    from jaxlens.stages.arguments.pytrees import holds_arrays as answer
 
     return answer(value)
 

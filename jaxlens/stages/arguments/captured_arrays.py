@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from jaxlens.ir.facts import Constant
-from jaxlens.ir.graph import Span
+from jaxlens.ir.graph import owner as innermost
 from jaxlens.ir.jaxpr.bodies import Finder, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.types import type_of
@@ -53,42 +53,33 @@ class Survey:
 def survey(closed: Any) -> Survey:
     """Walks every distinct nested jaxpr once; reads no array."""
     captured: dict[int, CapturedArray] = {}
-    seen: set[int] = set()
+    bodies: set[int] = set()
     foreign = False
     pending = [closed]
-    find = _Holders()
+    finder = Finder()
+    first_order: set[Any] = set()  # primitives met without a jaxpr: skipped from then on
     while pending:
         part = pending.pop()
         body = opened(part)
-        if id(body) in seen:
+        if id(body) in bodies:
             continue
-        seen.add(id(body))
-        foreign = foreign or (part is not closed and _is_foreign(body))
+        bodies.add(id(body))
+        if part is not closed:
+            file = getattr(getattr(body, "debug_info", None), "func_filename", None)
+            foreign = foreign or (isinstance(file, str) and not describe(file).own)
         for constant in _closed_over(part, body):
-            known = captured.get(id(constant.value))
-            if known is not None:
-                reads, bodies = known.reads + constant.reads, known.bodies + 1
-                constant = replace(known, reads=reads, bodies=bodies)
+            earlier = captured.get(id(constant.value))
+            if earlier is not None:
+                reads = earlier.reads + constant.reads
+                constant = replace(earlier, reads=reads, bodies=earlier.bodies + 1)
             captured[id(constant.value)] = constant
-        pending.extend(find.in_body(body))
-    return Survey(tuple(captured.values()), foreign)
-
-
-class _Holders:
-    """Finds the values that hold jaxprs; a primitive without any is skipped from then on."""
-
-    def __init__(self) -> None:
-        self._find = Finder()
-        self._plain: set[Any] = set()
-
-    def in_body(self, body: Any) -> Iterator[Any]:
         for eqn in body.eqns:
-            if eqn.primitive in self._plain:
-                continue
-            holders = [value for _, value in self._find.closed_jaxprs(eqn.params)]
-            if not holders:
-                self._plain.add(eqn.primitive)
-            yield from holders
+            if eqn.primitive not in first_order:
+                jaxprs = [value for _, value in finder.closed_jaxprs(eqn.params)]
+                pending += jaxprs
+                if not jaxprs:
+                    first_order.add(eqn.primitive)
+    return Survey(tuple(captured.values()), foreign)
 
 
 def _closed_over(part: Any, body: Any) -> Iterator[CapturedArray]:
@@ -103,14 +94,14 @@ def _closed_over(part: Any, body: Any) -> Iterator[CapturedArray]:
             yield CapturedArray(value, variable.aval, first, _bytes(value), reads)
 
 
-def _readers(body: Any, wanted: set[int]) -> dict[int, tuple[Any, int]]:
-    """The traceback of the first equation that reads each wanted variable, and how many do."""
-    found: dict[int, tuple[Any, int]] = {}
+def _readers(body: Any, variables: set[int]) -> dict[int, tuple[Any, int]]:
+    """The traceback of the first equation that reads each of the variables, and how many do."""
+    readers: dict[int, tuple[Any, int]] = {}
     for eqn in body.eqns:
-        for key in {id(atom) for atom in eqn.invars} & wanted:
-            first, reads = found.get(key, (getattr(eqn.source_info, "traceback", None), 0))
-            found[key] = first, reads + 1
-    return found
+        for key in {id(atom) for atom in eqn.invars} & variables:
+            first, reads = readers.get(key, (getattr(eqn.source_info, "traceback", None), 0))
+            readers[key] = first, reads + 1
+    return readers
 
 
 def _bytes(value: Any) -> int:
@@ -121,56 +112,47 @@ def _bytes(value: Any) -> int:
     return math.prod(shape) * int(getattr(dtype, "itemsize", 0))
 
 
-def _is_foreign(body: Any) -> bool:
-    file = getattr(getattr(body, "debug_info", None), "func_filename", None)
-    return isinstance(file, str) and not describe(file).own
-
-
 def constants(
-    found: Survey, function: Callable[..., Any], owner: Any = None
+    survey: Survey, function: Callable[..., Any], owner: Any = None
 ) -> tuple[Constant, ...]:
-    """Describes what a survey found.
+    """Describes the arrays of a survey.
 
     Args:
-        found: The survey.
+        survey: The survey of the traced program.
         function: The traced function; its closure and globals give the arrays their names.
         owner: The object whose method it is, whose attributes do too.
 
     Returns:
         One entry per array. An array whose name is unknown is called "constant 2".
     """
-    known = closed_over(function, owner)
+    bindings = closed_over(function, owner)
     spans = resolver()
-    return tuple(_constant(n, c, known, spans) for n, c in enumerate(found.captured))
+    return tuple(_constant(n, c, bindings, spans) for n, c in enumerate(survey.captured))
 
 
 def _constant(
-    index: int, captured: CapturedArray, known: Mapping[Any, list[Binding]], spans: Resolver
+    index: int, captured: CapturedArray, bindings: Mapping[Any, list[Binding]], spans: Resolver
 ) -> Constant:
     """One array; of several functions that hold it, the one that reads it first."""
-    span = _owner(spans(captured.traceback))
-    names = next((known[k] for k in identities(captured.value) if k in known), [])
+    span = innermost(spans(captured.traceback))
+    own = next((bindings[k] for k in identities(captured.value) if k in bindings), [])
     reader = span.function if span else ""
-    nearest = [held for held in names if held.function == reader]
-    held = next(iter([*nearest, *names]), Binding(f"constant {index}", "", "", None))
+    nearest = [binding for binding in own if binding.function == reader]
+    binding = next(iter([*nearest, *own]), Binding(f"constant {index}", "", "", None))
     return Constant(
-        held.name,
+        binding.name,
         type_of(captured.aval),
         captured.bytes,
         span,
-        held.how,
-        held.function,
-        held.span,
+        binding.how,
+        binding.function,
+        binding.span,
         captured.reads,
         captured.bodies,
     )
 
 
-def names(found: Survey, described: Sequence[Constant]) -> dict[Any, str]:
+def names(survey: Survey, described: Sequence[Constant]) -> dict[Any, str]:
     """The arrays' names by their identities; see `closed_over.identities`."""
-    pairs = zip(found.captured, described, strict=True)
-    return {key: one.name for held, one in pairs for key in identities(held.value)}
-
-
-def _owner(spans: tuple[Span, ...]) -> Span | None:
-    return next((s for s in spans if not s.library), spans[0] if spans else None)
+    pairs = zip(survey.captured, described, strict=True)
+    return {key: constant.name for array, constant in pairs for key in identities(array.value)}

@@ -56,8 +56,8 @@ class Waiting:
     """Prints once what it waits for, and for how long; then gives up."""
 
     def __init__(self, name: str, size: int) -> None:
-        self._said = False
-        self._words = (
+        self._is_announced = False
+        self._notice = (
             f"jaxlens: XLA compiles {name} with {_bytes(size)} of captured arrays in it, as "
             f"jax.jit would; it is waited for {LONGEST:,.0f} s at most"
         )
@@ -68,9 +68,9 @@ class Waiting:
         Raises:
             OverdueError: Too long.
         """
-        if seconds > SILENT and not self._said:
-            self._said = True
-            print(self._words, file=sys.stderr, flush=True)
+        if seconds > SILENT and not self._is_announced:
+            self._is_announced = True
+            print(self._notice, file=sys.stderr, flush=True)
         if seconds > LONGEST:
             raise OverdueError(overdue())
 
@@ -79,40 +79,32 @@ def deviation(constants: Sequence[Constant], why: str) -> str:
     """How a stand-in differs from the program that runs."""
     largest = max(constants, key=lambda constant: constant.bytes)
     size, more = _bytes(sum(constant.bytes for constant in constants)), len(constants) - 1
-    what = f"`{largest.name}` ({largest.type}, {_bytes(largest.bytes)})"
+    arrays = f"`{largest.name}` ({largest.type}, {_bytes(largest.bytes)})"
+    role, object_pronoun, subject = "an argument", "it", "it is"
     if more:
-        what += f" and {more:,} other captured array{'s' if more > 1 else ''} ({size} in all)"
-    them, they = ("them", "they are") if more else ("it", "it is")
+        arrays += f" and {more:,} other captured array{'s' if more > 1 else ''} ({size} in all)"
+        role, object_pronoun, subject = "arguments", "them", "they are"
     return (
-        f"from StableHLO on this is a stand-in that takes {what} as "
-        f"{'arguments' if more else 'an argument'}, where jax.jit compiles {them} into the "
-        f"program: {why}. In the program that runs {they} among the constants ({size}) and not "
-        "among the arguments; what XLA folds, and its temporaries, kernels, compile times and "
-        f"fingerprint, can be others. Passed as {'arguments' if more else 'an argument'}, {they} "
-        "as shown."
+        f"from StableHLO on this is a stand-in that takes {arrays} as {role}, where jax.jit "
+        f"compiles {object_pronoun} into the program: {why}. In the program that runs {subject} "
+        f"among the constants ({size}) and not among the arguments; what XLA folds, and its "
+        "temporaries, kernels, compile times and fingerprint, can be others. Passed as "
+        f"{role}, {subject} as shown."
     )
 
 
 def available() -> int | None:
     """Bytes of memory that this process can still allocate; None if that is unknown."""
-    sizes = [_machine(), *(_container(*files) for files in _CONTAINERS)]
-    return min((size for size in sizes if size is not None), default=None)
-
-
-def _machine() -> int | None:
-    with suppress(OSError, ValueError):
-        found = _numbers(_MACHINE).get("MemAvailable:")
-        return None if found is None else found * 1024
-    return None
-
-
-def _container(limit: str, used: str, statistics: str) -> int | None:
-    """Of the container that we are in; files that it has read count as used, and can go."""
+    sizes = []
+    with suppress(OSError, ValueError, KeyError):
+        sizes.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)
     root = Path("/sys/fs/cgroup")
-    with suppress(OSError, ValueError):  # there is no container, or its limit is "max"
-        free = int((root / limit).read_text()) - int((root / used).read_text())
-        return max(free + _numbers(root / statistics).get("inactive_file", 0), 0)
-    return None
+    for limit, used, statistics in _CONTAINERS:
+        with suppress(OSError, ValueError):  # there is no container, or its limit is "max"
+            free = int((root / limit).read_text()) - int((root / used).read_text())
+            # Files that processes of the container have read count as used, and can be dropped.
+            sizes.append(max(free + _numbers(root / statistics).get("inactive_file", 0), 0))
+    return min(sizes, default=None)
 
 
 def _numbers(file: Path) -> dict[str, int]:

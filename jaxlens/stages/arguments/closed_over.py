@@ -6,9 +6,10 @@ that it names in turn. Nothing is called; a property is not asked for.
 """
 
 import functools
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -45,53 +46,54 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
         function: Any callable.
         owner: The object whose method it is.
     """
-    found: dict[Any, list[Binding]] = {}
+    bindings: defaultdict[Any, list[Binding]] = defaultdict(list)
     pending: deque[tuple[Any, str]] = deque()
     if owner is not None:
         pending.append((owner, "self"))
     pending.append((function, ""))
-    seen: set[int] = set()
+    visited: set[int] = set()
     opened: set[int] = set()  # containers
     left = _LEAVES
-    while pending and len(seen) < _MOST and left > 0:
+    while pending and len(visited) < _MOST and left > 0:
         thing, path = pending.popleft()
-        if id(thing) in seen or isinstance(thing, ModuleType | str | bytes | int | float):
+        if id(thing) in visited or isinstance(thing, ModuleType | str | bytes | int | float):
             continue
-        seen.add(id(thing))
-        for held, value in _holds(thing, path):
+        visited.add(id(thing))
+        for binding, value in _references(thing, path):
             if isinstance(value, list | dict | tuple | set) and id(value) in opened:
                 continue
             opened.add(id(value))
             for step, leaf in leaves(value, left):
                 left -= 1
-                name = held.name + step
+                name = binding.name + step
                 if callable(leaf) or hasattr(leaf, "__dict__"):
                     pending.append((leaf, name))
                 for identity in identities(leaf):
-                    names = found.setdefault(identity, [])
-                    names.append(Binding(name, held.how, held.function, held.span))
-    return found
+                    bindings[identity].append(replace(binding, name=name))
+    return bindings
 
 
 def identities(value: Any) -> Iterator[Any]:
     """Identities of an array: of the object, and of its data, which JAX and NumPy may share."""
     yield id(value)
-    data = getattr(value, "__array_interface__", None) if _is_numpy_like(value) else None
+    is_numpy_like = hasattr(type(value), "__array_interface__") and not isinstance(value, jax.Array)
+    data = getattr(value, "__array_interface__", None) if is_numpy_like else None
     if isinstance(data, dict):
         yield data["data"][0], data["shape"], data["typestr"]
 
 
-def _is_numpy_like(value: Any) -> bool:
-    return hasattr(type(value), "__array_interface__") and not isinstance(value, jax.Array)
-
-
-def _holds(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
+def _references(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     """The values that a function or an object refers to, by name."""
     if isinstance(thing, MethodType):
-        yield Binding(path or "self", "attribute", _called(thing), _where(thing)), thing.__self__
+        yield _binding(path or "self", "attribute", thing), thing.__self__
         thing = thing.__func__
     if isinstance(thing, functools.partial):
-        yield from _of_partial(thing)
+        code = getattr(getattr(thing.func, "__wrapped__", thing.func), "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
+        rest = (f"argument {index}" for index in range(len(names), len(thing.args)))
+        positional = zip((*names, *rest), thing.args, strict=False)
+        for name, value in (*positional, *thing.keywords.items()):
+            yield _binding(name, "argument of a partial", thing.func), value
         yield Binding(path, "closure", "", None), thing.func
         return
     wrapped = getattr(thing, "__wrapped__", None)
@@ -104,43 +106,44 @@ def _holds(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     yield from _of_object(thing, path)
 
 
-def _of_partial(thing: Any) -> Iterator[tuple[Binding, Any]]:
-    names = _parameters(thing.func)
-    for index, value in enumerate(thing.args):
-        name = names[index] if index < len(names) else f"argument {index}"
-        yield _held(name, "argument of a partial", thing.func), value
-    for name, value in thing.keywords.items():
-        yield _held(name, "argument of a partial", thing.func), value
-
-
-def _parameters(function: Any) -> tuple[str, ...]:
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-    return code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
-
-
 def _of_function(function: FunctionType) -> Iterator[tuple[Binding, Any]]:
-    code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield _held(name, "closure", function), cell.cell_contents
-        except ValueError:  # a cell that is not filled yet
-            continue
-    codes = [code]
-    for part in codes:
-        codes += [const for const in part.co_consts if isinstance(const, CodeType)]
-        for name in part.co_names:
-            if name in function.__globals__:
-                yield _held(name, "global", function), function.__globals__[name]
-    defaults = function.__defaults__ or ()
-    last = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
-    for name, value in (
-        *zip(last, defaults, strict=True),
-        *(function.__kwdefaults__ or {}).items(),
+    attributes = (
+        (f"{function.__name__}.{name}", value)
+        for name, value in vars(function).items()
+        if name != "__wrapped__"
+    )
+    for how, values in (
+        ("closure", closure(function)),
+        ("global", code_globals(function)),
+        ("default argument", defaults(function)),
+        ("attribute", attributes),
     ):
-        yield _held(name, "default argument", function), value
-    for name, value in vars(function).items():
-        if name != "__wrapped__":
-            yield _held(f"{function.__name__}.{name}", "attribute", function), value
+        yield from ((_binding(name, how, function), value) for name, value in values)
+
+
+def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables that a function closes over, but for those that have no value yet."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents
+
+
+def code_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The globals that a function's code names, also in the functions that are defined in it."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield name, function.__globals__[name]
+
+
+def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The default values of a function's parameters."""
+    values = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    yield from zip(names[len(names) - len(values) :], values, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
 
 
 def _of_object(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
@@ -150,36 +153,24 @@ def _of_object(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     kind = type(thing)
     call = kind.__dict__.get("__call__")
     own = call if isinstance(call, FunctionType) else None
-    span = _where(own) if own else None
+    span = definition(own) if own else None
     for name, value in list(attributes.items()):
         if isinstance(name, str) and name != "__wrapped__":
-            called = f"{path or 'self'}.{name}"
-            yield Binding(called, "attribute", kind.__qualname__, span), value
+            yield Binding(f"{path or 'self'}.{name}", "attribute", kind.__qualname__, span), value
     if own is not None:
         yield Binding(path, "closure", "", None), own
 
 
-def _held(name: str, how: str, function: Any) -> Binding:
-    return Binding(name, how, _called(function), _where(function))
+def _binding(name: str, how: str, function: Any) -> Binding:
+    qualname = str(getattr(function, "__qualname__", type(function).__qualname__))
+    return Binding(name, how, qualname, definition(function))
 
 
-def _called(function: Any) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def _where(function: Any) -> Span | None:
-    """Where a function's text begins."""
+def definition(function: Any) -> Span | None:
+    """The line where a function's definition begins; None for what is not written in Python."""
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return None
-    file = describe(code.co_filename)
-    line = code.co_firstlineno
-    return Span(
-        file.name,
-        line,
-        line,
-        function=code.co_qualname,
-        key=code.co_filename,
-        library=file.library,
-    )
+    file, line = describe(code.co_filename), code.co_firstlineno
+    return Span(file.name, line, line, -1, -1, code.co_qualname, file.key, file.library)

@@ -22,16 +22,16 @@ def paths(value: Any) -> list[str]:
     flat, _ = jax.tree_util.tree_flatten_with_path(value)
     plain = [jax.tree_util.keystr(path) for path, _ in flat]
     try:
-        found = _of_graph(value._graphdef)
+        attributes = _of_graph(value._graphdef)
     except (AttributeError, StopIteration, TypeError):
         return plain
-    return found if len(found) == len(plain) else plain
+    return attributes if len(attributes) == len(plain) else plain
 
 
 def _of_graph(graph: Any) -> list[str]:
     """The attributes that hold an array, in preorder."""
     nodes, attributes = iter(graph.nodes), iter(graph.attributes)
-    found: list[str] = []
+    array_paths: list[str] = []
     root = next(nodes)
     if type(root).__name__ == "VariableDef":  # a variable alone
         return [""]
@@ -42,17 +42,17 @@ def _of_graph(graph: Any) -> list[str]:
             continue
         pending.append((path, left - 1))
         key, attribute = next(attributes)
-        step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+        step = _step_text(key)
         kind = type(attribute).__name__
         if kind == "NodeAttr":
             node = next(nodes)
             if hasattr(node, "num_attributes"):
                 pending.append((path + step, node.num_attributes))
             elif type(node).__name__ != "NodeRef":
-                found.append(path + step)
+                array_paths.append(path + step)
         elif "Array" in kind:
-            found.append(path + step)
-    return found
+            array_paths.append(path + step)
+    return array_paths
 
 
 def updates(results: Any) -> list[tuple[int | str, str]] | None:
@@ -67,8 +67,8 @@ def updates(results: Any) -> list[tuple[int | str, str]] | None:
     """
     try:
         _, groups = results
-        ways = [key for group in groups for key in group._keys]
-        return [(_step(way[1]), _written(way[2:])) for way in ways]
+        keys = [key for group in groups for key in group._keys]
+        return [(_step(key[1]), _attribute_path(key[2:])) for key in keys]
     except (AttributeError, IndexError, TypeError, ValueError):
         return None
 
@@ -77,12 +77,14 @@ def _step(key: Any) -> Any:
     return next(getattr(key, name) for name in ("idx", "key", "name") if hasattr(key, name))
 
 
-def _written(way: tuple[Any, ...]) -> str:
+def _attribute_path(key: tuple[Any, ...]) -> str:
     """A path as Python writes it, without the container of Flax's own."""
-    steps = [step for step in map(_step, way) if step != "__state__"]
-    named = (isinstance(step, str) and step.isidentifier() for step in steps)
-    pairs = zip(steps, named, strict=True)
-    return "".join(f".{step}" if is_name else f"[{step!r}]" for step, is_name in pairs) + ".value"
+    steps = [step for step in map(_step, key) if step != "__state__"]
+    return "".join(map(_step_text, steps)) + ".value"
+
+
+def _step_text(step: Any) -> str:
+    return f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{step!r}]"
 
 
 def cached(f: Any) -> tuple[Any, tuple[Any, ...]] | None:

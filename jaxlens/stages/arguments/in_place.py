@@ -67,26 +67,24 @@ def returning(function: Callable[..., Any], signature: Signature | None) -> Call
         signature: Its signature, for the names of the arguments.
     """
 
-    def called(*args: Any, **kwargs: Any) -> Any:
-        before = _arrays(args, kwargs, signature)
-        again = _arrays(args, kwargs, signature)
+    def with_written(*args: Any, **kwargs: Any) -> Any:
+        arguments = named_arguments(args, kwargs, signature)
+        before, again = _arrays(arguments), _arrays(arguments)
         # A container may create its leaves whenever it is flattened.
-        made = {name for name in before if before[name] is not again.get(name)}
+        created = {name for name in before if before[name] is not again.get(name)}
         result = function(*args, **kwargs)
-        after = _arrays(args, kwargs, signature)
-        new = {n: v for n, v in after.items() if n not in made and before.get(n) is not v}
+        after = _arrays(arguments)
+        new = {n: v for n, v in after.items() if n not in created and before.get(n) is not v}
         return Written(result, new) if new else result
 
-    return called
+    return with_written
 
 
-def _arrays(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], signature: Signature | None
-) -> dict[str, Any]:
+def _arrays(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Every array inside some arguments, by path."""
     return {
         root + path: leaf
-        for root, value in named_arguments(args, kwargs, signature).items()
+        for root, value in arguments.items()
         for path, leaf in pytrees.leaves(value)
         if path and isinstance(leaf, jax.Array)  # what is no container cannot be written into
     }

@@ -21,7 +21,6 @@ import jax
 import numpy as np
 
 from jaxlens.ir.facts import Input
-from jaxlens.ir.graph import Type
 from jaxlens.ir.jaxpr.types import type_of
 
 _ADDRESS = re.compile(r"(?<!\s)\s++at 0x[0-9a-fA-F]++")
@@ -57,21 +56,18 @@ def leaves(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> list[Leaf]:
     """Every leaf of the arguments; an argument that is None or empty has none."""
-    found = []
+    call_leaves = []
     flat, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
     roots = root_names(len(args), signature)
     for path, value in flat:
         root = getattr(path[1], "idx" if path[0].idx == 0 else "key")
         name = roots[root] if isinstance(root, int) else keyword_name(root, signature)
         aval = abstract(value)
-        kept = isinstance(value, bool) or (_is_attribute(path[2:]) and isinstance(value, _NUMBERS))
-        fixed = aval is None or kept
-        found.append(Leaf(name + jax.tree_util.keystr(path[2:]), value, aval, root, fixed))
-    return found
-
-
-def _is_attribute(path: Sequence[Any]) -> bool:
-    return bool(path) and isinstance(path[-1], jax.tree_util.GetAttrKey)
+        is_attribute = len(path) > 2 and isinstance(path[-1], jax.tree_util.GetAttrKey)
+        is_option = isinstance(value, bool) or (is_attribute and isinstance(value, _NUMBERS))
+        fixed = aval is None or is_option
+        call_leaves.append(Leaf(name + jax.tree_util.keystr(path[2:]), value, aval, root, fixed))
+    return call_leaves
 
 
 def abstract(value: Any) -> Any:
@@ -79,7 +75,8 @@ def abstract(value: Any) -> Any:
 
     JAX prints what it refuses, which may be a whole model, so it is called for likely values only.
     """
-    if not (isinstance(value, _NUMBERS) or hasattr(value, "dtype") or _converts(value)):
+    converts = hasattr(type(value), "__jax_array__")
+    if not (converts or isinstance(value, _NUMBERS) or hasattr(value, "dtype")):
         return None
     try:
         return jax.typeof(value)
@@ -87,31 +84,27 @@ def abstract(value: Any) -> Any:
         return None
 
 
-def _converts(value: Any) -> bool:
-    return hasattr(type(value), "__jax_array__")
-
-
 def root_names(count: int, signature: inspect.Signature | None) -> list[str]:
     """Names of the positional arguments: parameters' own, `args[2]` for what a star takes."""
-    names: list[str] = []
-    star = "args"
-    for parameter in signature.parameters.values() if signature else ():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            star = parameter.name
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(parameter.name)
-    rest = range(count - len(names))
-    return (names + [f"{star}[{i}]" for i in rest])[:count]
+    parameters = signature.parameters.values() if signature else ()
+    star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    names = positional_names(signature)
+    return (names + [f"{star}[{i}]" for i in range(count - len(names))])[:count]
+
+
+def positional_names(signature: inspect.Signature | None) -> list[str]:
+    """Names of the parameters that can be passed by position, without `*args`."""
+    parameters = signature.parameters.values() if signature else ()
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def keyword_name(name: str, signature: inspect.Signature | None) -> str:
     """A keyword's own name; `kwargs['a b']` for one that Python could not write as a name."""
     if name.isidentifier():
         return name
-    stars = (
-        [p for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] if signature else ()
-    )
-    return f"{stars[0].name if stars else 'kwargs'}[{name!r}]"
+    parameters = signature.parameters.values() if signature else ()
+    star = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "kwargs")
+    return f"{star}[{name!r}]"
 
 
 def is_unregistered(value: Any) -> bool:
@@ -124,26 +117,21 @@ def is_unregistered(value: Any) -> bool:
     """
     kind = type(value)
     package = kind.__module__.partition(".")[0]
-    if isinstance(value, enum.Enum | type) or package in (*_KNOWN, *sys.stdlib_module_names):
+    if isinstance(value, enum.Enum | type) or package in (*_PACKAGES, *sys.stdlib_module_names):
         return False
-    held = getattr(value, "__dict__", {}).values()
-    return not callable(value) or any(isinstance(v, jax.Array | np.ndarray) for v in held)
+    attributes = getattr(value, "__dict__", {}).values()
+    return not callable(value) or any(isinstance(v, jax.Array | np.ndarray) for v in attributes)
 
 
-_KNOWN = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
+_PACKAGES = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 
 
 def as_input(leaf: Leaf, donated: bool) -> Input:
     """What the first line of an output says of an array leaf."""
-    return Input(leaf.name, input_type(leaf.aval), donated, sharding_text(leaf.value), leaf.path)
+    return Input(leaf.name, type_of(leaf.aval), donated, _sharding_text(leaf.value), leaf.path)
 
 
-def input_type(aval: Any) -> Type:
-    """Type of an input or output."""
-    return type_of(aval)
-
-
-def sharding_text(value: Any) -> str:
+def _sharding_text(value: Any) -> str:
     """The sharding of an array over several devices ("P('x', None) over 8"); "" for one device."""
     sharding = getattr(value, "sharding", None)
     if sharding is None or len(sharding.device_set) < 2:
@@ -157,18 +145,15 @@ def static_text(value: Any) -> str:
     """A static value in a bounded number of characters, the same from run to run."""
     if isinstance(value, ModuleType):
         return value.__name__
-    if isinstance(value, type) or _named(value):
-        return str(value.__qualname__).replace("<locals>.", "")
+    name = getattr(value, "__qualname__", None) if callable(value) else None
+    if isinstance(name, str):
+        return name.replace("<locals>.", "")
     try:
         text = _short.repr(value)
     except Exception:  # a user's __repr__ may fail, and must not stop a look
         text = ""
     text = " ".join(_ADDRESS.sub("", text or f"<{type(value).__name__}>").split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
-def _named(value: Any) -> bool:
-    return callable(value) and isinstance(getattr(value, "__qualname__", None), str)
 
 
 def named_arguments(

@@ -9,12 +9,13 @@ here before jaxlib sees them. A node is opened for one level only, which recurse
 
 import inspect
 import sys
+import traceback
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxlens.errors import OptionError
 from jaxlens.stages.arguments.inputs import named_arguments
@@ -54,6 +55,19 @@ def leaves(value: Any, most: int = _LEAVES) -> Iterator[tuple[str, Any]]:
         pending += [(path + _text(k), depth + 1, c) for k, c in children[:left]][::-1]
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is one array of JAX, NumPy or `jaxlens.core`, or a NumPy scalar."""
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return True
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the array
+    return core is not None and isinstance(value, core.Array)
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a pytree with an array among its leaves."""
+    return is_array(value) or any(is_array(leaf) for _, leaf in leaves(value))
+
+
 def check_call(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> None:
@@ -72,7 +86,8 @@ def check(name: str, value: Any) -> None:
     Raises:
         OptionError: It is such a one.
     """
-    room = sys.getrecursionlimit() - _frames() - _SPARE
+    frames = sum(1 for _ in traceback.walk_stack(sys._getframe()))
+    room = sys.getrecursionlimit() - frames - _SPARE
     inside: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container
     height: dict[int, int] = {}  # of each container that was left, in containers
     around: dict[int, Any] = {}  # containers round the part, each with the key that leads to it
@@ -81,10 +96,18 @@ def check(name: str, value: Any) -> None:
         key, part, entered = pending.pop()
         if not entered:
             del around[id(part)]
-            height[id(part)] = 1 + max(height.get(id(c), 0) for _, c in (*inside[id(part)], _END))
+            heights = (height.get(id(child), 0) for _, child in inside[id(part)])
+            height[id(part)] = 1 + max(heights, default=0)
             continue
         if id(part) in around:
-            raise OptionError(_holds_itself(name, part, [*around.values(), key], list(around)))
+            steps = [_text(step) for step in (*around.values(), key)][1:]
+            inner, outer = "".join(steps), "".join(steps[: list(around).index(id(part))])
+            path = inner if len(inner) <= _LONGEST else f"{inner[:_LONGEST]}..."
+            raise OptionError(
+                f"expected containers of arrays, got a {type(part).__name__} that holds itself: "
+                f"{name}{path} is {name}{outer[:_LONGEST]}; jax.jit cannot flatten it either: pass "
+                "it without that link"
+            )
         if len(around) + height.get(id(part), 0) > room:
             raise OptionError(
                 f"expected containers that nest at most {room} deep, got deeper ones in {name}: "
@@ -100,20 +123,6 @@ def check(name: str, value: Any) -> None:
             pending += [(k, c, True) for k, c in reversed(children)]
 
 
-_END: Any = (None, None)
-
-
-def _holds_itself(name: str, part: Any, keys: list[Any], around: list[int]) -> str:
-    """What to say of a container that is met inside itself."""
-    there = "".join(_text(key) for key in keys[1:])
-    outer = "".join(_text(key) for key in keys[1 : around.index(id(part)) + 1])
-    where = name + (there if len(there) <= _LONGEST else f"{there[:_LONGEST]}...")
-    return (
-        f"expected containers of arrays, got a {type(part).__name__} that holds itself: {where} is "
-        f"{name}{outer[:_LONGEST]}; jax.jit cannot flatten it either: pass it without that link"
-    )
-
-
 def _children(part: Any) -> list[tuple[Any, Any]] | None:
     """The children of a node with their keys, as JAX has them; None for a leaf."""
     kind = type(part)
@@ -125,10 +134,10 @@ def _children(part: Any) -> list[tuple[Any, Any]] | None:
         return [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(part)]
     if jax.tree_util.all_leaves([part]):
         return None
-    # Asked of each child in turn whether to stop there, after the node itself: one level.
-    asked = iter((False,))
+    # JAX calls `is_leaf` with the node, which is opened, then with each child, which is not.
+    is_leaf = iter((False,))
     try:
-        children = jax.tree_util.tree_flatten_with_path(part, is_leaf=lambda _: next(asked, True))
+        children = jax.tree_util.tree_flatten_with_path(part, is_leaf=lambda _: next(is_leaf, True))
     except Exception:  # a class of the user's, which may be half made
         return []
     return [(path[0], child) for path, child in children[0]]
@@ -141,12 +150,3 @@ def _text(key: Any) -> str:
     except Exception:
         return "[...]"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...]"
-
-
-def _frames() -> int:
-    """How many frames of Python are on the stack."""
-    frame: FrameType | None = sys._getframe()
-    count = 0
-    while frame is not None:
-        frame, count = frame.f_back, count + 1
-    return count

@@ -11,7 +11,7 @@ their parts differ. Values are compared by `==`, arrays by identity: nothing is 
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -92,22 +92,20 @@ def _opened(new: Any, old: Any) -> list[Difference] | None:
     if isinstance(new, PyTreeDef):
         return _tree_parts(new, old)
     if isinstance(new, dict):
-        if list(new) != list(old):
-            return None
-        return [(f"[{key!r}]", new[key], old[key]) for key in new]
+        same_keys = list(new) == list(old)
+        return [(f"[{key!r}]", new[key], old[key]) for key in new] if same_keys else None
     if isinstance(new, tuple | list):
-        if len(new) != len(old):
-            return None
-        names = getattr(new, "_fields", None)
-        steps = [f".{n}" for n in names] if names else [f"[{i}]" for i in range(len(new))]
-        return list(zip(steps, new, old, strict=True))
+        return list(zip(tuple_steps(new), new, old, strict=True)) if len(new) == len(old) else None
     if isinstance(new, functools.partial):
-        return [
-            (".func", new.func, old.func),
-            (".args", new.args, old.args),
-            (".keywords", new.keywords, old.keywords),
-        ]
+        names = ("func", "args", "keywords")
+        return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
     return _attributes(new, old)
+
+
+def tuple_steps(value: Sequence[Any]) -> list[str]:
+    """The steps to the items of a tuple or list: names of fields, or indices."""
+    names = getattr(value, "_fields", None)
+    return [f".{name}" for name in names] if names else [f"[{i}]" for i in range(len(value))]
 
 
 def _attributes(new: Any, old: Any) -> list[Difference] | None:
@@ -116,16 +114,13 @@ def _attributes(new: Any, old: Any) -> list[Difference] | None:
         names = [field.name for field in dataclasses.fields(new)]
         if all(hasattr(new, name) and hasattr(old, name) for name in names):
             return [(f".{name}", getattr(new, name), getattr(old, name)) for name in names]
-    if isinstance(new, enum.Enum | ModuleType) or _is_code(new):
+    is_code = hasattr(new, "__code__") or hasattr(new, "__func__")
+    if is_code or isinstance(new, enum.Enum | ModuleType):
         return None
     now, was = getattr(new, "__dict__", None), getattr(old, "__dict__", None)
     if not isinstance(now, dict) or not isinstance(was, dict) or list(now) != list(was):
         return None
     return [(f".{name}", now[name], was[name]) for name in now]
-
-
-def _is_code(value: Any) -> bool:
-    return hasattr(value, "__code__") or hasattr(value, "__func__")
 
 
 # ---- pytrees ------------------------------------------------------------------------------------
@@ -134,11 +129,11 @@ def _is_code(value: Any) -> bool:
 def _tree_parts(new: Any, old: Any) -> list[Difference] | None:
     """The auxiliary data and the children of two nodes of one class."""
     now, was = new.node_data(), old.node_data()
-    parts, others = new.children(), old.children()
-    if now is None or was is None or now[0] is not was[0] or len(parts) != len(others):
+    parts, old_parts = new.children(), old.children()
+    if now is None or was is None or now[0] is not was[0] or len(parts) != len(old_parts):
         return None
     kind, aux_data = now
-    children = list(zip(_child_steps(kind, aux_data, len(parts)), parts, others, strict=True))
+    children = list(zip(_child_steps(kind, aux_data, len(parts)), parts, old_parts, strict=True))
     if issubclass(kind, tuple | list | dict):
         return None if not same(aux_data, was[1]) else children
     return [*_aux_parts(new, aux_data, was[1]), *children]
@@ -150,11 +145,7 @@ def _child_steps(kind: type, aux_data: Any, count: int) -> list[str]:
     names = list(getattr(kind, "_fields", ())) if issubclass(kind, tuple) else _fields(kind, False)
     if kind.__module__.startswith("flax.nnx"):  # Flax's own records around the user's model
         return [""] * count
-    return [f".{name}" for name in names] if len(names) == count else _indices(count)
-
-
-def _indices(count: int) -> list[str]:
-    return [f"[{i}]" for i in range(count)]
+    return [f".{name}" for name in names] if len(names) == count else tuple_steps(range(count))
 
 
 def _aux_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
@@ -199,7 +190,12 @@ def _fields(kind: type, static: bool) -> list[str]:
     Equinox, Flax and JAX each mark the static ones in the field's metadata.
     """
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return [field.name for field in fields if _is_static(field.metadata) is static]
+    marks = {field.name: field.metadata for field in fields}
+    return [
+        name
+        for name, mark in marks.items()
+        if static is (bool(mark.get("static")) or mark.get("pytree_node") is False)
+    ]
 
 
 def _leafless_fields(kind: type, node: Any) -> list[str]:
@@ -212,10 +208,6 @@ def _leafless_fields(kind: type, node: Any) -> list[str]:
     with_leaves = {getattr(path[0], "name", None) for path in paths}
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     return [field.name for field in fields if field.name not in with_leaves]
-
-
-def _is_static(marks: Any) -> bool:
-    return bool(marks.get("static")) or marks.get("pytree_node") is False
 
 
 class AuxData:

@@ -48,11 +48,11 @@ def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         call = ast.parse("_(" + _SCALAR.sub(r"\1[()]", text) + "\n)", mode="eval").body
     except SyntaxError as error:
-        raise OptionError(_expected(text, error.msg)) from None
+        raise _expected(text, error.msg) from None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise OptionError(_expected(text, "unbalanced parentheses"))
+        raise _expected(text, "unbalanced parentheses")
     if any(k.arg is None for k in call.keywords):
-        raise OptionError(_expected(text, "** is not a shape"))
+        raise _expected(text, "** is not a shape")
     args = tuple(_value(node) for node in call.args)
     return args, {k.arg: _value(k.value) for k in call.keywords if k.arg}
 
@@ -69,11 +69,11 @@ def _value(node: ast.expr) -> Any:
         case ast.Tuple(elts=parts):
             return tuple(_value(part) for part in parts)
         case ast.Name(id=dtype) if dtype in _SHORT or dtype in _LONG:
-            raise OptionError(_expected(dtype, f"a scalar is {dtype}[]"))
+            raise _expected(dtype, f"a scalar is {dtype}[]")
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise OptionError(_expected(ast.unparse(node), "neither a shape nor a literal")) from None
+        raise _expected(ast.unparse(node), "neither a shape nor a literal") from None
 
 
 def abstract(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -83,10 +83,10 @@ def abstract(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 def _dims(node: ast.expr) -> tuple[int, ...]:
     dims = node.elts if isinstance(node, ast.Tuple) else [node]
-    found = [d.value for d in dims if isinstance(d, ast.Constant) and type(d.value) is int]
-    if len(found) != len(dims):
-        raise OptionError(_expected(f"[{ast.unparse(node)}]", "a dimension is a whole number"))
-    return tuple(found)
+    sizes = [d.value for d in dims if isinstance(d, ast.Constant) and type(d.value) is int]
+    if len(sizes) != len(dims):
+        raise _expected(f"[{ast.unparse(node)}]", "a dimension is a whole number")
+    return tuple(sizes)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -96,5 +96,6 @@ def _dtype(name: str) -> np.dtype[Any]:
     return jax.dtypes.canonicalize_dtype(jnp.dtype(_SHORT.get(name, name)))
 
 
-def _expected(got: str, why: str) -> str:
-    return f'--in takes shapes such as "f32[8,128], params=f32[128,4]", got {got!r} ({why})'
+def _expected(text: str, why: str) -> OptionError:
+    takes = '--in takes shapes such as "f32[8,128], params=f32[128,4]"'
+    return OptionError(f"{takes}, got {text!r} ({why})")

@@ -1,64 +1,54 @@
-"""Replaces the arrays of a call by shapes, so that it can be traced again without them.
+"""Replaces the arrays of a call by shapes or weak references, as a capture may live long.
 
-A capture may live long and must not keep the user's arrays alive. Static values and values that
-the function closes over are unchanged.
+With shapes the call can be traced again, with weak references it can be run again while the user
+keeps the arrays. Static values and values that the function closes over are unchanged.
 """
 
-from collections.abc import Collection
-from dataclasses import replace
-from typing import Any
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
-from jaxlens.stages.arguments.arrays import is_array
+from jaxlens.errors import UnavailableError
 from jaxlens.stages.arguments.inputs import abstract
+from jaxlens.stages.arguments.pytrees import is_array
 from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.library_jits import InnerCall
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import plain
+
+_SMALL = 2**20  # bytes up to which an array is kept by a strong reference
+_Call = TypeVar("_Call", Call, TraceableCall)
 
 
 def shaped(call: TraceableCall) -> TraceableCall:
     """Returns the call with a `ShapeDtypeStruct` in place of each array."""
+    opened, inner = call.opened, call.inner
+    if inner is not None:  # the library jit's call, which is traced through its inner function
+        inner = replace(inner, call=replace(inner.call, args=(), kwargs={}), leaves=[])
+        opened = opened and replace(opened, args=(), kwargs={}, owner=None)
+    return replace(
+        _with_shapes(call, call.static),
+        leaves=(),
+        opened=opened and _with_shapes(opened, call.static),
+        core=call.core and _with_shapes(call.core, call.static),
+        inner=inner,
+    )
+
+
+def _with_shapes(call: _Call, static: Collection[int | str]) -> _Call:
+    def shapes(place: int | str, value: Any) -> Any:
+        return value if place in static else jax.tree_util.tree_map(_shape, value)
+
     return replace(
         call,
-        args=tuple(_part(n, value, call.static) for n, value in enumerate(call.args)),
-        kwargs={k: _part(k, value, call.static) for k, value in call.kwargs.items()},
-        leaves=(),
-        owner=_owner(call.owner),
-        opened=_opened(call.opened, call.static) if call.inner is None else _bare(call.opened),
-        core=_opened(call.core, call.static),
-        inner=_inner(call.inner),
+        args=tuple(shapes(n, value) for n, value in enumerate(call.args)),
+        kwargs={k: shapes(k, value) for k, value in call.kwargs.items()},
+        # An owner that is a leaf, not a pytree, is static: the call keeps it.
+        owner=call.owner if jax.tree_util.all_leaves([call.owner]) else None,
     )
-
-
-def _opened(opened: Call | None, static: Collection[int | str]) -> Call | None:
-    if opened is None:
-        return None
-    return replace(
-        opened,
-        args=tuple(_part(n, value, static) for n, value in enumerate(opened.args)),
-        kwargs={k: _part(k, value, static) for k, value in opened.kwargs.items()},
-        owner=_owner(opened.owner),
-    )
-
-
-def _bare(opened: Call | None) -> Call | None:
-    """Drops the arguments of a library jit's call, which is traced through its inner function."""
-    return opened and replace(opened, args=(), kwargs={}, owner=None)
-
-
-def _inner(inner: InnerCall | None) -> InnerCall | None:
-    return inner and replace(inner, call=replace(inner.call, args=(), kwargs={}), leaves=[])
-
-
-def _owner(owner: Any) -> Any:
-    """Returns the owner if it is a leaf, not a pytree: then it is static, and the call keeps it."""
-    return owner if jax.tree_util.all_leaves([owner]) else None
-
-
-def _part(place: int | str, value: Any, static: Collection[int | str]) -> Any:
-    return value if place in static else jax.tree_util.tree_map(_shape, value)
 
 
 def _shape(leaf: Any) -> Any:
@@ -73,3 +63,42 @@ def _shape(leaf: Any) -> Any:
     sharding = array.sharding if getattr(array, "committed", False) else None
     weak = bool(getattr(aval, "weak_type", False))
     return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+
+
+@dataclass(frozen=True, slots=True)
+class WeakArguments:
+    """Arguments of a call.
+
+    Attributes:
+        structure: Their pytree structure.
+        leaves: A function per leaf, which returns the leaf, or None if it was deleted.
+    """
+
+    structure: Any
+    leaves: tuple[Callable[[], Any], ...]
+
+    def get(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the positional and keyword arguments.
+
+        Raises:
+            UnavailableError: An array was deleted.
+        """
+        values = [leaf() for leaf in self.leaves]
+        if any(value is None for value in values):
+            raise UnavailableError(
+                "the arrays of this call are gone: nothing else kept them; "
+                "give them names and look at the call again"
+            )
+        args, kwargs = jax.tree_util.tree_unflatten(self.structure, values)
+        return args, kwargs
+
+
+def weakly_held(args: Sequence[Any], kwargs: Mapping[str, Any]) -> WeakArguments:
+    """Returns the arguments with weak references to the large arrays."""
+    leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
+    return WeakArguments(structure, tuple(map(_reference, leaves)))
+
+
+def _reference(leaf: Any) -> Callable[[], Any]:
+    is_large = isinstance(leaf, jax.Array | np.ndarray) and leaf.nbytes > _SMALL
+    return weakref.ref(leaf) if is_large else lambda: leaf

@@ -16,8 +16,8 @@ import jax
 
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models, pytrees
-from jaxlens.stages.arguments.arrays import is_array
 from jaxlens.stages.arguments.inputs import named_arguments, root_names, signature_of
+from jaxlens.stages.arguments.pytrees import is_array
 
 
 @dataclass(frozen=True, slots=True)

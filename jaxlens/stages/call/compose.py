@@ -12,8 +12,8 @@ import numpy as np
 
 from jaxlens.errors import OptionError
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.arrays import is_array
 from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.arguments.pytrees import is_array
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.transforms import axes, transformed
 

@@ -23,9 +23,8 @@ from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays, captured_limits
 from jaxlens.stages.arguments.in_place import Written
-from jaxlens.stages.arguments.weak_arguments import WeakArguments, weakly_held
 from jaxlens.stages.call import isolate
-from jaxlens.stages.call.abstract_call import shaped
+from jaxlens.stages.call.abstract_call import WeakArguments, shaped, weakly_held
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
