@@ -7,7 +7,7 @@ tuples and Python literals, which are passed as they are.
 
 import ast
 import re
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -76,9 +76,12 @@ def _value(node: ast.expr) -> Any:
         raise _expected(ast.unparse(node), "neither a shape nor a literal") from None
 
 
-def abstract(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-    """An array's shape and dtype without the array."""
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+def abstract(
+    shape: tuple[int, ...], dtype: Any, sharding: Any = None, weak_type: bool = False
+) -> jax.ShapeDtypeStruct:
+    """An array's shape, dtype, sharding and weakness without the array."""
+    struct: Any = jax.ShapeDtypeStruct  # it has no types
+    return cast(jax.ShapeDtypeStruct, struct(shape, dtype, sharding=sharding, weak_type=weak_type))
 
 
 def _dims(node: ast.expr) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from jaxlens.errors import UnavailableError
+from jaxlens.stages.arguments import written_shapes
 from jaxlens.stages.arguments.inputs import abstract
 from jaxlens.stages.arguments.pytrees import is_array
 from jaxlens.stages.call.call import Call
@@ -55,14 +56,13 @@ def _shape(leaf: Any) -> Any:
     """Returns the shape of an array; returns any other leaf unchanged."""
     if not is_array(leaf):
         return leaf
-    struct: Any = jax.ShapeDtypeStruct
     array = plain(leaf)
     aval = abstract(array)
     if aval is None:  # a NumPy array of strings or objects is a static argument
         return leaf
     sharding = array.sharding if getattr(array, "committed", False) else None
     weak = bool(getattr(aval, "weak_type", False))
-    return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+    return written_shapes.abstract(aval.shape, aval.dtype, sharding, weak)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import jax
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import flax_models, pytrees
 from jaxlens.stages.arguments.inputs import named_arguments, root_names, signature_of
-from jaxlens.stages.arguments.pytrees import is_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +74,16 @@ def open_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str =
     owner = signature = None
     while True:
         if _is_partial(f):
-            if not _leads_to_jit(f):
-                return _checked(Call(f, args, kwargs, signature_of(f), _bound_to(f) or owner))
+            inner, bound_to = _innermost(f)
+            if not _is_jitted(inner) and flax_models.cached(inner) is None:
+                return _checked(Call(f, args, kwargs, signature_of(f), bound_to or owner))
             f, args, kwargs, signature = f.func, (*f.args, *args), {**f.keywords, **kwargs}, None
         elif (cached := flax_models.cached(f)) is not None:
             f, args, signature = cached[0], (*cached[1], *args), None
         elif _is_method(f):
             owner, signature = f.__self__, with_owner(f, name)
             f, args = f.__func__, (owner, *args)
-        elif not _is_jitted(f) and _is_callable_tree(f):
+        elif not (_is_jitted(f) or jax.tree_util.all_leaves([f])) and pytrees.holds_arrays(f):
             owner, signature = f, with_owner(f, name)
             f, args = type(f).__call__, (owner, *args)
         else:
@@ -126,15 +126,16 @@ def is_plain(value: Any) -> bool:
 _PLAIN = (str, bytes, int, float, complex, enum.Enum)
 
 
-def _leads_to_jit(f: Any) -> bool:
-    """Whether a partial wraps a jitted function, so that its bound arguments are inputs."""
+def _innermost(f: Any) -> tuple[Any, Any]:
+    """Returns the function inside partials and methods, and the outermost method's object."""
+    owner = None
     while True:
         if _is_partial(f):
             f = f.func
         elif _is_method(f):
-            f = f.__func__
+            owner, f = f.__self__ if owner is None else owner, f.__func__
         else:
-            return _is_jitted(f) or flax_models.cached(f) is not None
+            return f, owner
 
 
 def _is_jitted(f: Any) -> bool:
@@ -143,13 +144,6 @@ def _is_jitted(f: Any) -> bool:
     if core is not None and isinstance(f, core.Jitted):
         return True
     return compat.jit_parts(f) is not None or compat.is_wrapper(f)
-
-
-def _bound_to(f: Any) -> Any:
-    """Returns the object whose method a partial calls, or None."""
-    while _is_partial(f):
-        f = f.func
-    return f.__self__ if _is_method(f) else None
 
 
 def _is_method(f: Any) -> bool:
@@ -164,13 +158,6 @@ def _is_method(f: Any) -> bool:
     return not bound_to_class or compat.jit_parts(f.__func__) is not None
 
 
-def _is_callable_tree(f: Any) -> bool:
-    """Whether `f` is a pytree with array leaves."""
-    if jax.tree_util.all_leaves([f]):
-        return False
-    return any(is_array(leaf) for _, leaf in pytrees.leaves(f))
-
-
 def with_owner(f: Callable[..., Any], name: str = "") -> inspect.Signature | None:
     """Returns the signature of `f` with a first parameter for the object it is bound to.
 
@@ -181,6 +168,6 @@ def with_owner(f: Callable[..., Any], name: str = "") -> inspect.Signature | Non
     bound = signature_of(f)
     if bound is None:
         return None
-    known = name.isidentifier() and name not in bound.parameters
-    first = inspect.Parameter(name if known else "self", inspect.Parameter.POSITIONAL_ONLY)
+    is_usable = name.isidentifier() and name not in bound.parameters
+    first = inspect.Parameter(name if is_usable else "self", inspect.Parameter.POSITIONAL_ONLY)
     return bound.replace(parameters=[first, *bound.parameters.values()])

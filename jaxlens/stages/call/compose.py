@@ -15,7 +15,7 @@ from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.arguments.pytrees import is_array
 from jaxlens.stages.arguments.written_shapes import abstract
-from jaxlens.stages.call.transforms import axes, transformed
+from jaxlens.stages.call.transforms import axes, axis_per_argument, transformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +48,34 @@ def composed(
         OptionError: A value does not fit the function.
     """
     pytrees.check_call(args, kwargs, signature_of(f))
-    given = tuple(args)
+    positional = tuple(args)
     for put in reversed(puts):
         if put.name == "vmap":
-            given = _batch(given, axes(put.value), put.size)
+            positional = _batch(positional, axes(put.value), put.size)
             kwargs = {key: _with_axis(value, 0, put.size) for key, value in kwargs.items()}
-        f, kwargs = transformed(f, given, kwargs, [(put.name, put.value)])
-    return f, given, kwargs
+        f, kwargs = transformed(f, positional, kwargs, [(put.name, put.value)])
+    return f, positional, kwargs
 
 
-def _batch(args: tuple[Any, ...], chosen: Any, size: int) -> tuple[Any, ...]:
-    each = chosen if isinstance(chosen, tuple) else (chosen,) * len(args)
-    if len(each) != len(args):
+def _batch(args: tuple[Any, ...], in_axes: Any, size: int) -> tuple[Any, ...]:
+    arg_axes = axis_per_argument(in_axes, len(args))
+    if len(arg_axes) != len(args):
         raise OptionError(
-            f"vmap takes an axis for each of {len(args)} arguments, got {len(each)}: "
+            f"vmap takes an axis for each of {len(args)} arguments, got {len(arg_axes)}: "
             f"{','.join(['0'] * len(args))}"
         )
     if size < 1:
         raise OptionError(f"vmap takes 1 example or more, got {size}")
-    return tuple(_with_axis(arg, axis, size) for arg, axis in zip(args, each, strict=True))
+    return tuple(_with_axis(arg, axis, size) for arg, axis in zip(args, arg_axes, strict=True))
 
 
 def _with_axis(arg: Any, axis: int | None, size: int) -> Any:
     if axis is None:
         return arg
-    return jax.tree_util.tree_map(lambda leaf: _longer(leaf, axis, size), arg)
+    return jax.tree_util.tree_map(lambda leaf: _with_leaf_axis(leaf, axis, size), arg)
 
 
-def _longer(leaf: Any, axis: int, size: int) -> Any:
+def _with_leaf_axis(leaf: Any, axis: int, size: int) -> Any:
     if not (
         is_array(leaf) or isinstance(leaf, bool | int | float | complex | jax.ShapeDtypeStruct)
     ):
@@ -83,6 +83,5 @@ def _longer(leaf: Any, axis: int, size: int) -> Any:
     shape = list(np.shape(leaf))
     if not -len(shape) - 1 <= axis <= len(shape):
         raise OptionError(f"vmap: axis {axis} cannot be put into an array of shape {tuple(shape)}")
-    place = axis if axis >= 0 else axis + len(shape) + 1
-    shape.insert(place, size)
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, size)
     return abstract(tuple(shape), jax.dtypes.result_type(leaf))

@@ -56,11 +56,13 @@ def user_call(call: Call) -> Call | None:
     try:
         if not is_equinox(call.function):
             return None
-        donated, others, static = call.args
-        arrays = {**donated, **others}
-        function, first, (rest, kwargs) = (
-            _combined(arrays[part], fixed) for part, fixed in zip(_PARTS, static, strict=True)
-        )
+        donated, kept, static = call.args
+        arrays = {**donated, **kept}
+        parts = []
+        for part, (leaves, tree) in zip(_PARTS, static, strict=True):
+            pairs = zip(arrays[part], leaves, strict=True)
+            parts.append(tree.unflatten(a if a is not None else b for a, b in pairs))
+        function, first, (rest, kwargs) = parts
         args = (first, *rest)[:-1]  # Equinox appends a None
         if jax.tree_util.all_leaves([function]):
             return Call(function, args, kwargs, signature_of(function))
@@ -68,8 +70,3 @@ def user_call(call: Call) -> Call | None:
         return Call(type(function).__call__, (function, *args), kwargs, signature, function)
     except (IndexError, KeyError, TypeError, ValueError):
         return None
-
-
-def _combined(arrays: Sequence[Any], static: tuple[Sequence[Any], Any]) -> Any:
-    leaves, tree = static
-    return tree.unflatten(a if a is not None else b for a, b in zip(arrays, leaves, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import describe
+from jaxlens.ir.spans import describe, spans
 from jaxlens.stages import compat
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
@@ -33,11 +33,8 @@ class FunctionOrigin:
     @property
     def span(self) -> Span | None:
         """The definition as a span; None for a function of JAX's."""
-        file = describe(self.file)
-        if file.own or not self.line:
-            return None
-        name = self.name.rpartition(".")[2]
-        return Span(file.name, self.line, self.line, -1, -1, name, self.file, file.library)
+        frame = (self.file, self.line, self.line, -1, -1, self.name.rpartition(".")[2])
+        return next(iter(spans([frame])), None) if self.line else None
 
 
 UNKNOWN_ORIGIN = FunctionOrigin((), "", 0, "")
@@ -46,9 +43,9 @@ UNKNOWN_ORIGIN = FunctionOrigin((), "", 0, "")
 def function_origin(fun: Any) -> FunctionOrigin:
     """Returns the definition of the innermost function of partials, methods and transforms."""
     wrappers: list[str] = []
-    seen: dict[int, Any] = {}  # a function's __wrapped__ may be itself
-    while id(fun) not in seen:
-        seen[id(fun)] = fun
+    visited: dict[int, Any] = {}  # a function's __wrapped__ may be itself
+    while id(fun) not in visited:
+        visited[id(fun)] = fun
         if isinstance(fun, functools.partial):
             wrappers.append("functools.partial")
             fun = fun.func
@@ -78,18 +75,12 @@ def recreated(name: str, place: FunctionOrigin) -> KeyChange:
         return KeyChange("function", name, f"a new function object that {span.file} made")
     wrapper = place.wrappers[0] if place.wrappers else ""
     inner = place.name.rpartition(".")[2]
-    if wrapper == "functools.partial":
-        text = f"a new functools.partial of {inner}"
-    elif wrapper == "bound method":
-        text = f"a new bound method {inner}"
-    elif wrapper:
-        text = f"a new function that {wrapper} made of {inner}"
-    else:
-        text = (
-            "a new function object of the same lambda"
-            if inner == "<lambda>"
-            else ("a new function object of the same def")
-        )
+    texts = {
+        "": f"a new function object of the same {'lambda' if inner == '<lambda>' else 'def'}",
+        "functools.partial": f"a new functools.partial of {inner}",
+        "bound method": f"a new bound method {inner}",
+    }
+    text = texts.get(wrapper, f"a new function that {wrapper} made of {inner}")
     return KeyChange("function", name, f"{text}{where}")
 
 

@@ -5,7 +5,7 @@ compute capabilities; XLA's repository has the same for most). XLA's cost model,
 decisions, depend on them. Boards of one name differ slightly; the figures are close enough.
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _KIB = 2**10
@@ -19,30 +19,26 @@ class Gpu:
         name: The driver's name of the device.
         capability: Compute capability, (major, minor).
         accelerated: Whether code may use architecture-specific features ("sm_90a").
-        cores: Number of streaming multiprocessors (SMs).
-        fpus: Single-precision units per SM.
-        threads: Maximum threads per SM.
-        shared: Shared memory per SM in bytes; a block gets at most 1 KiB less.
-        clock: Clock rate in GHz.
-        bandwidth: Memory bandwidth in bytes per second.
-        l2: Size of the L2 cache in bytes.
-        memory: Size of the device memory in bytes.
+        fields: Its figures by field of XLA's `gpu_device_info`.
     """
 
     name: str
     capability: tuple[int, int]
     accelerated: bool
-    cores: int
-    fpus: int
-    threads: int
-    shared: int
-    clock: float
-    bandwidth: int
-    l2: int
-    memory: int
+    fields: Mapping[str, str]
 
 
-# Key, capability, accelerated, cores, fpus, threads, shared, clock, bandwidth, l2, memory, name.
+_FIELDS = (
+    "core_count",  # streaming multiprocessors (SMs)
+    "fpus_per_core",  # single-precision units per SM
+    "threads_per_core_limit",
+    "shared_memory_per_core",  # bytes per SM; a block gets at most 1 KiB less
+    "clock_rate_ghz",
+    "memory_bandwidth",  # bytes per second
+    "l2_cache_size",  # bytes
+    "device_memory_size",  # bytes
+)
+# Key, capability, whether it is accelerated, `_FIELDS`, name.
 _ROWS = """
 a100 8.0 no 108 64 2048 167936 1.41 2039040000000 41943040 85100068864 NVIDIA A100-SXM4-80GB
 b200 10.0 yes 148 128 2048 233472 1.965 7672320000000 132644864 191514411008 NVIDIA B200
@@ -54,22 +50,9 @@ l4 8.9 no 58 128 1536 102400 2.04 300096000000 50331648 24152899584 NVIDIA L4
 
 def _gpu(capability: str, accelerated: str, *row: str) -> Gpu:
     major, minor = map(int, capability.split("."))
-    *sizes, name = row
-    cores, fpus, threads, shared = map(int, sizes[:4])
-    bandwidth, l2, memory = map(int, sizes[5:])
-    return Gpu(
-        name=name,
-        capability=(major, minor),
-        accelerated=accelerated == "yes",
-        cores=cores,
-        fpus=fpus,
-        threads=threads,
-        shared=shared,
-        clock=float(sizes[4]),
-        bandwidth=bandwidth,
-        l2=l2,
-        memory=memory,
-    )
+    *figures, name = row
+    fields = dict(zip(_FIELDS, figures, strict=True))
+    return Gpu(name, (major, minor), accelerated == "yes", fields)
 
 
 GPUS = {
@@ -96,30 +79,18 @@ _CUDNN = (9, 10)  # assumed to be installed beside the GPU
 
 def config(gpu: Gpu) -> str:
     """Returns the text form of XLA's `GpuTargetConfigProto` for a GPU."""
-    return "\n".join(_lines(gpu))
-
-
-def _lines(gpu: Gpu) -> Iterator[str]:
-    fields = _COMMON | {
-        "core_count": gpu.cores,
-        "fpus_per_core": gpu.fpus,
-        "threads_per_core_limit": gpu.threads,
-        "shared_memory_per_core": gpu.shared,
-        "shared_memory_per_block_optin": gpu.shared - _KIB,
-        "clock_rate_ghz": gpu.clock,
-        "memory_bandwidth": gpu.bandwidth,
-        "l2_cache_size": gpu.l2,
-        "device_memory_size": gpu.memory,
-    }
+    block_memory = int(gpu.fields["shared_memory_per_core"]) - _KIB
+    fields = {**_COMMON, **gpu.fields, "shared_memory_per_block_optin": block_memory}
+    info = "\n".join(f"  {name}: {value}" for name, value in fields.items())
     major, minor = gpu.capability
     features = "ACCELERATED_FEATURES" if gpu.accelerated else "NONE"
-    yield "gpu_device_info {"
-    yield from (f"  {name}: {value}" for name, value in fields.items())
-    yield "  cuda_compute_capability {"
-    yield f"    major: {major} minor: {minor} feature_extension: {features}"
-    yield "  }"
-    yield f'  name: "{gpu.name}"'
-    yield "}"
-    yield 'platform_name: "CUDA"'
-    yield "dnn_version_info {{ major: {} minor: {} }}".format(*_CUDNN)
-    yield f'device_description_str: "{gpu.name}"'
+    return f"""gpu_device_info {{
+{info}
+  cuda_compute_capability {{
+    major: {major} minor: {minor} feature_extension: {features}
+  }}
+  name: "{gpu.name}"
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: {_CUDNN[0]} minor: {_CUDNN[1]} }}
+device_description_str: "{gpu.name}\""""

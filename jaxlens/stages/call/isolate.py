@@ -68,8 +68,7 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
         compat.apart(value),
         warnings.catch_warnings(),
         deeper(),
-        _kept_settings(),
-        _kept_random(),
+        _process_state(),
     ):
         namespaces = list(_namespaces(owner, function))
         before = [(space, dict(space)) for space in namespaces]
@@ -92,33 +91,23 @@ def deeper() -> Iterator[None]:
 
 
 @contextmanager
-def _kept_random() -> Iterator[None]:
+def _process_state() -> Iterator[None]:
+    """Restores random states, environment variables and JAX's settings after the block."""
+    config: Any = jax.config
     python, numpy = random.getstate(), np.random.get_state()
+    environment, settings = dict(os.environ), dict(config.values)
     try:
         yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
-
-
-@contextmanager
-def _kept_settings() -> Iterator[None]:
-    config: Any = jax.config
-    environment, settings = dict(os.environ), dict(config.values)
-    try:
-        yield
-    finally:
-        if dict(os.environ) != environment:
-            _put_back(os.environ, environment)
+        if os.environ != environment:
+            for name in os.environ.keys() - environment.keys():
+                del os.environ[name]
+            os.environ.update(environment)
         for name, value in config.values.items():
             if name in settings and settings[name] is not value and settings[name] != value:
                 config.update(name, settings[name])
-
-
-def _put_back(space: MutableMapping[str, Any], saved: dict[str, Any]) -> None:
-    for name in [name for name in space if name not in saved]:
-        del space[name]
-    space.update(saved)
 
 
 def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]:

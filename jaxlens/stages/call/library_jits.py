@@ -8,9 +8,10 @@ of the wrapper, and the code that computes it would be dead.
 import itertools
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -56,8 +57,12 @@ class InnerCall:
         if equinox_calls.is_equinox(fun):
             _, user, _ = filled
             return ["marker of filter_jit", *_paths("result", user)]
-        if hasattr(fun, "ctxtag"):
-            return list(self._of_flax(filled))
+        if hasattr(fun, "ctxtag"):  # `nnx.jit`: the arguments' state, then the user's results
+            args, kwargs, user = filled
+            names = (*root_names(len(args), self.call.signature), *kwargs)
+            states = zip(names, (*args, *kwargs.values()), strict=True)
+            new = [path for name, state in states for path in _paths(f"new {name}", state)]
+            return [*new, *_paths("result", user)]
         if hasattr(fun, "update_shardings"):
             written = flax_models.updates(filled) or []
             last = max((root for root, _ in written if isinstance(root, int)), default=-1)
@@ -67,14 +72,6 @@ class InnerCall:
             if len(own) + len(new) == count:
                 return own + new
         return _paths("result", filled)
-
-    def _of_flax(self, filled: Any) -> Iterator[str]:
-        """Yields the names for `nnx.jit`, which returns the arguments' state, then the results."""
-        args, kwargs, user = filled
-        names = root_names(len(args), self.call.signature)
-        for name, value in (*zip(names, args, strict=True), *kwargs.items()):
-            yield from _paths(f"new {name}", value)
-        yield from _paths("result", user)
 
 
 def inner_call(call: Call) -> InnerCall | None:
@@ -96,25 +93,25 @@ def inner_call(call: Call) -> InnerCall | None:
     around = nullcontext() if is_pmap else isolate.untouched(isolate.context())
     with around:
         handed = _handed_over(call)
-    if handed is None:
+    parts = compat.jit_parts(handed[0]) if handed else None
+    if handed is None or parts is None:
         return None
-    jitted, args, kwargs = handed
-    parts = compat.jit_parts(jitted)
-    if parts is None:
-        return None
-    fun, info = parts
+    (jitted, args, kwargs), (fun, info) = handed, parts
     signature = call.signature if hasattr(fun, "ctxtag") else signature_of(jitted)
     opened = Call(jitted, args, kwargs, signature)
     marked = {*info.static_argnums, *info.static_argnames}
     own = vars(wrapper).values() if hasattr(wrapper, "__dict__") else ()
-    found = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in marked]
-    names, statics, by_identity = _names(call, opened, fun, found)
+    dynamic = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in marked]
+    names, statics, by_identity = _names(call, opened, fun, marked, dynamic)
+    tag = getattr(fun, "ctxtag", None)
+    update_context = getattr(sys.modules.get("flax.nnx"), "update_context", None)
+    within = partial(update_context, tag) if tag is not None and update_context else nullcontext
     return InnerCall(
         replace(opened, names=tuple(names) if by_identity else ()),
         wrapper.__wrapped__,
         is_pmap or any(value is jitted for value in own),
-        _surroundings(fun),
-        [replace(leaf, name=n, path=leaf.name) for leaf, n in zip(found, names, strict=True)],
+        within,
+        [replace(leaf, name=n, path=leaf.name) for leaf, n in zip(dynamic, names, strict=True)],
         statics,
     )
 
@@ -125,9 +122,9 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
     Equinox treats a `jax.ShapeDtypeStruct` as a static value. So the wrapper is called with a
     tracer in place of each, and the shapes are put back into the arguments that it passes on.
     """
-    wrapper, given = call.function, (call.args, call.kwargs)
+    wrapper = call.function
     flat: list[Any]
-    flat, tree = jax.tree_util.tree_flatten(given)
+    flat, tree = jax.tree_util.tree_flatten((call.args, call.kwargs))
     shapes = {i: x for i, x in enumerate(flat) if isinstance(x, jax.ShapeDtypeStruct)}
     if not shapes or not type(wrapper).__module__.startswith("equinox."):
         return compat.handed_over(wrapper, call.args, call.kwargs)
@@ -136,74 +133,53 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
     def on_tracers(tracers: Sequence[Any]) -> None:
         nonlocal handed
         of_tracer = dict(zip(map(id, tracers), shapes.values(), strict=True))
-        every = dict(zip(shapes, tracers, strict=True))
-        args, kwargs = jax.tree_util.tree_unflatten(
-            tree, [every.get(i, x) for i, x in enumerate(flat)]
-        )
-        found = compat.handed_over(wrapper, args, kwargs)
-        if found is not None:
-            jitted, *both = found
-            args, kwargs = jax.tree.map(lambda x: of_tracer.get(id(x), x), tuple(both))
-            handed = jitted, args, kwargs
+        values = {**dict(enumerate(flat)), **dict(zip(shapes, tracers, strict=True))}
+        args, kwargs = jax.tree_util.tree_unflatten(tree, values.values())
+        inner = compat.handed_over(wrapper, args, kwargs)
+        if inner is not None:
+            args, kwargs = jax.tree.map(lambda x: of_tracer.get(id(x), x), inner[1:])
+            handed = inner[0], args, kwargs
 
     jax.eval_shape(on_tracers, list(shapes.values()))
     return handed
 
 
-def _surroundings(fun: Any) -> Callable[[], AbstractContextManager[Any]]:
-    """Returns the factory of the context in which `nnx.jit` traces, or of a null context."""
-    tag = getattr(fun, "ctxtag", None)
-    make = getattr(sys.modules.get("flax.nnx"), "update_context", None)
-    if tag is None or make is None:
-        return nullcontext
-    return lambda: make(tag)
-
-
 def _names(
-    call: Call, inside: Call, fun: Any, found: Sequence[Leaf]
+    call: Call, inside: Call, fun: Any, marked: set[int | str], dynamic: Sequence[Leaf]
 ) -> tuple[list[str], tuple[Static, ...] | None, bool]:
     """Returns the user's names of the inner leaves, static values, and whether by identity.
 
     Names from containers also apply to the keys of earlier calls; names by identity do not.
     """
     if equinox_calls.is_equinox(fun):
-        dynamic, static = inside.args[:2], inside.args[2:]
         numbers = map(ArrayLeaf, itertools.count())
-        arrays = jax.tree_util.tree_map(lambda _: next(numbers), dynamic)
-        user = equinox_calls.user_call(replace(inside, function=fun, args=(*arrays, *static)))
-        paths, others = named_leaves(user) if user is not None else ({}, {})
-        if user is not None and len(paths) == len(found):
-            statics = (Static(name, static_text(value)) for name, value in others.items())
+        arrays = jax.tree_util.tree_map(lambda _: next(numbers), inside.args[:2])
+        args = (*arrays, *inside.args[2:])
+        user = equinox_calls.user_call(replace(inside, function=fun, args=args))
+        paths, static = named_leaves(user) if user is not None else ({}, {})
+        if user is not None and len(paths) == len(dynamic):
+            statics = (Static(name, static_text(value)) for name, value in static.items())
             return list(paths.values()), tuple(statics), False
-    if any(map(flax_models.is_states, _nodes(inside))):
-        names = list(_of_states(inside))
-        if len(names) == len(found):
+    is_states = flax_models.is_states
+    nodes = jax.tree_util.tree_leaves((inside.args, inside.kwargs), is_leaf=is_states)
+    if any(map(is_states, nodes)):
+        in_order = replace(inside, kwargs=dict(sorted(inside.kwargs.items())))
+        arguments = in_order.split(marked)[1].items()
+        names = [path for name, value in arguments for path in _paths(name, value)]
+        if len(names) == len(dynamic):
             return names, None, False
-    return _by_identity(call, found), None, True
-
-
-def _nodes(call: Call) -> list[Any]:
-    flat = jax.tree_util.tree_leaves((call.args, call.kwargs), is_leaf=flax_models.is_states)
-    return list(flat)
-
-
-def _of_states(call: Call) -> Iterator[str]:
-    info = compat.jit_parts(call.function)[1]  # type: ignore[index]
-    in_order = replace(call, kwargs=dict(sorted(call.kwargs.items())))
-    dynamic = in_order.split({*info.static_argnums, *info.static_argnames})[1]
-    for name, value in dynamic.items():
-        yield from _paths(name, value)
+    return _by_identity(call, dynamic), None, True
 
 
 def _paths(root: str, tree: Any) -> list[str]:
     return [path for path, _ in leaf_paths(root, tree)]
 
 
-def _by_identity(call: Call, found: Sequence[Leaf]) -> list[str]:
+def _by_identity(call: Call, inner: Sequence[Leaf]) -> list[str]:
     """Names the inner leaves by object identity, as a wrapper may pass them in other containers."""
     names: defaultdict[int, deque[str]] = defaultdict(deque)
     for leaf in leaves(call.args, call.kwargs, call.signature):
         names[id(leaf.value)].append(leaf.name)
     return [
-        names[id(leaf.value)].popleft() if names[id(leaf.value)] else leaf.name for leaf in found
+        names[id(leaf.value)].popleft() if names[id(leaf.value)] else leaf.name for leaf in inner
     ]

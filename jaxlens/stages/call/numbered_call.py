@@ -60,8 +60,8 @@ def leaf_paths(root: str, value: Any) -> Iterator[tuple[str, Any]]:
         root: The value's name, with which the paths begin.
         value: A pytree.
     """
-    found, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=flax_models.is_states)
-    for path, leaf in found:
+    flat, _ = jax.tree_util.tree_flatten_with_path(value, is_leaf=flax_models.is_states)
+    for path, leaf in flat:
         name = root + jax.tree_util.keystr(path)
         if flax_models.is_states(leaf):
             inside = jax.tree_util.tree_leaves(leaf)
@@ -73,11 +73,11 @@ def leaf_paths(root: str, value: Any) -> Iterator[tuple[str, Any]]:
 def named_leaves(call: Call) -> tuple[dict[int, str], dict[str, Any]]:
     """Returns the path of each array of a numbered call, and every other leaf by its path."""
     arrays: dict[int, str] = {}
-    others: dict[str, Any] = {}
+    static: dict[str, Any] = {}
     for root, value in call.arguments.items():
         for path, leaf in leaf_paths(root, value):
             if isinstance(leaf, ArrayLeaf):
                 arrays[leaf] = path
             else:
-                others[path] = leaf
-    return dict(sorted(arrays.items())), others
+                static[path] = leaf
+    return dict(sorted(arrays.items())), static

@@ -17,6 +17,7 @@ import jaxlib
 from jaxlens.errors import TargetError
 from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
+from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.gpu_targets import GPUS, config
 
 _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
@@ -59,20 +60,16 @@ class ResolvedTarget:
                 f"a call without array inputs runs where JAX's default device is and cannot be "
                 f"put on {self.target.kind}; give the function an input"
             )
-        placed = [a if i in fixed else self._shapes(a) for i, a in enumerate(args)]
-        named = {k: a if k in fixed else self._shapes(a) for k, a in kwargs.items()}
-        return traceable.trace(*placed, **named)
-
-    def _shapes(self, argument: Any) -> Any:
         sharding = jax.sharding.SingleDeviceSharding(self.device)
-        struct: Any = jax.ShapeDtypeStruct
 
         def shape(leaf: Any) -> Any:
             aval = jax.typeof(leaf)
             weak = getattr(aval, "weak_type", False)
-            return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
+            return abstract(aval.shape, aval.dtype, sharding, weak)
 
-        return jax.tree.map(shape, argument)
+        positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
+        named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
+        return traceable.trace(*positional, **named)
 
 
 def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
@@ -88,40 +85,48 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
         TargetError: The process has no such device, and there is no description of it.
     """
     if name is None:
-        devices = _devices(leaves, settings)
-        return ResolvedTarget(_target(devices, absent=_only_described(devices[0])))
+        return ResolvedTarget(target_of(_devices(leaves, settings)))
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
-    if rest:
-        return _described(name, platform, rest)
-    device = _here().get(platform)
-    if device is None:
-        raise TargetError(f"no target {name!r} here; {_choices()}")
-    return ResolvedTarget(_target([device]), device)
+    if not rest:
+        device = _process_devices().get(platform)
+        if device is None:
+            raise TargetError(f"no target {name!r} here; {_choices()}")
+        return ResolvedTarget(_target([device]), device)
+    if platform == "tpu":
+        return _tpu(name, rest)
+    if platform == "gpu":
+        return _gpu(name, rest)
+    raise TargetError(
+        f"no target {name!r}; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU "
+        f"(gpu:h100); {_choices()}"
+    )
 
 
 def target_of(devices: Sequence[Any]) -> Target:
     """Returns the target of these devices; the first determines platform and kind."""
-    return _target(devices, absent=_only_described(devices[0]))
+    # JAX can compile for the devices of a topology description, and not run on them.
+    runtime = getattr(devices[0].client, "runtime_type", "")
+    return _target(devices, absent=runtime == "compile_only_runtime")
 
 
 def names() -> tuple[str, ...]:
     """Returns the names of this process's targets, the default first."""
-    return tuple(_here())
+    return tuple(_process_devices())
 
 
-def _here() -> dict[str, Any]:
+def _process_devices() -> dict[str, Any]:
     """Returns one device per platform in this process, the default platform first."""
     # Imported here: a watch imports this module, and from jax 0.12 on importing `jax.extend`
     # changes the key of every trace.
     from jax.extend import backend
 
     first = jax.devices()[0]
-    found = {first.platform: first}
+    devices = {first.platform: first}
     for client in backend.backends().values():
         for device in client.local_devices():
-            found.setdefault(_SYNONYMS.get(device.platform, device.platform), device)
-    return found
+            devices.setdefault(_SYNONYMS.get(device.platform, device.platform), device)
+    return devices
 
 
 def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
@@ -130,10 +135,13 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
         return [settings.device]
     if getattr(settings, "backend", None) is not None:
         return [jax.devices(settings.backend)[0]]
-    shardings = [s for s in getattr(settings, "in_shardings_leaves", ()) if _has_devices(s)]
-    shardings += [leaf.sharding for leaf in leaves if _is_committed(leaf)]
-    if shardings:
-        largest = max(shardings, key=lambda s: len(s.device_set))
+    shardings = [*getattr(settings, "in_shardings_leaves", ())]
+    # Those of committed arrays, and of shapes with a sharding.
+    shardings += [
+        getattr(leaf, "sharding", None) for leaf in leaves if getattr(leaf, "committed", True)
+    ]
+    if with_devices := list(filter(_has_devices, shardings)):
+        largest = max(with_devices, key=lambda s: len(s.device_set))
         return sorted(largest.device_set, key=lambda d: d.id)
     config: Any = jax.config
     default = config.jax_default_device
@@ -142,21 +150,11 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
     return [default or jax.devices()[0]]
 
 
-def _is_committed(leaf: Any) -> bool:
-    """Whether a leaf is a committed array, or a shape with a sharding."""
-    return getattr(leaf, "committed", True) and _has_devices(getattr(leaf, "sharding", None))
-
-
 def _has_devices(sharding: Any) -> bool:
     try:
         return bool(sharding.device_set)
     except (AttributeError, ValueError, TypeError):  # none, or a mesh without devices
         return False
-
-
-def _only_described(device: Any) -> bool:
-    """Whether a device is from a topology description: JAX can compile for it, not run on it."""
-    return getattr(device.client, "runtime_type", "") == "compile_only_runtime"
 
 
 def _target(devices: Sequence[Any], absent: bool = False) -> Target:
@@ -168,17 +166,6 @@ def _target(devices: Sequence[Any], absent: bool = False) -> Target:
         absent,
         jax.__version__,
         jaxlib.__version__,
-    )
-
-
-def _described(name: str, platform: str, rest: str) -> ResolvedTarget:
-    if platform == "tpu":
-        return _tpu(name, rest)
-    if platform == "gpu":
-        return _gpu(name, rest)
-    raise TargetError(
-        f"no target {name!r}; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU "
-        f"(gpu:h100); {_choices()}"
     )
 
 
@@ -206,8 +193,8 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
 def _gpu(name: str, rest: str) -> ResolvedTarget:
     gpu = GPUS.get(rest)
     if gpu is None:
-        known = ", ".join(f"gpu:{key}" for key in GPUS)
-        raise TargetError(f"no description of {name!r}; there is {known}; {_choices()}")
+        described = ", ".join(f"gpu:{key}" for key in GPUS)
+        raise TargetError(f"no description of {name!r}; there is {described}; {_choices()}")
     if not compat.has_cuda_plugin():
         raise TargetError(
             f"target {name!r} needs JAX's CUDA plugin, which is not installed: "
@@ -226,7 +213,7 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
         # Without it, the plugin requires CUDA libraries that only running programs need.
         with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
             compat.register_cuda()
-        described = topologies.get_topology_desc(
+        topology = topologies.get_topology_desc(
             platform="cuda", topology_name="", target_config=config(gpu), topology="1x1x1"
         )
     except Exception as error:  # the plugin's own, of many types
@@ -234,7 +221,7 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
             f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); is all of "
             "'jaxlens[gpu]' installed?"
         ) from None
-    return ResolvedTarget(_target(described.devices, absent=True), described.devices[0], ("cuda",))
+    return ResolvedTarget(_target(topology.devices, absent=True), topology.devices[0], ("cuda",))
 
 
 def _line(error: Exception) -> str:
@@ -255,4 +242,4 @@ def _variable(name: str) -> Iterator[None]:
 
 
 def _choices() -> str:
-    return "this process has " + ", ".join(_here())
+    return "this process has " + ", ".join(_process_devices())

@@ -19,9 +19,9 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Input, Static
 from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.spans import BOUNDARY, describe
+from jaxlens.ir.spans import BOUNDARY
 from jaxlens.stages import compat
-from jaxlens.stages.arguments import in_place, pytrees
+from jaxlens.stages.arguments import closed_over, in_place, pytrees
 from jaxlens.stages.arguments.inputs import (
     Leaf,
     as_input,
@@ -110,13 +110,14 @@ def prepare(
     """
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
-    by_core = by_core or _core().is_core_call(opened.function, opened.args, opened.kwargs)
-    core = opened if by_core else None
-    if core is not None:
-        opened = _of_core(core)
-    signature = opened.signature
-    found = leaves(opened.args, opened.kwargs, signature)
-    _check_arrays(found)
+    core = None
+    if by_core or _core().is_core_call(opened.function, opened.args, opened.kwargs):
+        core = opened
+        arrays = jax.tree_util.tree_map(_core().plain, (core.args, core.kwargs))
+        function = _core().jitted(core.function)
+        opened = replace(core, function=function, args=arrays[0], kwargs=arrays[1])
+    call_leaves = leaves(opened.args, opened.kwargs, opened.signature)
+    _check_arrays(call_leaves)
     inner = library_jits.inner_call(opened)
     parts = compat.jit_parts(inner.call.function if inner else opened.function)
     call = TraceableCall(
@@ -125,7 +126,8 @@ def prepare(
         args=opened.args,
         kwargs=opened.kwargs,
         statics=(
-            *_bound_statics(opened.function),
+            # The plain values that a partial binds are constants of the program.
+            *(Static(n, static_text(v)) for n, v in bound_values(opened.function) if is_plain(v)),
             *(Static(n, "None") for n, value in opened.arguments.items() if value is None),
         ),
         span=definition(unbound(opened.function)),
@@ -136,23 +138,14 @@ def prepare(
         inner=inner,
     )
     if parts is None:
-        return _plain(call, opened.function, found, signature)
-    if inner is not None:
-        return _wrapped(call, inner, parts)
-    return _jitted(call, opened, parts, found)
-
-
-def _bound_statics(f: Any) -> Iterator[Static]:
-    """Yields the plain values that a partial binds, which are constants of the program."""
-    for name, value in bound_values(f):
-        if is_plain(value):
-            yield Static(name, static_text(value))
-
-
-def _of_core(opened: Call) -> Call:
-    """Converts a call of a `jaxlens.core` function to one that JAX can trace."""
-    args, kwargs = jax.tree_util.tree_map(_core().plain, (opened.args, opened.kwargs))
-    return replace(opened, function=_core().jitted(opened.function), args=args, kwargs=kwargs)
+        return _plain(call, opened, call_leaves)
+    if inner is None:
+        return _jitted(call, opened, parts, call_leaves)
+    # The jitted function inside a library's jit, with the user's names.
+    inner_call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
+    jitted = _jitted(inner_call, inner.call, parts, inner.leaves)
+    statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
+    return replace(jitted, function=inner.function, statics=statics)
 
 
 def _core() -> Any:
@@ -177,8 +170,8 @@ def _check(f: Any) -> None:
         )
 
 
-def _check_arrays(found: Sequence[Leaf]) -> None:
-    for leaf in found:
+def _check_arrays(call_leaves: Sequence[Leaf]) -> None:
+    for leaf in call_leaves:
         if isinstance(leaf.value, jax.core.Tracer):
             raise OptionError(
                 f"expected arrays, got a tracer for {leaf.name} ({type_of(leaf.aval)}): it stands "
@@ -188,13 +181,16 @@ def _check_arrays(found: Sequence[Leaf]) -> None:
 
 
 def _jitted(
-    call: TraceableCall, opened: Call, parts: tuple[Callable[..., Any], Any], found: list[Leaf]
+    call: TraceableCall,
+    opened: Call,
+    parts: tuple[Callable[..., Any], Any],
+    call_leaves: list[Leaf],
 ) -> TraceableCall:
     """Prepares a jitted function: its static_argnums and static_argnames decide what is static."""
     fun, info = parts
     marked = {*info.static_argnums, *info.static_argnames}
     donated = {*info.donate_argnums, *info.donate_argnames}
-    arrays = [leaf for leaf in found if leaf.root not in marked and leaf.aval is not None]
+    arrays = [leaf for leaf in call_leaves if leaf.root not in marked and leaf.aval is not None]
     statics = {n: Static(n, static_text(v)) for n, v in opened.split(marked)[0].items()}
     return replace(
         call,
@@ -208,38 +204,22 @@ def _jitted(
     )
 
 
-def _wrapped(
-    call: TraceableCall, inner: InnerCall, parts: tuple[Callable[..., Any], Any]
-) -> TraceableCall:
-    """Prepares the jitted function inside a library's jit, with the user's names."""
-    call = replace(call, args=inner.call.args, kwargs=inner.call.kwargs)
-    jitted = _jitted(call, inner.call, parts, inner.leaves)
-    statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
-    return replace(jitted, function=inner.function, statics=statics)
-
-
-def _plain(
-    call: TraceableCall,
-    function: Callable[..., Any],
-    found: list[Leaf],
-    signature: inspect.Signature | None,
-) -> TraceableCall:
+def _plain(call: TraceableCall, opened: Call, call_leaves: list[Leaf]) -> TraceableCall:
     """Prepares a function that is not jitted: every leaf that is not an array is static."""
-    _check_classes(call, function, found, signature)
-    arrays = [leaf for leaf in found if not leaf.fixed]
-    statics = [leaf for leaf in found if leaf.fixed]
+    _check_classes(call, opened, call_leaves)
+    arrays = [leaf for leaf in call_leaves if not leaf.fixed]
+    statics = [leaf for leaf in call_leaves if leaf.fixed]
     args, kwargs = call.args, call.kwargs
-    whole = in_place.returning(function, signature)
-    traced = _anew(whole, function, signature)
+    function = in_place.returning(opened.function, opened.signature)
     if statics:
-        fixed = {i: leaf.value for i, leaf in enumerate(found) if leaf.fixed}
+        fixed = {i: leaf.value for i, leaf in enumerate(call_leaves) if leaf.fixed}
         structure = jax.tree_util.tree_structure((args, kwargs))
-        kept = [None if leaf.fixed else leaf.value for leaf in found]
-        args, kwargs = jax.tree_util.tree_unflatten(structure, kept)
-        traced = _anew(_completed(whole, structure, fixed), function, signature)
+        dynamic = [None if leaf.fixed else leaf.value for leaf in call_leaves]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, dynamic)
+        function = _completed(function, structure, fixed)
     return replace(
         call,
-        traceable=jax.jit(traced),
+        traceable=jax.jit(_anew(function, opened.function, opened.signature)),
         args=args,
         kwargs=kwargs,
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
@@ -249,39 +229,30 @@ def _plain(
     )
 
 
-def _check_classes(
-    call: TraceableCall,
-    function: Callable[..., Any],
-    found: Sequence[Leaf],
-    signature: inspect.Signature | None,
-) -> None:
+def _check_classes(call: TraceableCall, opened: Call, call_leaves: Sequence[Leaf]) -> None:
     """Raises the error of `jax.jit` for an object whose class is not a registered pytree.
 
     The object whose method is called is exempt: it is closed over.
     """
-    for position, leaf in enumerate(found):
+    for position, leaf in enumerate(call_leaves):
         is_owner = call.owner is not None and leaf.root == 0
         if not leaf.fixed or leaf.aval is not None or is_owner or not is_unregistered(leaf.value):
             continue
         structure = jax.tree_util.tree_structure((call.args, call.kwargs))
-        values = [leaf.value if i == position else None for i, leaf in enumerate(found)]
+        values = [leaf.value if i == position else None for i in range(len(call_leaves))]
         args, kwargs = jax.tree_util.tree_unflatten(structure, values)
         try:
             # JAX rejects the arguments before it calls the function.
-            jax.jit(_anew(lambda *_, **__: None, function, signature)).trace(*args, **kwargs)
+            empty = _anew(lambda *_, **__: None, opened.function, opened.signature)
+            jax.jit(empty).trace(*args, **kwargs)
         except TypeError as error:
-            error.add_note(_registered(call.name, leaf))
+            kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
+            error.add_note(
+                f"jaxlens: {leaf.name} is a {kind}, a class that JAX does not know: register it, "
+                f"as with jax.tree_util.register_dataclass({kind}), and its arrays are inputs; or "
+                f"make it part of the program: jax.jit({call.name}, static_argnames={root!r})"
+            )
             raise
-
-
-def _registered(name: str, leaf: Leaf) -> str:
-    """Returns the advice for an object that is neither an array nor a registered pytree."""
-    kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
-    return (
-        f"jaxlens: {leaf.name} is a {kind}, a class that JAX does not know: register it, as with "
-        f"jax.tree_util.register_dataclass({kind}), and its arrays are inputs; or make it part of "
-        f"the program: jax.jit({name}, static_argnames={root!r})"
-    )
 
 
 def _completed(
@@ -296,8 +267,8 @@ def _completed(
 
     def completed(*args: Any, **kwargs: Any) -> Any:
         arrays = iter(jax.tree_util.tree_leaves((args, kwargs)))
-        every = (fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves))
-        args, kwargs = jax.tree_util.tree_unflatten(structure, list(every))
+        values = [fixed[i] if i in fixed else next(arrays) for i in range(structure.num_leaves)]
+        args, kwargs = jax.tree_util.tree_unflatten(structure, values)
         results = function(*args, **kwargs)
         pytrees.check("the result", results)
         return jax.tree_util.tree_map(lambda leaf: None if id(leaf) in static else leaf, results)
@@ -342,18 +313,7 @@ def function_name(f: Any) -> str:
 def definition(f: Any) -> Span | None:
     """Returns the span of the innermost wrapped function's definition, or None."""
     *_, inner = compat.layers(f)
-    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    if code is None:
-        return None
-    file = describe(code.co_filename)
-    return Span(
-        file.name,
-        code.co_firstlineno,
-        code.co_firstlineno,
-        function=code.co_qualname,
-        key=code.co_filename,
-        library=file.library,
-    )
+    return closed_over.definition(inner) or closed_over.definition(type(inner).__call__)
 
 
 def transforms(f: Any) -> Iterator[str]:

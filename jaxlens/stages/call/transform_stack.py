@@ -16,6 +16,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.call import is_plain
+from jaxlens.stages.call.transforms import axis_per_argument
 from jaxlens.stages.core import program as core_program
 
 
@@ -51,7 +52,7 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
     Raises:
         UnavailableError: It has no transform that can be removed.
     """
-    found: list[TransformedCall] = []
+    ladder: list[TransformedCall] = []
     static: dict[str, Any] = {}
     sizes: dict[Any, int] = {}
     fixed: dict[str, Any] = {}
@@ -60,31 +61,31 @@ def rungs(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Transfo
         kwargs = {**{k: v for k, v in f.keywords.items() if k not in fixed}, **kwargs}
         f, args = f.func, (*f.args, *args)
     while True:
-        name = _name(f)
+        name = _transform(f)
         rung = functools.partial(f, **fixed) if fixed else f
-        found.append(TransformedCall(rung, args, kwargs, name, dict(static), dict(sizes)))
+        ladder.append(TransformedCall(rung, args, kwargs, name, dict(static), dict(sizes)))
         inner = compat.wrapped(f)
         if not name or inner is None:
             break
         if name == "jit" and not static:
             static = _static(f)
         elif name == "vmap":
-            told = compat.settings(f)
-            axes = told.get("in_axes", 0)
-            if told.get("axis_name") is not None:
-                sizes[told["axis_name"]] = told.get("axis_size") or _size(args, axes)
-            args = _examples(args, axes)
+            options = compat.settings(f)
+            axes = axis_per_argument(options.get("in_axes", 0), len(args))
+            if options.get("axis_name") is not None:
+                sizes[options["axis_name"]] = options.get("axis_size") or _batch_size(args, axes)
+            args = tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
             kwargs = {key: _example(value, 0) for key, value in kwargs.items()}
         elif name == "jvp":
             kwargs = {key: value for key, value in kwargs.items() if key != "tangents"}
         f = inner
-    if len(found) == 1:
+    if len(ladder) == 1:
         raise UnavailableError(
             "a ladder needs a transformed function, such as jax.vmap(jax.grad(f)): put "
             "--grad, --vmap, --jvp or --jit before --ladder; of a step that transforms within, ask "
             "for what it transforms: jax.grad(loss), not step"
         )
-    return found[::-1]
+    return ladder[::-1]
 
 
 def traceable(rung: TransformedCall) -> Callable[..., Any]:
@@ -106,7 +107,7 @@ def traceable(rung: TransformedCall) -> Callable[..., Any]:
     return jax.jit(caller, **static) if static else caller
 
 
-def _name(f: Any) -> str:
+def _transform(f: Any) -> str:
     """Returns the name of the outermost transform, "" for none."""
     if compat.jit_parts(f) is not None:
         return "jit"
@@ -120,41 +121,32 @@ def _static(f: Any) -> dict[str, Any]:
     parts = compat.jit_parts(f)
     if parts is None:
         return {}
-    info = parts[1]
-    told = {"static_argnums": info.static_argnums, "static_argnames": info.static_argnames}
-    return {name: value for name, value in told.items() if value}
+    options = {name: getattr(parts[1], name) for name in ("static_argnums", "static_argnames")}
+    return {name: value for name, value in options.items() if value}
 
 
-def _size(args: tuple[Any, ...], axes: Any) -> int:
+def _batch_size(args: tuple[Any, ...], axes: tuple[Any, ...]) -> int:
     """Returns the batch size, read from the first mapped leaf."""
-    each = axes if isinstance(axes, tuple | list) else (axes,) * len(args)
-    for arg, axis in zip(args, each, strict=False):
+    for arg, axis in zip(args, axes, strict=False):
         leaves = jax.tree_util.tree_leaves(arg)
         if isinstance(axis, int) and leaves:
             return int(np.shape(leaves[0])[axis])
     return 1
 
 
-def _examples(args: tuple[Any, ...], axes: Any) -> tuple[Any, ...]:
-    if isinstance(axes, tuple | list):
-        return tuple(_example(arg, axis) for arg, axis in zip(args, axes, strict=True))
-    return tuple(_example(arg, axes) for arg in args)
-
-
 def _example(arg: Any, axes: Any) -> Any:
     """Returns one example of an argument; `axes` may be a pytree prefix, as in `in_axes`."""
 
-    def one(axis: Any, part: Any) -> Any:
+    def example(axis: Any, part: Any) -> Any:
         if axis is None:
             return part
-        return jax.tree_util.tree_map(lambda leaf: _less(leaf, axis), part)
+        return jax.tree_util.tree_map(lambda leaf: leaf_example(leaf, axis), part)
 
-    return jax.tree_util.tree_map(one, axes, arg, is_leaf=lambda axis: axis is None)
+    def leaf_example(leaf: Any, axis: int) -> Any:
+        shape = list(np.shape(leaf))
+        if not shape:
+            return leaf
+        del shape[axis]
+        return abstract(tuple(shape), leaf.dtype)
 
-
-def _less(leaf: Any, axis: int) -> Any:
-    shape = list(np.shape(leaf))
-    if not shape:
-        return leaf
-    del shape[axis]
-    return abstract(tuple(shape), leaf.dtype)
+    return jax.tree_util.tree_map(example, axes, arg, is_leaf=lambda axis: axis is None)

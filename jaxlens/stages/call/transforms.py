@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.arguments.inputs import positional_names, signature_of
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.core import program as core_program
 
@@ -19,7 +19,7 @@ def transformed(
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    asked: Sequence[tuple[str, str]],
+    transforms: Sequence[tuple[str, str]],
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Applies transforms to a function.
 
@@ -27,7 +27,7 @@ def transformed(
         f: The function.
         args: Its positional arguments; only shapes and dtypes are read.
         kwargs: Its keyword arguments.
-        asked: Transforms with their values, outermost first: `(("vmap", "0,None"), ("grad", ""))`.
+        transforms: Their names and values, outermost first: `(("vmap", "0,None"), ("grad", ""))`.
 
     Returns:
         The transformed function, and `kwargs`, to which `--jvp` adds `tangents`: the shapes of
@@ -38,7 +38,7 @@ def transformed(
     """
     pytrees.check_call(args, kwargs, signature_of(f))
     by: Any = core_program.maker(f, args, kwargs)
-    for name, value in reversed(asked):
+    for name, value in reversed(transforms):
         if name == "grad":
             f = by.grad(f, argnums=_argnums(f, value))
         elif name == "vmap":
@@ -57,60 +57,62 @@ def by_position(
 
     JAX's transforms differentiate and map by position.
     """
-    given, named = list(args), dict(kwargs)
-    for name in _positional(f)[len(given) :]:
+    positional, named = list(args), dict(kwargs)
+    for name in positional_names(signature_of(f))[len(positional) :]:
         if name not in named:
             break
-        given.append(named.pop(name))
-    return tuple(given), named
+        positional.append(named.pop(name))
+    return tuple(positional), named
 
 
 def _argnums(f: Callable[..., Any], value: str) -> int | tuple[int, ...]:
     """Parses argnums: `"0"`, `"0,2"`, or names of positional parameters; 0 by default."""
-    names = _positional(f)
-    found = []
+    names = positional_names(signature_of(f))
+    argnums = []
     for word in (value or "0").split(","):
         word = word.strip()
         if word.isdigit():
-            found.append(int(word))
+            argnums.append(int(word))
         elif word in names:
-            found.append(names.index(word))
+            argnums.append(names.index(word))
         else:
             raise OptionError(f"--grad: no positional argument {word!r}; {nearest(word, names)}")
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _positional(f: Callable[..., Any]) -> list[str]:
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return argnums[0] if len(argnums) == 1 else tuple(argnums)
 
 
 def axes(value: str) -> int | tuple[int | None, ...]:
     """Parses in_axes: `"0"` for every argument, or one per positional argument: `"0,None"`."""
-    found: list[int | None] = []
+    in_axes: list[int | None] = []
     for word in (value or "0").strip("() ").split(","):
         word = word.strip()
         if word == "None":
-            found.append(None)
+            in_axes.append(None)
         elif word.lstrip("-").isdigit():
-            found.append(int(word))
+            in_axes.append(int(word))
         elif word:
             raise OptionError(f"--vmap takes axes such as 0 or 0,None, got {word!r}")
-    first = found[0]
-    return first if len(found) == 1 and first is not None and "," not in value else tuple(found)
+    first = in_axes[0]
+    if len(in_axes) == 1 and first is not None and "," not in value:
+        return first
+    return tuple(in_axes)
+
+
+def axis_per_argument(axes: Any, count: int) -> tuple[Any, ...]:
+    """Returns in_axes with one entry per positional argument."""
+    return tuple(axes) if isinstance(axes, tuple | list) else (axes,) * count
 
 
 def _jvp(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], by: Any
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Returns a function of the primals and of `tangents`, a dict by input name."""
-    leaves = jax.tree_util.tree_leaves_with_path((tuple(args), kwargs))
-    names = _positional(f)
-    paths = {_label(path, names): leaf for path, leaf in leaves if _is_float(leaf)}
-    tangents = {name: abstract(jnp.shape(x), x.dtype) for name, x in paths.items()}
+    signature = signature_of(f)
+    names = positional_names(signature)
+    tangents = {
+        _label(path, names): abstract(jnp.shape(leaf), leaf.dtype)
+        for path, leaf in jax.tree_util.tree_leaves_with_path((tuple(args), kwargs))
+        if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact)
+    }
 
     @functools.wraps(f)
     def jvp(*primals: Any, tangents: dict[str, Any], **named: Any) -> Any:
@@ -128,27 +130,14 @@ def _jvp(
 
         return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
 
-    _declare(jvp, f)
+    if signature is not None:  # of `f` and `tangents`, to keep the names of the inputs
+        parameters = list(signature.parameters.values())
+        has_kwargs = parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+        parameter = inspect.Parameter("tangents", inspect.Parameter.KEYWORD_ONLY)
+        parameters.insert(len(parameters) - bool(has_kwargs), parameter)
+        jvp.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     jvp._jaxlens = "jvp"  # type: ignore[attr-defined] # recognised like JAX's own transforms
     return jvp, {**kwargs, "tangents": tangents}
-
-
-def _declare(jvp: Callable[..., Any], f: Callable[..., Any]) -> None:
-    """Sets the signature of `jvp` to that of `f` plus `tangents`, to keep the inputs' names."""
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        return
-    tangents = inspect.Parameter("tangents", inspect.Parameter.KEYWORD_ONLY)
-    own = list(signature.parameters.values())
-    place = len(own) - bool(own and own[-1].kind is inspect.Parameter.VAR_KEYWORD)
-    own.insert(place, tangents)
-    jvp.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-
-
-def _is_float(leaf: Any) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact)
 
 
 def _label(path: tuple[Any, ...], names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ jaxpr of JAX. The lowering rule of its primitive, `core_program`, emits the core
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from jax.interpreters import mlir
 
 from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments import pytrees
+from jaxlens.stages.arguments.closed_over import closure, code_globals
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
@@ -45,12 +46,12 @@ def is_core(f: Any) -> bool:
     """
     if _CORE not in sys.modules:
         return False
-    pending, seen = [f], set[int]()
-    while pending and len(seen) < _MOST:
+    pending, visited = [f], set[int]()
+    while pending and len(visited) < _MOST:
         thing = pending.pop()
-        if id(thing) in seen:
+        if id(thing) in visited:
             continue
-        seen.add(id(thing))
+        visited.add(id(thing))
         if _is_part(thing):
             return True
         pending.extend(_named(thing))
@@ -63,14 +64,11 @@ def _is_part(thing: Any) -> bool:
         name = thing.__name__
     else:
         owner = thing if isinstance(thing, FunctionType) else type(thing)
-        code = getattr(thing, "__code__", None)
-        name = (owner.__module__ if code is None else _module_of(code, thing)) or ""
+        name = owner.__module__ or ""
+        if getattr(thing, "__code__", None) is not None:
+            # Of its globals, as a wrapper may have changed its `__module__`.
+            name = str(getattr(thing, "__globals__", {}).get("__name__", ""))
     return name == _CORE or name.startswith(_CORE + ".")
-
-
-def _module_of(code: CodeType, function: Any) -> str:
-    """Returns the module of a function's globals; a wrapper may have changed its `__module__`."""
-    return str(function.__globals__.get("__name__", "")) if hasattr(function, "__globals__") else ""
 
 
 def _named(thing: Any) -> Iterator[Any]:
@@ -83,17 +81,8 @@ def _named(thing: Any) -> Iterator[Any]:
     function = getattr(thing, "__func__", thing)
     if not isinstance(function, FunctionType) or describe(function.__code__.co_filename).library:
         return
-    codes = [function.__code__]
-    for code in codes:
-        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        for name in code.co_names:
-            if name in function.__globals__:
-                yield function.__globals__[name]
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # an empty cell
-            continue
+    yield from (value for _, value in code_globals(function))
+    yield from (value for _, value in closure(function))
 
 
 def maker(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -117,19 +106,19 @@ def traceable(f: Any) -> Callable[..., Any]:
 
         def flat(*values: Any) -> list[Any]:
             nonlocal out_tree
-            every = list(leaves)
+            flat_args = list(leaves)
             for place, value in zip(places, values, strict=True):
-                every[place] = value
-            own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, every)
+                flat_args[place] = value
+            own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, flat_args)
             results, out_tree = core.tree_flatten(f(*own_args, **own_kwargs))
             return results
 
-        given = [leaves[place] for place in places]
+        tracers = [leaves[place] for place in places]
         settings: Any = jax.config
         with core.enable_x64(bool(settings.jax_enable_x64)):
-            closed = trace(flat, [_aval(leaf) for leaf in given])
+            closed = trace(flat, [core.ShapedArray(t.shape, t.dtype, t.weak_type) for t in tracers])
         consts = [plain(const) for const in closed.consts]
-        results = _bind(closed, [*consts, *given])
+        results = _bind(closed, [*consts, *tracers])
         assert out_tree is not None
         return out_tree.unflatten(results)
 
@@ -191,12 +180,6 @@ def written(traced: Any) -> Any:
         if eqn.primitive is program_p:
             return eqn.params["program"]
     return None
-
-
-def _aval(leaf: Any) -> Any:
-    from jaxlens import core
-
-    return core.ShapedArray(leaf.shape, leaf.dtype, leaf.weak_type)
 
 
 def _abstract(*_: Any, program: Any) -> list[Any]:

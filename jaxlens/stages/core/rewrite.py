@@ -7,13 +7,14 @@ code objects of the originals, so source lines are the same. No object of the us
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
 from typing import Any
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
+from jaxlens.stages.arguments.closed_over import closure, code_globals
 
 _MODULES = {
     "jax": "jaxlens.core",
@@ -32,8 +33,8 @@ def on_core(f: Callable[..., Any]) -> Callable[..., Any]:
     Raises:
         OptionError: When the copy is traced, if the core lacks a function that it calls.
     """
-    found: Callable[..., Any] = _Rewriting().value(f)
-    return found
+    copy: Callable[..., Any] = _Rewriting().value(f)
+    return copy
 
 
 def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,9 +85,9 @@ class _Stand:
         try:
             return getattr(module, name)
         except AttributeError:
-            known = [n for n in dir(module) if not n.startswith("_")]
+            public = [n for n in dir(module) if not n.startswith("_")]
             raise MissingError(
-                f"--core: jaxlens.core has no {whole}; {nearest(name, known)}; without --core "
+                f"--core: jaxlens.core has no {whole}; {nearest(name, public)}; without --core "
                 f"JAX traces it"
             ) from None
 
@@ -95,19 +96,19 @@ class _Rewriting:
     """Copies functions, each once, so that functions which call each other call the copies."""
 
     def __init__(self) -> None:
-        self._made: dict[int, Any] = {}
-        self._kept: list[Any] = []  # keeps objects alive, so that ids stay unique
+        self._copies: dict[int, Any] = {}
+        self._originals: list[Any] = []  # keeps objects alive, so that ids stay unique
         self._globals: dict[int, dict[str, Any]] = {}
 
     def value(self, thing: Any) -> Any:
         """Returns the replacement of a value; the value itself if it does not involve JAX."""
-        if id(thing) not in self._made:
-            self._kept.append(thing)
-            self._made[id(thing)] = thing  # ends the recursion of a cyclic reference
-            self._made[id(thing)] = self._new(thing)
-        return self._made[id(thing)]
+        if id(thing) not in self._copies:
+            self._originals.append(thing)
+            self._copies[id(thing)] = thing  # ends the recursion of a cyclic reference
+            self._copies[id(thing)] = self._copy(thing)
+        return self._copies[id(thing)]
 
-    def _new(self, thing: Any) -> Any:
+    def _copy(self, thing: Any) -> Any:
         if isinstance(thing, _Stand):
             return thing
         if isinstance(thing, ModuleType):
@@ -118,14 +119,14 @@ class _Rewriting:
             return types.MethodType(self.value(thing.__func__), thing.__self__)
         if (parts := compat.jit_parts(thing)) is not None:
             return self._jitted(*parts)
-        if str(getattr(thing, "__module__", "")).partition(".")[0] == "jax" and callable(thing):
+        if callable(thing) and _is_jax(thing):
             return _counterpart(thing)
         if isinstance(thing, FunctionType) and not describe(thing.__code__.co_filename).library:
             return self._function(thing)
         return thing
 
     def _jitted(self, fun: Callable[..., Any], info: Any) -> Any:
-        if str(getattr(fun, "__module__", "")).partition(".")[0] == "jax":
+        if _is_jax(fun):
             return _counterpart(fun)
         from jaxlens import core
 
@@ -139,39 +140,26 @@ class _Rewriting:
     def _function(self, f: FunctionType) -> FunctionType:
         space = self._globals.setdefault(id(f.__globals__), dict(f.__globals__))
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        made = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
-        made.__kwdefaults__ = f.__kwdefaults__
-        functools.update_wrapper(made, f, updated=("__dict__",))
-        made.__dict__.pop("__wrapped__", None)
-        self._made[id(f)] = made  # before its globals, as it may be recursive
-        for name in _names(f.__code__):
-            if name in f.__globals__:
-                space[name] = self.value(f.__globals__[name])
-        for new, old in zip(cells, f.__closure__ or (), strict=True):
-            try:
-                new.cell_contents = self.value(old.cell_contents)
-            except ValueError:  # an empty cell
-                continue
-        return made
+        copy = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells or None)
+        copy.__kwdefaults__ = f.__kwdefaults__
+        functools.update_wrapper(copy, f, updated=("__dict__",))
+        copy.__dict__.pop("__wrapped__", None)
+        self._copies[id(f)] = copy  # before its globals, as it may be recursive
+        for name, value in code_globals(f):
+            space[name] = self.value(value)
+        variables = dict(zip(f.__code__.co_freevars, cells, strict=True))
+        for name, value in closure(f):
+            variables[name].cell_contents = self.value(value)
+        return copy
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    codes = [code]
-    for inner in codes:
-        yield from inner.co_names
-        codes += [const for const in inner.co_consts if isinstance(const, CodeType)]
+def _is_jax(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "jax"
 
 
 def _counterpart(function: Any) -> Any:
     """Returns the core's function of the same name; its public module is inferred from JAX's."""
     name = str(getattr(function, "__name__", type(function).__name__))
-    module = str(getattr(function, "__module__", ""))
-    for part, place in (
-        ("numpy", "jax.numpy"),
-        ("lax", "jax.lax"),
-        ("random", "jax.random"),
-        ("nn", "jax.nn"),
-    ):
-        if part in module.split("."):
-            return getattr(_Stand(place), name)
-    return getattr(_Stand("jax"), name)
+    parts = str(getattr(function, "__module__", "")).split(".")
+    public = next((f"jax.{p}" for p in ("numpy", "lax", "random", "nn") if p in parts), "jax")
+    return getattr(_Stand(public), name)
