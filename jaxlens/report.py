@@ -1,7 +1,8 @@
 """The report of a lens: findings in sentences, tables, and overlays keyed by node id."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
@@ -81,7 +82,7 @@ class Report:
     title: str
     findings: tuple[Finding, ...] = ()
     tables: tuple[Table, ...] = ()
-    overlays: tuple[Overlay, ...] = field(default_factory=tuple)
+    overlays: tuple[Overlay, ...] = ()
 
 
 def cells(*texts: object) -> tuple[Cell, ...]:
@@ -110,9 +111,24 @@ def amount(
     return f"{digits} {steps[index]}{unit}"
 
 
+def share(part: float, whole: float | None) -> str:
+    """Formats a part of a whole in percent: `12%`."""
+    return f"{part / whole:.0%}" if whole else "0%"
+
+
+def tally(names: Iterable[str]) -> list[str]:
+    """Returns names with their counts, `["mul x 3", "tanh"]`, in order of first appearance."""
+    return [f"{name} x {n}" if n > 1 else name for name, n in Counter(names).items()]
+
+
+def total(sizes: Iterable[int | None]) -> int | None:
+    """Returns the sum of sizes; None if one of them is unknown."""
+    known = list(sizes)
+    return None if None in known else sum(size for size in known if size is not None)
+
+
 def duration(seconds: float) -> str:
     """Formats a time with three significant digits: `12.3 ms`, `1.25 s`, `840 µs`."""
-
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
         if seconds >= 0.9995 * scale:
             return f"{seconds / scale:.3g} {unit}"

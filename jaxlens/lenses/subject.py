@@ -6,9 +6,9 @@ not declare.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
@@ -130,6 +130,37 @@ class ProgramFacts:
     def subject(self) -> Subject:
         """Returns the parts of the program that the question reads."""
         return self._subject
+
+
+class Forwarding:
+    """Base class of facts that hold a record of figures, whose attributes can be read from both.
+
+    `jaxlens.memory(f).peak` is `jaxlens.memory(f).use.peak`. A subclass gives the class of the
+    record in `_forwarded`, and the record of one program in `_record`.
+    """
+
+    __slots__ = ()
+    _forwarded: ClassVar[type]
+
+    def _record(self) -> object:
+        """Returns the record.
+
+        Raises:
+            UnavailableError: The program has none.
+        """
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of the record; called for names that the facts do not have."""
+        if name.startswith("_") or not hasattr(self._forwarded, name):
+            raise AttributeError(f"{self._forwarded.__name__!r} object has no attribute {name!r}")
+        return getattr(self._record(), name)
+
+    def __dir__(self) -> list[str]:
+        own = {n for n, v in vars(type(self)).items() if isinstance(v, property | cached_property)}
+        for record in (type(self), self._forwarded):
+            own |= {f.name for f in fields(record)}
+        return sorted(name for name in own if not name.startswith("_"))
 
 
 Seen = Capture | Subject

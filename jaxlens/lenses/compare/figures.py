@@ -14,10 +14,10 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Memory
 from jaxlens.ir.hlo.buffers import Buffers
-from jaxlens.ir.hlo.live_ranges import live, spaces
+from jaxlens.ir.hlo.live_ranges import Live, live, spaces
 from jaxlens.lenses.cost import facts as cost
 from jaxlens.lenses.fusion.facts import joins
-from jaxlens.lenses.memory.peak import read
+from jaxlens.lenses.memory.peak import read, reserved
 from jaxlens.lenses.program.fusion_change import operations
 
 Unit = Literal["", "flop", "B"]
@@ -68,23 +68,22 @@ class Figures:
         return self.capture.memory
 
     @cached_property
-    def assigned(self) -> Buffers | None:
+    def assignment(self) -> Buffers | None:
         """XLA's buffer assignment; None if the backend provides none."""
         return read(self.capture)
 
     @cached_property
-    def peak(self) -> int | None:
-        """Bytes of live buffers at the peak, equal to `jaxlens.memory(f).peak`."""
-        found = live(self.assigned) if self.assigned is not None else None
-        return found.bytes if found is not None else None
+    def ranges(self) -> Live | None:
+        """Live ranges in main memory, of which the peak is that of `jaxlens.memory(f)`."""
+        return live(self.assignment) if self.assignment else None
 
     @cached_property
     def elsewhere(self) -> int | None:
         """Sum of the peaks, in bytes, of all memory spaces but main memory (a TPU's VMEM)."""
-        if self.assigned is None:
+        if self.assignment is None:
             return None
-        others = (live(self.assigned, number) for number in spaces(self.assigned))
-        return sum(found.bytes for found in others if found is not None)
+        others = (live(self.assignment, number) for number in spaces(self.assignment))
+        return sum(ranges.bytes for ranges in others if ranges is not None)
 
     @cached_property
     def xla(self) -> Mapping[str, float]:
@@ -129,17 +128,6 @@ def _xla(key: str) -> Callable[[Figures], int | None]:
     return of
 
 
-def _reserved(figures: Figures) -> int | None:
-    """Returns the bytes allocated for the whole run, equal to `jaxlens.memory(f).reserved`."""
-    sizes = figures.memory
-    parts = (sizes.arguments, sizes.outputs, sizes.temporaries)
-    if None in parts:
-        return None
-    constants = figures.assigned.bytes("constant") if figures.assigned else 0
-    whole = sum(size for size in parts if size is not None) - (sizes.aliases or 0) + constants
-    return max(whole, figures.peak or 0)
-
-
 FIGURES: Mapping[str, Metric] = {
     "equations": Metric(
         "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
@@ -167,11 +155,21 @@ FIGURES: Mapping[str, Metric] = {
     "temporaries": Metric(
         "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
     ),
-    "peak": Metric("memory at the peak", "memory at the peak", lambda f: f.peak, "B"),
+    "peak": Metric(
+        "memory at the peak",
+        "memory at the peak",
+        lambda f: f.ranges.bytes if f.ranges else None,
+        "B",
+    ),
     "on_chip": Metric(
         "memory on the chip, at its peak", "memory on the chip", lambda f: f.elsewhere, "B"
     ),
-    "reserved": Metric("memory reserved", "memory reserved", _reserved, "B"),
+    "reserved": Metric(
+        "memory reserved",
+        "memory reserved",
+        lambda f: reserved(f.memory, f.assignment, f.ranges),
+        "B",
+    ),
     "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
     "moved": Metric(
         "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"

@@ -7,9 +7,9 @@ because bytes that come from a cache can move faster.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -21,7 +21,7 @@ from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.subject import Given
+from jaxlens.lenses.subject import Forwarding, Given
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration
 
 Bound = Literal["memory", "compute", "unknown"]
@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class CostFacts:
+class CostFacts(Forwarding):
     """All facts about the cost of a program. Attributes of `Cost` can be read from it too.
 
     Attributes:
@@ -64,6 +64,7 @@ class CostFacts:
         lacking: Why `cost` is None.
     """
 
+    _forwarded = Cost
     cost: Cost | None
     kernels: tuple[KernelCost, ...]
     limits: Limits | None = None
@@ -72,18 +73,11 @@ class CostFacts:
     _counted: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
-    _own: tuple[str, ...] = field(default=("points", "best_seconds"), repr=False)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if self.cost is None and name in {f.name for f in fields(Cost)}:
+    def _record(self) -> Cost:
+        if self.cost is None:
             raise UnavailableError(self.lacking)
-        return getattr(self.cost, name)
-
-    def __dir__(self) -> list[str]:
-        names = [f.name for f in (*fields(self), *fields(Cost))]
-        return sorted([*(n for n in names if not n.startswith("_")), *self._own])
+        return self.cost
 
     def counted(self) -> Counted:
         """Returns the counts over the equations and by XLA, with the program."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node
 
 Place = tuple[str, tuple[int, ...]]
 """An instruction and an index into its tuple; () for the whole value."""
@@ -22,7 +22,7 @@ _STEPS = 1_000  # instructions that one value is traced back through
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class Origin:
     """The origin of a value.
 
     Attributes:
@@ -38,7 +38,7 @@ class Maker:
 
 
 @dataclass
-class Makers:
+class Origins:
     """Looks up the origins of values in one program."""
 
     module: Module
@@ -56,7 +56,7 @@ class Makers:
         """Returns the instruction with a name, or None."""
         return self._nodes.get(id)
 
-    def of(self, instruction: str, index: str = "") -> Maker | None:
+    def origin(self, instruction: str, index: str = "") -> Origin | None:
         """Returns the origin of a buffer's value; None for an unknown instruction.
 
         A value passes through a loop's body at most once: the second time it reaches the same loop
@@ -72,12 +72,12 @@ class Makers:
         place: Place = instruction, tuple(int(n) for n in index.split(",") if n)
         if instruction not in self._nodes:
             return None
-        seen: set[Place] = set()
+        visited: set[Place] = set()
         stacked, last = False, None
         for _ in range(_STEPS):
             node, part = self._nodes[place[0]], place[1]
-            before = self._before(node, part, seen)
-            seen.add(place)
+            before = self._before(node, part, visited)
+            visited.add(place)
             if before is None or before[0] not in self._nodes:
                 break
             stacked |= node.opcode == "dynamic-update-slice"
@@ -88,9 +88,9 @@ class Makers:
             node = last  # a value without a line counts for the first line that uses it
         holder = self._caller.get(self._region[node.id])
         fusion = holder.id if holder is not None and holder.opcode == "fusion" else ""
-        return Maker(node, fusion, stacked)
+        return Origin(node, fusion, stacked)
 
-    def _before(self, node: Node, part: tuple[int, ...], seen: set[Place]) -> Place | None:
+    def _before(self, node: Node, part: tuple[int, ...], visited: set[Place]) -> Place | None:
         """Returns where the value comes from, if this instruction only forwards it, else None."""
         match node.opcode:
             case "tuple" if part and part[0] < len(node.operands):
@@ -99,15 +99,13 @@ class Makers:
                 return node.operands[0], (int(node.attrs["index"]), *part)
             case "while":
                 body = self._root(node.regions[-1])
-                entered = body is None or (node.id, part) in seen
+                entered = body is None or (node.id, part) in visited
                 return (node.operands[0], part) if entered else (str(body), part)
-            case "call":
-                root = self._root(node.regions[0])
+            case "call" | "fusion":  # the root's source position is more exact than the fusion's
+                root = self._root(node.regions[0]) if node.regions else None
                 return None if root is None else (root, part)
-            case "fusion":
-                return self._inside(node, part)
             case "parameter":
-                return self._given(node, part, seen)
+                return self._argument(node, part, visited)
             case "dynamic-update-slice" if len(node.operands) > 1:
                 return node.operands[1], ()
             case "dynamic-slice" if _ROW.search(node.scope):
@@ -116,25 +114,20 @@ class Makers:
                 return node.operands[0], part
         return None
 
-    def _inside(self, node: Node, part: tuple[int, ...]) -> Place | None:
-        """Returns the root of a fusion, whose source position is more exact than the fusion's."""
-        root = self._root(node.regions[0]) if node.regions else None
-        return None if root is None else (root, part)
-
-    def _given(self, node: Node, part: tuple[int, ...], seen: set[Place]) -> Place | None:
+    def _argument(self, node: Node, part: tuple[int, ...], visited: set[Place]) -> Place | None:
         """Returns the operand of the caller that a parameter of its body is bound to."""
         caller = self._caller.get(self._region[node.id])
         number = int(node.attrs.get("index", "0"))
         if caller is None:
             return None
         if caller.opcode == "while":
-            return (caller.operands[0] if (caller.id, part) in seen else caller.id), part
+            return (caller.operands[0] if (caller.id, part) in visited else caller.id), part
         if caller.opcode in ("fusion", "call") and number < len(caller.operands):
             return caller.operands[number], part
         return None
 
     def _root(self, name: str) -> str | None:
-        region: Region | None = self.module.regions.get(name)
+        region = self.module.regions.get(name)
         return region.results[0] if region is not None and region.results else None
 
     def inside(self, fusion: str) -> Iterator[Node]:

@@ -5,16 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost.facts import count_module
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use
 from jaxlens.lenses.memory.residuals import saved
-from jaxlens.lenses.program.equations import equations
-from jaxlens.lenses.program.python_loops import looped
-from jaxlens.lenses.program.unrolled import Unrolled, unrolled
+from jaxlens.lenses.program.unrolled import Unrolled
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.subject import Subject
+from jaxlens.lenses.subject import Seen, Subject
 from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount
 
@@ -76,31 +73,20 @@ def _over_loops(capture: Capture) -> Iterator[Tried]:
     lines = [loop.line for loop in written_out(capture)[1] if not loop.backward]
     if not lines:
         return
-    tells = looped(_sources(capture))
     within: list[Unrolled] = []  # loops in the differentiated function
 
     def spans(module: Module) -> list[tuple[int, int, int]]:
-        counted = equations(module)
-        loops = unrolled(module, counted.written, counted.times, tells)
-        loops = tuple(loop for loop in loops if loop.region == module.entry)
+        loops = [n for n in written_out(capture, module)[1] if n.region == module.entry]
         within.extend(loops)
         return sorted((loop.first, loop.size, loop.count) for loop in loops)
 
     trial = _trial(*capture.scan_checkpointed(spans))
     if not within:
-        trial = replace(
-            trial, peak=None, why="what is differentiated calls the function it stands in"
-        )
+        why = "what is differentiated calls the function it stands in"
+        trial = replace(trial, peak=None, why=why)
     where = [line for line in dict.fromkeys([n.line for n in within] or lines) if line]
     whose = f"the loop{'s' if len(where) > 1 else ''} at {listed(where)}" if where else "the loop"
     yield replace(trial, name=f"the body of a scan in place of {whose}", over_loops=True)
-
-
-def _sources(capture: Capture) -> Mapping[str, Source]:
-    try:
-        return capture.sources
-    except UnavailableError:
-        return {}
 
 
 def _lowers(trial: Tried, now: int) -> bool:
@@ -112,23 +98,17 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         again = make()
         if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
-        use = memory_use(again)
+        trial = _figures(name, code, memory_use(again), again)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
-    flops = count_module(again.jaxpr.module).flops
     loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
-    return Tried(name, code, use.peak, use.saved.bytes, flops, _elsewhere(use), loosened=loosened)
+    return replace(trial, loosened=loosened)
 
 
-def _elsewhere(use: MemoryUse) -> dict[str, int]:
-    return {space.name: space.peak for space in use.spaces}
-
-
-def _beside(trial: Tried) -> str:
-    """Returns ` beside 8.2 MB of VMEM`: values moved to another memory are not a saving."""
-    least = 0.01 * (trial.peak or 0)
-    words = [f"{amount(n)} of {name}" for name, n in trial.elsewhere.items() if n > least]
-    return f" beside {listed(words)}" if words else ""
+def _figures(name: str, code: str, use: MemoryUse, program: Seen) -> Tried:
+    elsewhere = {space.name: space.peak for space in use.spaces}
+    flops = count_module(program.jaxpr.module).flops
+    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere)
 
 
 def _has_barrier(module: Module) -> bool:
@@ -145,28 +125,26 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
     """
     failed = [trial for trial in tried if trial.why]
     worked = [trial for trial in tried if trial.peak is not None]
-    if worked and now:
-        best = min(worked, key=lambda trial: trial.peak or 0)
-        flops = count_module(subject.jaxpr.module).flops
-        more = _change(best.flops, flops)
-        if _lowers(best, now):
-            lead, stacks = "", ""
-            if best.over_loops:
-                lead = (
-                    "No way of jax.checkpoint tried with the loop unrolled lowers the peak by "
-                    "more than 2%. "
-                )
-                stacks = " (what stacks its inputs is counted in it)"
-            yield Finding(
-                f"{lead}With jax.checkpoint round {best.name} the peak is {amount(best.peak)}"
-                f"{_beside(best)}, {_change(best.peak, now)}{stacks}, and flops {more}: "
-                f"{best.code}.",
-                "counted",
+    best = min(worked, key=lambda trial: trial.peak or 0, default=None)
+    if best and now and _lowers(best, now):
+        lead, stacks = "", ""
+        if best.over_loops:
+            lead = (
+                "No way of jax.checkpoint tried with the loop unrolled lowers the peak by more "
+                "than 2%. "
             )
-        else:
-            yield Finding(
-                "No way of jax.checkpoint that was tried lowers the peak by more than 2%."
-            )
+            stacks = " (what stacks its inputs is counted in it)"
+        # Values moved to another memory are not a saving, so they are named.
+        least = 0.01 * (best.peak or 0)
+        spaces = [f"{amount(n)} of {m}" for m, n in best.elsewhere.items() if n > least]
+        beside = f" beside {listed(spaces)}" if spaces else ""
+        flops = _change(best.flops, count_module(subject.jaxpr.module).flops)
+        yield Finding(
+            f"{lead}With jax.checkpoint round {best.name} the peak is {amount(best.peak)}{beside}, "
+            f"{_change(best.peak, now)}{stacks}, and flops {flops}: {best.code}.",
+        )
+    elif best and now:
+        yield Finding("No way of jax.checkpoint that was tried lowers the peak by more than 2%.")
     if now and any(trial.loosened and not _lowers(trial, now) for trial in worked):
         yield Finding(
             f"XLA takes jax.checkpoint's barriers out on {subject.program.target.platform}, so "
@@ -191,19 +169,19 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
     if not tried:
         return Table("With jax.checkpoint", (), ())
-    flops = count_module(subject.jaxpr.module).flops
-    now = Tried("nothing (as it is)", "", use.peak, use.saved.bytes, flops, _elsewhere(use))
+    now = _figures("nothing (as it is)", "", use, subject)
     worked = [now, *(trial for trial in tried if not trial.why)]
     apart = any(trial.elsewhere for trial in worked)
+    top = max(trial.peak or 0 for trial in worked) or 1
     rows = tuple(
         (
             Cell(trial.name),
-            Cell(amount(trial.peak), trial.peak, bar=(trial.peak or 0) / _most(worked)),
+            Cell(amount(trial.peak), trial.peak, bar=(trial.peak or 0) / top),
             Cell("" if trial is now else _change(trial.peak, now.peak)),
             *([Cell(amount(sum(trial.elsewhere.values())))] if apart else []),
             Cell(amount(trial.saved), trial.saved),
             Cell(amount(trial.flops, "flop"), trial.flops),
-            Cell("" if trial is now else _change(trial.flops, flops)),
+            Cell("" if trial is now else _change(trial.flops, now.flops)),
             Cell(trial.code),
         )
         for trial in worked
@@ -211,13 +189,8 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     note = "Each was traced and compiled; nothing was run."
     more = ("on the chip",) if apart else ()
     columns = ("jax.checkpoint round", "peak", "", *more, "saved", "flops", "", "in Python")
-    return Table(
-        "With jax.checkpoint", columns, rows, note, right=tuple(range(1, len(columns) - 1))
-    )
-
-
-def _most(tried: Sequence[Tried]) -> int:
-    return max((trial.peak or 0 for trial in tried), default=0) or 1
+    right = tuple(range(1, len(columns) - 1))
+    return Table("With jax.checkpoint", columns, rows, note, right=right)
 
 
 def _change(new: int | None, old: int | None) -> str:

@@ -5,18 +5,17 @@ module (`input_output_alias`) say which inputs and results share a buffer.
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
-from jaxlens.ir.graph import Module
 from jaxlens.lenses.program.instructions import numbers
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Cell, Finding, Table, amount, count
+from jaxlens.report import Cell, Finding, Table, amount, cells, count
 
 _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
+_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +47,34 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
     """
     inputs, outputs = capture.program.inputs, capture.outputs
     module = capture.optimized.module
-    shared = _aliases(module, inputs, len(outputs))
-    donated = [leaf for leaf in inputs if leaf.donated]
-    candidates = [_donated(leaf, shared, inputs, outputs, module) for leaf in donated]
-    free = [n for n in range(len(outputs)) if n not in shared.values()]
+    number = numbers(module, inputs)
+    # The index of the result that reuses the buffer of each input, by parameter number.
+    aliases = _ALIAS.findall(module.attrs.get("input_output_alias", ""))
+    reused = {int(p): int(n or 0) for n, p in aliases if int(n or 0) < len(outputs)}
+    shared = {name: reused[n] for name, n in number.items() if n in reused}
+    candidates = []
     for leaf in inputs:
-        result = next((n for n in free if _fits(leaf, outputs[n])), None)
-        if not leaf.donated and result is not None:
-            free.remove(result)
-            kind = str(leaf.type)
-            candidates.append(
-                Donation(leaf.name, kind, leaf.type.bytes, False, outputs[result].name)
-            )
+        if leaf.donated:
+            result = outputs[shared[leaf.name]].name if leaf.name in shared else ""
+            why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
+            candidates.append(_donation(leaf, result, why))
+    free = [result for n, result in enumerate(outputs) if n not in shared.values()]
+    for leaf in inputs:
+        n = next((n for n, result in enumerate(free) if _fits(leaf, result)), None)
+        if not leaf.donated and n is not None:
+            candidates.append(_donation(leaf, free.pop(n).name))
     return tuple(candidates)
+
+
+def _donation(leaf: Input, result: str, why: str = "") -> Donation:
+    return Donation(leaf.name, str(leaf.type), leaf.type.bytes, leaf.donated, result, why)
 
 
 def _fits(leaf: Input, result: Input) -> bool:
     return (leaf.type.dtype, leaf.type.shape) == (result.type.dtype, result.type.shape)
 
 
-def _aliases(module: Module, inputs: Sequence[Input], results: int) -> dict[str, int]:
-    """Returns the index of the result that reuses the buffer of each input, by input name."""
-    number = {n: name for name, n in numbers(module, inputs).items()}
-    text = module.attrs.get("input_output_alias", "")
-    pairs = [(int(out or 0), int(parameter)) for out, parameter in _ALIAS.findall(text)]
-    return {number[p]: out for out, p in pairs if p in number and out < results}
-
-
-def _donated(
-    leaf: Input,
-    shared: dict[str, int],
-    inputs: Sequence[Input],
-    outputs: Sequence[Input],
-    module: Module,
-) -> Donation:
-    kind, size = str(leaf.type), leaf.type.bytes
-    if leaf.name in shared:
-        return Donation(leaf.name, kind, size, True, outputs[shared[leaf.name]].name)
-    return Donation(leaf.name, kind, size, True, "", _why(leaf, inputs, outputs, module))
-
-
-def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module: Module) -> str:
+def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read: bool) -> str:
     """Returns why no result reuses the buffer of a donated input."""
     alike = [result for result in outputs if _fits(leaf, result)]
     rivals = sum(1 for other in inputs if other.donated and _fits(leaf, other))
@@ -96,7 +82,7 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module:
         near = [r for r in outputs if r.type.shape == leaf.type.shape]
         also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
         return f"no result is {leaf.type}{also}"
-    if leaf.name not in numbers(module, inputs):
+    if not is_read:
         return "the program does not read it"
     if rivals > len(alike):
         return (
@@ -106,64 +92,54 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], module:
     return "a result of its type exists, but XLA did not use it (layout, sharding or backend)"
 
 
-def sentences(found: Sequence[Donation]) -> list[Finding]:
-    """Returns the findings on donated inputs and on inputs that could be donated."""
-    done = [donation for donation in found if donation.donated and donation.result]
-    lost = [donation for donation in found if donation.donated and not donation.result]
-    could = [donation for donation in found if not donation.donated]
-    said = []
-    if done:
-        size = amount(sum(donation.bytes or 0 for donation in done))
-        verb = "has" if len(done) == 1 else "have"
-        said.append(
-            Finding(
-                f"{count(len(done), 'donated input')} ({size}) {verb} a result in place.", "xla"
-            )
-        )
+def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
+    """Yields the findings on donated inputs and on inputs that could be donated."""
+    reused = [donation for donation in donations if donation.donated and donation.result]
+    if reused:
+        verb = "has" if len(reused) == 1 else "have"
+        inputs = count(len(reused), "donated input")
+        yield Finding(f"{inputs} ({_size(reused)}) {verb} a result in place.", "xla")
+    lost = [donation for donation in donations if donation.donated and not donation.result]
     if lost:
-        reasons = Counter(donation.why for donation in lost)
-        why = "; ".join(f"{next(o.name for o in lost if o.why == w)}: {w}" for w in reasons)
-        said.append(
-            Finding(
-                f"Donated in vain, {amount(sum(o.bytes or 0 for o in lost))}: {why}.", "counted"
-            )
-        )
+        first: dict[str, str] = {}
+        for donation in lost:
+            first.setdefault(donation.why, donation.name)
+        reasons = "; ".join(f"{name}: {why}" for why, name in first.items())
+        yield Finding(f"Donated in vain, {_size(lost)}: {reasons}.", "counted")
+    could = [donation for donation in donations if not donation.donated]
     if could:
         roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in could))
-        size = amount(sum(donation.bytes or 0 for donation in could))
         names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
         fits = "has the type of an input" if len(could) == 1 else "have the types of inputs"
-        said.append(
-            Finding(
-                f"Donation could save at most {size}: {count(len(could), 'result')} {fits} not "
-                f"donated ({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
-                "needs them no more.",
-                "estimate",
+        yield Finding(
+            f"Donation could save at most {_size(could)}: {count(len(could), 'result')} {fits} not "
+            f"donated ({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
+            "needs them no more.",
+            "estimate",
+        )
+
+
+def _size(donations: Sequence[Donation]) -> str:
+    return amount(sum(donation.bytes or 0 for donation in donations))
+
+
+def table(donations: Sequence[Donation]) -> Table:
+    """Returns a table with a row per input, largest first."""
+    ranked = sorted(donations, key=lambda donation: -(donation.bytes or 0))
+    top = max((donation.bytes or 0 for donation in ranked), default=0) or 1
+    rows = []
+    for donation in ranked[:_ROWS]:
+        memory = f"{'holds' if donation.donated else 'could hold'} {donation.result}"
+        if donation.why:
+            memory = f"is not used again: {donation.why}"
+        rows.append(
+            (
+                *cells(donation.name, donation.type),
+                Cell(amount(donation.bytes), donation.bytes, bar=(donation.bytes or 0) / top),
+                *cells("yes" if donation.donated else "no", memory),
             )
         )
-    return said
-
-
-def table(found: Sequence[Donation], most: int = 12) -> Table:
-    """Returns a table with a row per input, largest first."""
-    found = sorted(found, key=lambda donation: -(donation.bytes or 0))
-    top = max((donation.bytes or 0 for donation in found), default=0) or 1
-    rows = tuple(
-        (
-            Cell(donation.name),
-            Cell(donation.type),
-            Cell(amount(donation.bytes), donation.bytes, bar=(donation.bytes or 0) / top),
-            Cell("yes" if donation.donated else "no"),
-            Cell(_became(donation)),
-        )
-        for donation in found[:most]
-    )
-    left = f"{len(found) - most:,} more: .donations has all." if len(found) > most else ""
+    left = len(ranked) - len(rows)
+    note = f"{left:,} more: .donations has all." if left else ""
     columns = ("input", "type", "bytes", "donated", "its memory")
-    return Table("Donation", columns, rows, left, right=(2,))
-
-
-def _became(donation: Donation) -> str:
-    if donation.why:
-        return f"is not used again: {donation.why}"
-    return f"holds {donation.result}" if donation.donated else f"could hold {donation.result}"
+    return Table("Donation", columns, tuple(rows), note, right=(2,))

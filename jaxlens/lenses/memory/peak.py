@@ -8,25 +8,27 @@ memory of all temporaries before it starts, and packing leaves gaps.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, why_unavailable
-from jaxlens.ir.graph import Span
+from jaxlens.ir.facts import Memory
+from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers, memory_spaces
 from jaxlens.ir.hlo.buffers import Kind as Allocated
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.lenses.constants.names import CapturedNames
-from jaxlens.lenses.memory.buffer_origins import Maker, Makers
+from jaxlens.lenses.memory.buffer_origins import Origin, Origins
 from jaxlens.lenses.memory.residuals import Saved, saved
 from jaxlens.lenses.program.instructions import inputs_of
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL
+from jaxlens.report import total
 
 Kind = Literal["argument", "result", "constant", "temporary"]
 _KINDS: Mapping[Allocated, Kind] = {
@@ -135,7 +137,7 @@ class MemoryUse:
 
     def kind(self, kind: Kind) -> int:
         """Returns the bytes of one kind at the peak."""
-        return sum(one.bytes for one in self.at_peak if one.kind == kind)
+        return sum(value.bytes for value in self.at_peak if value.kind == kind)
 
 
 def memory_use(capture: Capture) -> MemoryUse:
@@ -145,67 +147,62 @@ def memory_use(capture: Capture) -> MemoryUse:
         UnavailableError: The backend provides no sizes.
     """
     sizes = capture.memory
-    kept = saved(capture)
-    found, constants = None, 0
-    at: tuple[Owned, ...] = ()
-    assigned = read(capture)
-    if assigned is not None:
-        constants = assigned.bytes("constant")
-        found = live(assigned)
-    runs = ""
-    if found is not None:
-        at = owners(capture, found, found.at_peak, kept)
-        runs = _line_of(capture, found.instruction)
-    whole = _whole(sizes.arguments, sizes.outputs, sizes.temporaries)
-    reserved = None if whole is None else whole - (sizes.aliases or 0) + constants
-    if reserved is not None and found is not None:
-        reserved = max(reserved, found.bytes)  # on some devices XLA's sizes omit tables of pointers
+    residuals = saved(capture)
+    assignment = read(capture)
+    ranges = live(assignment) if assignment else None
+    at_peak = owners(capture, ranges, ranges.at_peak, residuals) if ranges else ()
     return MemoryUse(
-        found.bytes if found else None,
-        reserved,
+        ranges.bytes if ranges else None,
+        reserved(sizes, assignment, ranges),
         sizes.arguments,
         sizes.outputs,
         sizes.temporaries,
         sizes.aliases,
-        constants,
-        found.instruction if found else "",
-        runs,
-        at,
-        _by_line(at),
-        kept,
-        found.unplaced if found else 0,
+        assignment.bytes("constant") if assignment else 0,
+        ranges.instruction if ranges else "",
+        _line_of(capture, ranges.instruction) if ranges else "",
+        at_peak,
+        _by_line(at_peak),
+        residuals,
+        ranges.unplaced if ranges else 0,
         memory_spaces.name(0, capture.program.target.platform),
-        spaces(capture, assigned, kept) if assigned is not None else (),
-        "" if found else why_unavailable(lambda: capture.buffers),
+        tuple(_spaces(capture, assignment, residuals)) if assignment else (),
+        "" if ranges else why_unavailable(lambda: capture.buffers),
     )
 
 
-def _by_line(held: Iterable[Owned]) -> dict[str, int]:
+def reserved(sizes: Memory, assignment: buffers.Buffers | None, ranges: Live | None) -> int | None:
+    """Returns the bytes that a program allocates from start to end; None where unknown."""
+    whole = total((sizes.arguments, sizes.outputs, sizes.temporaries))
+    if whole is None:
+        return None
+    whole += (assignment.bytes("constant") if assignment else 0) - (sizes.aliases or 0)
+    # On some devices XLA's sizes omit tables of pointers.
+    return max(whole, ranges.bytes if ranges else 0)
+
+
+def _by_line(values: Iterable[Owned]) -> dict[str, int]:
     by_line: Counter[str] = Counter()
-    for one in held:
-        if one.kind != "argument":
-            by_line[one.line] += one.bytes
+    for value in values:
+        if value.kind != "argument":
+            by_line[value.line] += value.bytes
     return dict(by_line.most_common())
 
 
-def spaces(capture: Capture, assigned: buffers.Buffers, kept: Saved) -> tuple[Space, ...]:
-    """Returns the use of the device's memories other than its main memory."""
-    used = []
-    for number in live_spaces(assigned):
-        found = live(assigned, number)
-        if found is not None:
-            at = owners(capture, found, found.at_peak, kept)
-            name = memory_spaces.name(number, capture.program.target.platform)
-            used.append(
-                Space(
-                    number, name, found.bytes, found.reserved, found.instruction, at, _by_line(at)
-                )
+def _spaces(capture: Capture, assignment: buffers.Buffers, residuals: Saved) -> Iterator[Space]:
+    """Yields the use of the device's memories other than its main memory."""
+    for number in live_spaces(assignment):
+        if ranges := live(assignment, number):
+            at_peak = owners(capture, ranges, ranges.at_peak, residuals)
+            yield Space(
+                number,
+                memory_spaces.name(number, capture.program.target.platform),
+                ranges.bytes,
+                ranges.reserved,
+                ranges.instruction,
+                at_peak,
+                _by_line(at_peak),
             )
-    return tuple(used)
-
-
-def _whole(*sizes: int | None) -> int | None:
-    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def _line_of(capture: Capture, instruction: str) -> str:
@@ -244,23 +241,21 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
         capture: Any capture.
         least: Share of the reserved memory below which a value is not drawn.
     """
-    assigned = read(capture)
-    found = live(assigned) if assigned is not None else None
-    if assigned is None or found is None:
+    assignment = read(capture)
+    ranges = live(assignment) if assignment else None
+    if assignment is None or ranges is None:
         return None
-    worth = least * found.reserved
-    shown = tuple(one for one in found.values if one.buffer.size >= worth)
+    shown = tuple(v for v in ranges.values if v.buffer.size >= least * ranges.reserved)
     trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
-    used = {one.allocation for one in found.values}
+    used = {value.allocation for value in ranges.values}
+    platform = capture.program.target.platform
     return Timeline(
-        found,
-        owners(capture, found, shown, saved(capture)),
+        ranges,
+        owners(capture, ranges, shown, saved(capture)),
         shown,
-        {a.index: a.size for a in assigned.allocations if a.index in used},
-        frozenset(n for n, id in enumerate(assigned.order) if id in trivial),
-        memory_spaces.name(0, capture.program.target.platform)
-        if live_spaces(assigned)
-        else "Memory",
+        {a.index: a.size for a in assignment.allocations if a.index in used},
+        frozenset(n for n, id in enumerate(assignment.order) if id in trivial),
+        memory_spaces.name(0, platform) if live_spaces(assignment) else "Memory",
     )
 
 
@@ -273,19 +268,18 @@ def read(capture: Capture) -> buffers.Buffers | None:
 
 
 def owners(
-    capture: Capture, found: Live, held: Iterable[LiveValue], kept: Saved
+    capture: Capture, ranges: Live, values: Iterable[LiveValue], residuals: Saved
 ) -> tuple[Owned, ...]:
-    """Returns values with the source lines that own them, in the order of `held`.
+    """Returns values with the source lines that own them, in the order of `values`.
 
     Args:
         capture: The capture of their program.
-        found: All live ranges.
-        held: The values.
-        kept: The residuals of the program.
+        ranges: All live ranges.
+        values: The values.
+        residuals: The residuals of the program.
     """
-    makers = Makers(capture.optimized.module)
-    look = _Lines(capture, makers, kept, _WORTH * found.bytes)
-    return tuple(look.owned(one) for one in held)
+    lines = _Lines(capture, residuals, _WORTH * ranges.bytes)
+    return tuple(map(lines.owned, values))
 
 
 class _Lines:
@@ -295,28 +289,30 @@ class _Lines:
     so they are used for large values only.
     """
 
-    def __init__(self, capture: Capture, makers: Makers, kept: Saved, worth: float) -> None:
-        self._capture, self._makers, self._worth = capture, makers, worth
-        self._kept = {id for one in kept.residuals for id in (one.id, one.maker)}
+    def __init__(self, capture: Capture, residuals: Saved, worth: float) -> None:
+        self._capture, self._worth = capture, worth
+        self._origins = Origins(capture.optimized.module)
+        self._residuals = {id for r in residuals.residuals for id in (r.id, r.maker)}
         self._captured = CapturedNames(capture)
         self._inputs = inputs_of(capture.optimized.module, capture.program.inputs)
 
-    def owned(self, held: LiveValue) -> Owned:
-        buffer = held.buffer
-        kind = _KINDS[held.kind]
-        maker = self._makers.of(buffer.instruction, buffer.index)
+    def owned(self, value: LiveValue) -> Owned:
+        """Returns a value with the line that owns it."""
+        buffer = value.buffer
+        kind = _KINDS[value.kind]
+        origin = self._origins.origin(buffer.instruction, buffer.index)
         name = f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
-        span, line, saved, stacked, made = None, "", False, False, buffer.instruction
-        if kind == "argument" and maker is not None:
-            known = self._inputs.get(maker.node.id)
-            name = known.name if known is not None else maker.node.scope or name
+        span, line, is_saved, stacked, instruction = None, "", False, False, buffer.instruction
+        if kind == "argument" and origin is not None:
+            leaf = self._inputs.get(origin.node.id)
+            name = leaf.name if leaf is not None else origin.node.scope or name
         elif kind == "constant" and buffer.size >= self._worth:
             name = self._captured.name(buffer.instruction, buffer.type) or name
-        elif maker is not None:
-            span, line = self._line(maker, buffer.size)
-            stacked = maker.stacked
-            saved = kind == "temporary" and self._is_saved(maker)
-            made = maker.fusion or maker.node.id
+        elif origin is not None:
+            span, line = self._line(origin, buffer.size)
+            stacked = origin.stacked
+            is_saved = kind == "temporary" and self._is_saved(origin.node)
+            instruction = origin.fusion or origin.node.id
         return Owned(
             name,
             str(buffer.type),
@@ -324,33 +320,32 @@ class _Lines:
             kind,
             line,
             span,
-            made,
-            saved,
+            instruction,
+            is_saved,
             stacked,
-            held.start,
-            held.end,
+            value.start,
+            value.end,
         )
 
-    def _line(self, maker: Maker, size: int) -> tuple[Span | None, str]:
-        if maker.node.owner is not None:
-            return maker.node.owner, str(maker.node.owner)
-        inside = list(self._makers.inside(maker.fusion)) if maker.fusion else []
-        if lines := lines_of(inside):
-            span = next(n.owner for n in inside if n.owner and str(n.owner) == lines[0])
-            return span, lines[0]
-        if maker.node.opcode in ("parameter", "constant") or size < self._worth:
+    def _line(self, origin: Origin, size: int) -> tuple[Span | None, str]:
+        node = origin.node
+        spans = (inner.owner for inner in self._origins.inside(origin.fusion) if inner.owner)
+        span = node.owner or min(spans, key=lambda span: (span.file, span.line), default=None)
+        if span is not None:
+            return span, str(span)
+        if node.opcode in ("parameter", "constant") or size < self._worth:
             return None, ""
         try:
-            found = self._capture.links.back(maker.fusion or maker.node.id, "source", "optimized")
+            lines = self._capture.links.back(origin.fusion or node.id, "source", "optimized")
         except LensError:
             return None, ""
-        return None, next(iter(found), "")
+        return None, next(iter(lines), "")
 
-    def _is_saved(self, maker: Maker) -> bool:
-        if not self._kept or "transpose(" in maker.node.scope:
+    def _is_saved(self, node: Node) -> bool:
+        if not self._residuals or "transpose(" in node.scope:
             return False
-        paths = maker.node.stamps
-        return any(id in self._kept for path in paths for id in self._equations.get(path[-1], ()))
+        equations = (id for path in node.stamps for id in self._equations.get(path[-1], ()))
+        return not self._residuals.isdisjoint(equations)
 
     @cached_property
     def _equations(self) -> Mapping[str, tuple[str, ...]]:

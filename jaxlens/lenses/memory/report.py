@@ -5,9 +5,9 @@ them.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -16,20 +16,20 @@ from jaxlens.lenses.memory import checkpoint, donation
 from jaxlens.lenses.memory.checkpoint import Tried
 from jaxlens.lenses.memory.donation import Donation
 from jaxlens.lenses.memory.peak import MemoryUse, Space, Timeline, memory_use, timeline
-from jaxlens.lenses.memory.residuals import Residual, Saved
+from jaxlens.lenses.memory.residuals import Residual
 from jaxlens.lenses.memory.tables import (
+    buffer_table,
     by_line,
-    held_table,
+    by_owner,
     residual_table,
-    share,
     size_table,
     space_table,
     types,
 )
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.source_quote import Quoter, bracketed, quoter
-from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
-from jaxlens.report import Finding, Overlay, Report, amount, count
+from jaxlens.lenses.subject import Forwarding, Given, ProgramFacts, subject_of
+from jaxlens.report import Finding, Overlay, Report, amount, count, share
 
 _NO_SIZES = Memory(None, None, None, None)
 _NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
@@ -38,9 +38,10 @@ _MUCH = 0.5  # share of the peak from which the report on residuals suggests --c
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFacts(ProgramFacts):
+class MemoryFacts(Forwarding, ProgramFacts):
     """All facts about a program's memory. Attributes of `MemoryUse` can be read from it too."""
 
+    _forwarded = MemoryUse
     use: MemoryUse
     donations: tuple[Donation, ...]
     tried: tuple[Tried, ...] = ()
@@ -55,14 +56,8 @@ class MemoryFacts(ProgramFacts):
         """Returns the live ranges over the schedule; None where XLA gives none."""
         return self._timeline.get()
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.use, name)
-
-    def __dir__(self) -> list[str]:
-        own = [*(f.name for f in fields(self)), *(f.name for f in fields(self.use))]
-        return sorted([*(name for name in own if not name.startswith("_")), "residuals"])
+    def _record(self) -> MemoryUse:
+        return self.use
 
     @property
     def residuals(self) -> tuple[Residual, ...]:
@@ -80,9 +75,13 @@ def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
     Raises:
         UnavailableError: The backend provides no sizes.
     """
+    try:
+        donations = donation.donations(capture)
+    except UnavailableError:
+        donations = ()
     return MemoryFacts(
         memory_use(capture),
-        _donations(capture),
+        donations,
         tuple(tried),
         capture.memory,
         Given(lambda: timeline(capture)),
@@ -90,43 +89,34 @@ def facts(capture: Capture, tried: Sequence[Tried] = ()) -> MemoryFacts:
     )
 
 
-def _donations(capture: Capture) -> tuple[Donation, ...]:
-    try:
-        return donation.donations(capture)
-    except UnavailableError:
-        return ()
-
-
 def report(facts: MemoryFacts) -> Report:
     """Reports the peak and the lines that own it, then residuals and donation."""
     use, sizes, subject = facts.use, facts.sizes(), facts.subject()
     quote = quoter(subject)
     answer, *more = _peak(use, quote)
-    kept = _kept(use.saved, quote, subject.program.target.devices, facts)
+    residuals = _residuals(facts, quote)
     # Trials run only on request, so their findings come first.
     tries = checkpoint.sentences(facts.tried, use.peak, subject)
-    findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *kept]
-    worth = [d for d in facts.donations if d.donated or _worth(d, facts)]
+    findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *residuals]
+    could = sum(d.bytes or 0 for d in facts.donations if not d.donated)
+    much = could >= _SMALL * (use.peak or use.reserved or 0)
+    worth = [d for d in facts.donations if d.donated or much]
     findings += donation.sentences(worth)
     tables = (
         by_line(use, quote),
-        held_table(use),
+        buffer_table(use),
         size_table(sizes),
         space_table(use),
-        residual_table(use.saved, quote),
+        residual_table(use.saved.residuals, quote),
         checkpoint.table(facts.tried, use, subject),
         *([donation.table(worth)] if worth else []),
     )
-    values: dict[str, float] = {}
-    for one in use.at_peak:
-        values[one.instruction] = values.get(one.instruction, 0.0) + one.bytes
-    overlay = (Overlay("memory at the peak (B)", "optimized", values),) if values else ()
+    values: Counter[str] = Counter()
+    for value in use.at_peak:
+        values[value.instruction] += value.bytes
+    tint = {instruction: float(size) for instruction, size in values.items()}
+    overlay = (Overlay("memory at the peak (B)", "optimized", tint),) if tint else ()
     return Report("Memory", tuple(findings), tuple(t for t in tables if t.rows), overlay)
-
-
-def _worth(one: Donation, known: MemoryFacts) -> bool:
-    could = sum(d.bytes or 0 for d in known.donations if not d.donated)
-    return could >= _SMALL * (known.use.peak or known.use.reserved or 0)
 
 
 def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
@@ -140,7 +130,7 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
         return
     at = f" ({use.runs})" if use.runs else ""
     runs = f" when {use.instruction} runs{at}" if use.instruction else ""
-    ids = (use.instruction, *(one.instruction for one in use.at_peak[:8]))
+    ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     where = f" of {use.memory}" if use.spaces else ""
     text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
     yield Finding(text, "counted", ids)
@@ -165,84 +155,74 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
 
 def _elsewhere(space: Space) -> Finding:
     """Returns the finding on another memory of the device: bytes and owning line."""
-    line, size = next(((n, b) for n, b in space.by_line.items() if n), ("", 0))
-    mine = [one for one in space.at_peak if one.line == line and one.kind != "argument"]
-    kept = sum(one.bytes for one in mine if one.saved) > size / 2
-    what = f"{types(mine)}{', saved for the backward pass' if kept else ''}"
-    most = f"; {line} owns {amount(size)} of it: {what}" if line else ""
+    line, size = _largest(space)
+    most = f"; {line} owns {amount(size)} of it: {_values(space, line)}" if line else ""
     text = f"Beside that up to {amount(space.peak)} of {space.name}, when {space.instruction} runs"
-    ids = (space.instruction, *(one.instruction for one in space.at_peak[:8]))
+    ids = (space.instruction, *(value.instruction for value in space.at_peak[:8]))
     return Finding(f"{text}{most}.", "counted", ids)
+
+
+def _largest(use: MemoryUse | Space) -> tuple[str, int]:
+    """Returns the line that owns most bytes at the peak, with these; "" for none."""
+    return next(((line, size) for line, size in use.by_line.items() if line), ("", 0))
+
+
+def _values(use: MemoryUse | Space, line: str) -> str:
+    """Returns the types of a line's values at the peak, and whether most are residuals."""
+    values = [value for value in use.at_peak if value.line == line and value.kind != "argument"]
+    residuals = sum(value.bytes for value in values if value.saved)
+    return types(values) + (
+        ", saved for the backward pass" if residuals > use.by_line[line] / 2 else ""
+    )
 
 
 def _owner(use: MemoryUse, quote: Quoter) -> str:
     """Returns the clause on the largest owner: a line, the arguments or the constants."""
     arguments, constants = use.kind("argument"), use.kind("constant")
-    line, size = next(((n, b) for n, b in use.by_line.items() if n), ("", 0))
+    line, size = _largest(use)
+    span = next((v.span for v in use.at_peak if v.line == line and v.span), None)
+    code = bracketed(span, quote(span))
+    also = f", and {line} owns {amount(size)}{code}" if line else ""
     if constants > max(arguments, size):
-        most = next(one for one in use.at_peak if one.kind == "constant")
+        most = next(value for value in use.at_peak if value.kind == "constant")
         whose = " that is closed over" if most.name != most.instruction else ""
-        text = f"{share(constants, use.peak)} of it are constants (most of all {most.name}"
-        text += f", an array{whose})"
-        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
+        part = share(constants, use.peak)
+        return f"{part} of it are constants (most of all {most.name}, an array{whose}){also}"
     if arguments >= size:
-        largest = next((one for one in use.at_peak if one.kind == "argument"), None)
+        largest = next((value for value in use.at_peak if value.kind == "argument"), None)
         if largest is None:
             return "no line is known to own any of it"
-        text = f"{share(arguments, use.peak)} of it are arguments (most of all {largest.name})"
-        return f"{text}, and {line} owns {amount(size)}{_code(use, line, quote)}" if line else text
-    mine = [one for one in use.at_peak if one.line == line and one.kind != "argument"]
-    words = [types(mine)]
-    if sum(one.bytes for one in mine if one.saved) > size / 2:
-        words.append("saved for the backward pass")
-    what = ", ".join(words)
-    return (
-        f"{line}{_code(use, line, quote)} owns {amount(size)} of it, "
-        f"{share(size, use.peak)}: {what}"
-    )
+        part = share(arguments, use.peak)
+        return f"{part} of it are arguments (most of all {largest.name}){also}"
+    part = share(size, use.peak)
+    return f"{line}{code} owns {amount(size)} of it, {part}: {_values(use, line)}"
 
 
-def _code(use: MemoryUse, line: str, quote: Quoter) -> str:
-    span = next((one.span for one in use.at_peak if one.line == line and one.span), None)
-    return bracketed(span, quote(span))
-
-
-def _kept(kept: Saved, quote: Quoter, devices: int, known: MemoryFacts) -> Iterator[Finding]:
+def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
     """Yields the finding on residuals; if these are large, it suggests --checkpoint."""
-    if not kept.backward:
+    saved, devices = facts.use.saved, facts.subject().program.target.devices
+    if not saved.backward:
         return
-    if not kept.residuals:
+    if not saved.residuals:
         yield Finding("Autodiff saves nothing but inputs for the backward pass.")
         return
-    by_line: dict[str, int] = {}
-    spans = {one.line: one.owner for one in kept.residuals}
-    for one in kept.residuals:
-        by_line[one.line] = by_line.get(one.line, 0) + (one.bytes or 0)
-    line, size = max(by_line.items(), key=lambda pair: pair[1])
-    code = quote(spans[line])
+    line, values, size = by_owner(saved.residuals, lambda residual: residual.line)[0]
+    code = quote(values[0].owner)
     whose = f", {amount(size)} of it from {line}{f' ({code})' if code else ''}" if line else ""
-    values = count(len(kept.residuals), "value")
     where = f"; that is for all {devices} devices together" if devices > 1 else ""
-    ids = tuple(one.id for one in kept.residuals)
-    much = kept.bytes >= _MUCH * (known.use.peak or math.inf) and not known.tried
+    much = saved.bytes >= _MUCH * (facts.use.peak or math.inf) and not facts.tried
     ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""
     yield Finding(
-        f"Autodiff saves {amount(kept.bytes)} in {values} for the backward pass{whose}{where}"
-        f"{ask}.",
-        "counted",
-        ids,
+        f"Autodiff saves {amount(saved.bytes)} in {count(len(saved.residuals), 'value')} for the "
+        f"backward pass{whose}{where}{ask}.",
+        ids=tuple(residual.id for residual in saved.residuals),
     )
 
 
 def sentence(sizes: Memory) -> str:
     """Returns a sentence with XLA's sizes."""
-    parts = [
-        f"{name} {amount(size)}"
-        for name, size in (
-            ("arguments", sizes.arguments),
-            ("outputs", sizes.outputs),
-            ("temporaries", sizes.temporaries),
-        )
-    ]
     shared = f", of which {amount(sizes.aliases)} shared by donation" if sizes.aliases else ""
-    return f"Memory: {', '.join(parts)}{shared}."
+    return (
+        f"Memory: arguments {amount(sizes.arguments)}, outputs {amount(sizes.outputs)}, "
+        f"temporaries {amount(sizes.temporaries)}{shared}."
+    )

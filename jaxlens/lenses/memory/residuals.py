@@ -70,7 +70,7 @@ class Saved:
     @property
     def bytes(self) -> int:
         """Bytes of the residuals, without those of unknown size."""
-        return sum(one.bytes or 0 for one in self.residuals)
+        return sum(residual.bytes or 0 for residual in self.residuals)
 
 
 def saved(capture: Capture) -> Saved:
@@ -87,35 +87,34 @@ def saved_in(module: Module) -> Saved:
     residuals: list[Residual] = []
     inputs: list[tuple[str, Type]] = []
     backward = 0
-    pending, seen = [module.entry], {module.entry}
+    pending, visited = [module.entry], {module.entry}
     for name in pending:
         region = module.regions[name]
-        made = {value.name: node for node in region.nodes for value in node.results}
-        given = {value.name: value.type for value in region.parameters}
-        kept: dict[str, None] = {}
+        equations = {value.name: node for node in region.nodes for value in node.results}
+        parameters = {value.name: value.type for value in region.parameters}
+        operands: dict[str, None] = {}  # of the backward pass; an ordered set
         for node in region.nodes:
             if _BACKWARD in node.scope:
                 backward += 1
-                kept.update(dict.fromkeys(node.operands))
+                operands.update(dict.fromkeys(node.operands))
                 continue
-            for inner in node.regions:
-                if inner not in seen:
-                    seen.add(inner)
-                    pending.append(inner)
-        for value in kept:
-            if value in given:
-                inputs.append((value, given[value]))
-            elif value in made and _BACKWARD not in made[value].scope:
-                residuals.append(_residual(module, region, made[value], value))
-    residuals.sort(key=lambda one: -(one.bytes or 0))
+            for body in node.regions:
+                if body not in visited:
+                    visited.add(body)
+                    pending.append(body)
+        for value in operands:
+            if value in parameters:
+                inputs.append((value, parameters[value]))
+            elif value in equations and _BACKWARD not in equations[value].scope:
+                residuals.append(_residual(module, region, equations[value], value))
+    residuals.sort(key=lambda residual: -(residual.bytes or 0))
     return Saved(tuple(residuals), tuple(inputs), backward)
 
 
 def _residual(module: Module, region: Region, node: Node, name: str) -> Residual:
     index, value = next((n, v) for n, v in enumerate(node.results) if v.name == name)
-    *_, maker = _makers(module, node, index)
-    trips = int(node.attrs["length"]) if node.opcode == "scan" and _stacks(node, index) else 0
-    owner = maker.owner or node.owner
+    is_row = node.opcode == "scan" and index >= int(node.attrs.get("num_carry", 0))
+    maker = _innermost(module, node, index)
     return Residual(
         name,
         value.type,
@@ -123,33 +122,27 @@ def _residual(module: Module, region: Region, node: Node, name: str) -> Residual
         node.id,
         maker.id,
         maker.opcode,
-        owner,
-        trips,
+        maker.owner or node.owner,
+        int(node.attrs["length"]) if is_row else 0,
         region.name,
     )
 
 
-def _stacks(node: Node, index: int) -> bool:
-    return index >= int(node.attrs.get("num_carry", 0))
-
-
-def _makers(module: Module, node: Node, index: int) -> Iterator[Node]:
-    """Yields the equation, then those in its bodies that compute the same result, outer first."""
+def _innermost(module: Module, node: Node, index: int) -> Node:
+    """Returns the equation that computes a result, inside the bodies that the equation calls."""
     for _ in range(_DEEP):
-        yield node
-        found = None
-        for name in node.regions:
-            body = module.regions[name]
-            if index < len(body.results):
-                found = next((n for n in body.nodes if _gives(n, body.results[index])), None)
-            if found is not None:
-                wanted = body.results[index]
-                break
-        if found is None:
-            return
-        node = found
-        index = [value.name for value in node.results].index(wanted)
+        inner = next(_inner(module, node, index), None)
+        if inner is None:
+            break
+        node, index = inner
+    return node
 
 
-def _gives(node: Node, name: str) -> bool:
-    return any(value.name == name for value in node.results)
+def _inner(module: Module, node: Node, index: int) -> Iterator[tuple[Node, int]]:
+    """Yields the equation in each body that computes the body's result, and the result's index."""
+    for body in (module.regions[name] for name in node.regions):
+        if index < len(body.results):
+            for equation in body.nodes:
+                names = [value.name for value in equation.results]
+                if body.results[index] in names:
+                    yield equation, names.index(body.results[index])

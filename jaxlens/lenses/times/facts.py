@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Timing, Trial
+from jaxlens.ir.graph import Module
 from jaxlens.lenses.constants.facts import Captured, closed_over
 from jaxlens.lenses.program.compile_parts import CompileParts, compile_parts
 from jaxlens.lenses.program.equations import Equations, equations
@@ -103,9 +104,16 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     )
 
 
-def written_out(capture: Seen) -> tuple[Equations, tuple[Unrolled, ...]]:
-    """Returns the equations by line, and the unrolled loops; needs only the jaxpr."""
-    module = capture.jaxpr.module
+def written_out(
+    capture: Seen, module: Module | None = None
+) -> tuple[Equations, tuple[Unrolled, ...]]:
+    """Returns the equations by line, and the unrolled loops; needs only the jaxpr.
+
+    Args:
+        capture: The program.
+        module: Another jaxpr with the same sources; by default the program's own.
+    """
+    module = module or capture.jaxpr.module
     counted = equations(module)
     try:
         sources = capture.sources

@@ -9,7 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.lenses.memory.buffer_origins import Makers
+from jaxlens.lenses.memory.buffer_origins import Origins
 from jaxlens.lenses.memory.checkpoint import trials
 from jaxlens.lenses.memory.donation import donations
 from jaxlens.lenses.memory.peak import memory_use
@@ -117,12 +117,12 @@ ENTRY main (x: f32[8]) -> f32[8] {
 
 
 def test_a_loops_state_belongs_to_who_made_it_inside_or_outside():
-    makers = Makers(fixed.module(LOOP))
-    assert makers.of("loop", "1").node.id == "sum"  # made in the body
-    assert makers.of("loop", "2").node.id == "double"  # handed on unchanged, through a copy
-    assert makers.of("s", "2").node.id == "double"
-    assert makers.of("s", "1").node.id == "sum"
-    assert makers.of("nobody") is None
+    origins = Origins(fixed.module(LOOP))
+    assert origins.origin("loop", "1").node.id == "sum"  # made in the body
+    assert origins.origin("loop", "2").node.id == "double"  # handed on unchanged, through a copy
+    assert origins.origin("s", "2").node.id == "double"
+    assert origins.origin("s", "1").node.id == "sum"
+    assert origins.origin("nobody") is None
 
 
 def _node(id, opcode, reads, name, type_, scope, regions=(), attrs=None, line=2):
