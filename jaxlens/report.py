@@ -117,7 +117,11 @@ def share(part: float, whole: float | None) -> str:
 
 
 def tally(names: Iterable[str]) -> list[str]:
-    """Returns names with their counts, `["mul x 3", "tanh"]`, in order of first appearance."""
+    """Returns names with their counts, `["mul x 3", "tanh"]`, in order of first appearance.
+
+    Args:
+        names: The names; of a mapping, the values are the counts.
+    """
     return [f"{name} x {n}" if n > 1 else name for name, n in Counter(names).items()]
 
 

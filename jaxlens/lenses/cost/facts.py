@@ -11,19 +11,20 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.executed_bodies import running
 from jaxlens.lenses.program.equation_flops import applied, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
+from jaxlens.report import total
 
 # Primitives whose body is applied to elements: `applied` counts how often, or `flops` has a rule.
 _APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
+_LOOPS = ("scan", "while", "pallas_call")
 _GRID = re.compile(r"\bgrid=\(([^()]*)\)")
 
 
@@ -116,54 +117,42 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:
     """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
-    trips = known_trips(capture) if compiled else {}
-    counted = count_module(capture.jaxpr.module, trips)
-    moved = _moved((*capture.program.inputs, *capture.outputs))
-    return Cost(
-        counted.flops,
-        counted.transcendentals,
-        moved,
-        counted.once,
-        counted.by_node,
-        counted.by_line,
-        counted.loops,
-        counted.branches,
-        counted.unknown,
-    )
+    cost = count_module(capture.jaxpr.module, _known_trips(capture) if compiled else {})
+    values = (*capture.program.inputs, *capture.outputs)
+    return replace(cost, bytes=total(value.type.bytes for value in values))
 
 
-def _moved(values: tuple[Input, ...]) -> int | None:
-    sizes = [value.type.bytes for value in values]
-    return None if None in sizes else sum(s for s in sizes if s is not None)
-
-
-def known_trips(capture: Capture) -> dict[str, int]:
+def _known_trips(capture: Capture) -> dict[str, int]:
     """Returns the trip counts of the jaxpr's while loops that are known after compilation.
 
     A while instruction of the optimised program is matched to an equation by source position,
     if each is the only loop at that position.
     """
-    wanted: defaultdict[object, list[str]] = defaultdict(list)
-    for node in capture.jaxpr.module.nodes():
-        if node.opcode == "while" and node.owner:
-            wanted[_position(node)].append(node.id)
-    if not wanted:
+    equations = _while_loops(capture.jaxpr.module)
+    if not equations:
         return {}
     try:
         module = capture.optimized.module
     except UnavailableError:
         return {}
-    found: defaultdict[object, list[int | None]] = defaultdict(list)
+    instructions = _while_loops(module)
+    trips = {}
+    for position, loops in equations.items():
+        if len(loops) == len(instructions[position]) == 1:
+            n = trips_of(*instructions[position][0], module)
+            if n is not None:
+                trips[loops[0][0].id] = n
+    return trips
+
+
+def _while_loops(module: Module) -> defaultdict[object, list[tuple[Node, Region]]]:
+    """Returns while loops, with the region that each is in, by source position."""
+    loops: defaultdict[object, list[tuple[Node, Region]]] = defaultdict(list)
     for region in module.regions.values():
         for node in region.nodes:
-            if node.opcode == "while" and node.owner:
-                found[_position(node)].append(trips_of(node, region, module))
-    pairs = ((ids[0], found[p][0]) for p, ids in wanted.items() if len(ids) == len(found[p]) == 1)
-    return {id: n for id, n in pairs if n is not None}
-
-
-def _position(node: Node) -> object:
-    return node.owner and (node.owner.file, node.owner.line, node.owner.column)
+            if node.opcode == "while" and (owner := node.owner):
+                loops[owner.file, owner.line, owner.column].append((node, region))
+    return loops
 
 
 @dataclass(slots=True)
@@ -196,13 +185,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
         module: A jaxpr, its regions in the order of callers before callees.
         trips: Trip counts of while loops by equation id, where known.
     """
-    known = dict(trips or {})
-    own: dict[str, tuple[int, int]] = {}
-    unknown: Counter[str] = Counter()
-    sums: dict[str, _Sum] = {}
-    for region in reversed(tuple(module.regions.values())):
-        _own(region, own, unknown, known)
-        sums[region.name] = _summed(region, own, sums, known)
+    sums = _Sums(module, trips or {})
     times: Counter[str] = Counter({module.entry: 1})
     by_node: dict[str, int] = {}
     by_line: Counter[str] = Counter()
@@ -211,18 +194,20 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
     for region in module.regions.values():
         factor = times[region.name]
         for node in region.nodes:
-            inner = list(_runs(node, sums, known))
-            by_node[node.id] = factor * own[node.id][0]
-            loose = own[node.id][0] + sum(n * sums[name].loose for name, n in inner)
-            if _users(node) or region.name == module.entry:
+            bodies = list(sums.bodies(node)) if node.regions else []
+            loose = sums.own[node.id] + sum(n * sums.region[name].loose for name, n in bodies)
+            by_node[node.id] = factor * sums.own[node.id]
+            if _is_users(node) or region.name == module.entry:
                 by_line[str(node.owner or "")] += factor * loose
-            for name, n in inner:
+            for name, n in bodies:
                 times[name] += factor * n
-            if node.opcode in ("scan", "while", "pallas_call"):
-                loops.append(_loop(node, inner, sums, known))
+            if node.opcode in _LOOPS:
+                once = sum(sums.region[name].flops for name, _ in bodies)
+                line = str(node.owner or "")
+                loops.append(LoopCost(node.id, node.opcode, sums.trips(node), once, line))
             elif node.opcode == "cond":
                 branches.append(node.id)
-    whole = sums[module.entry]
+    whole = sums.region[module.entry]
     return Cost(
         whole.flops,
         whole.transcendentals,
@@ -232,102 +217,93 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
         {line: n for line, n in by_line.items() if n},
         tuple(loops),
         tuple(branches),
-        unknown,
+        sums.unknown,
     )
 
 
-def _own(
-    region: Region, own: dict[str, tuple[int, int]], unknown: Counter[str], known: dict[str, int]
-) -> None:
-    """Counts the equations of a region without the bodies that they call.
+class _Sums:
+    """The flops of each region of a jaxpr for one run, callees before callers.
 
-    Args:
-        region: The region.
-        own: Receives flops and transcendentals by equation id.
-        unknown: Receives the number of equations that cannot be counted, by primitive.
-        known: Receives how often a reduction applies its body, by equation id.
+    Attributes:
+        own: Flops by equation id, without the bodies that the equation calls.
+        region: The sum of each region, by name.
+        unknown: Number of equations that cannot be counted, by primitive.
     """
-    types: dict[str, Type] = {value.name: value.type for value in region.parameters}
-    for node in region.nodes:
-        types.update((value.name, value.type) for value in node.results)
-    for node in region.nodes:
-        done = flops(node, types)
-        own[node.id] = done.arithmetic or 0, done.transcendental
-        if done.arithmetic is not None:
-            continue
-        often = applied(node, types)
-        if often is not None:
-            known[node.id] = often
+
+    def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
+        self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
+        self.own: dict[str, int] = {}
+        self.region: dict[str, _Sum] = {}
+        self.unknown: Counter[str] = Counter()
+        for region in reversed(tuple(module.regions.values())):
+            self.region[region.name] = self._sum(region)
+
+    def _sum(self, region: Region) -> _Sum:
+        types: dict[str, Type] = {value.name: value.type for value in region.parameters}
+        for node in region.nodes:
+            types.update((value.name, value.type) for value in node.results)
+        whole = _Sum()
+        for node in region.nodes:
+            count = flops(node, types)
+            arithmetic = loose = count.arithmetic or 0
+            if count.arithmetic is None:
+                self._apply(node, types)
+            self.own[node.id] = arithmetic
+            whole.flops += arithmetic
+            whole.once += arithmetic
+            whole.transcendentals += count.transcendental
+            for name, n in self.bodies(node) if node.regions else ():
+                body = self.region[name]
+                whole.flops += n * body.flops
+                whole.transcendentals += n * body.transcendentals
+                whole.once += body.once * (n if node.opcode.startswith(_APPLIED) else 1)
+                loose += n * body.loose
+            whole.loose += 0 if _is_users(node) else loose
+        return whole
+
+    def _apply(self, node: Node, types: Mapping[str, Type]) -> None:
+        """Stores how often a reduction applies its body, or that an equation cannot be counted."""
+        times = applied(node, types)
+        if times is not None:
+            self._times[node.id] = times
         elif not node.regions or node.opcode.startswith(_APPLIED):
-            unknown[node.opcode] += 1
+            self.unknown[node.opcode] += 1
+
+    def trips(self, node: Node) -> int | None:
+        """Returns how often an equation runs its body; None where that is unknown."""
+        match node.opcode:
+            case "scan":
+                return int(node.attrs["length"])
+            case "while":
+                return self._times.get(node.id)
+            case "pallas_call":  # once per grid point; None where a size of the grid is dynamic
+                grid = _GRID.search(node.attrs.get("grid_mapping", ""))
+                sizes = grid[1].replace(" ", "").split(",") if grid else ["?"]
+                sizes = [size for size in sizes if size]
+                return math.prod(map(int, sizes)) if all(n.isdigit() for n in sizes) else None
+        return 1
+
+    def bodies(self, node: Node) -> Iterator[tuple[str, int]]:
+        """Yields the bodies that an equation runs, and how often."""
+        if node.opcode.startswith(_APPLIED):
+            if node.id in self._times:
+                yield node.regions[0], self._times[node.id]
+            return
+        trips = self.trips(node)
+        times = 1 if trips is None else trips
+        match node.opcode:
+            case "scan":
+                yield node.regions[0], times
+            case "while":
+                yield node.attrs["body_jaxpr"], times
+                yield node.attrs["cond_jaxpr"], 1 if trips is None else trips + 1
+            case "cond":
+                yield max(node.regions, key=lambda name: self.region[name].flops), 1
+            case _:
+                for name in running(node):
+                    yield name, times
 
 
-def _summed(
-    region: Region,
-    own: Mapping[str, tuple[int, int]],
-    sums: Mapping[str, _Sum],
-    known: Mapping[str, int],
-) -> _Sum:
-    total = _Sum()
-    for node in region.nodes:
-        arithmetic, transcendental = own[node.id]
-        loose = arithmetic
-        total.flops += arithmetic
-        total.once += arithmetic
-        total.transcendentals += transcendental
-        for name, n in _runs(node, sums, known):
-            total.flops += n * sums[name].flops
-            total.transcendentals += n * sums[name].transcendentals
-            total.once += sums[name].once * (n if node.opcode.startswith(_APPLIED) else 1)
-            loose += n * sums[name].loose
-        total.loose += 0 if _users(node) else loose
-    return total
-
-
-def _users(node: Node) -> bool:
+def _is_users(node: Node) -> bool:
     """Whether a user line owns an equation; if not, its flops count for the caller's line."""
     return node.owner is not None and not node.owner.library
-
-
-def _runs(
-    node: Node, sums: Mapping[str, _Sum], known: Mapping[str, int]
-) -> Iterator[tuple[str, int]]:
-    """Yields the bodies that an equation runs, and how often."""
-    if not node.regions:
-        return
-    if node.opcode.startswith(_APPLIED):
-        if node.id in known:
-            yield node.regions[0], known[node.id]
-    elif node.opcode == "scan":
-        yield node.regions[0], int(node.attrs["length"])
-    elif node.opcode == "while":
-        trips = known.get(node.id, 1)
-        yield node.attrs["body_jaxpr"], trips
-        yield node.attrs["cond_jaxpr"], trips + 1 if node.id in known else 1
-    elif node.opcode == "cond":
-        yield max(node.regions, key=lambda name: sums[name].flops), 1
-    else:
-        points = _grid(node) if node.opcode == "pallas_call" else 1
-        for name in running(node):
-            yield name, 1 if points is None else points
-
-
-def _grid(node: Node) -> int | None:
-    """Returns the number of grid points of a Pallas kernel; None where a size is dynamic."""
-    found = _GRID.search(node.attrs.get("grid_mapping", ""))
-    sizes = [size for size in found[1].replace(" ", "").split(",") if size] if found else ["?"]
-    return math.prod(map(int, sizes)) if all(size.isdigit() for size in sizes) else None
-
-
-def _loop(
-    node: Node, inner: list[tuple[str, int]], sums: Mapping[str, _Sum], known: Mapping[str, int]
-) -> LoopCost:
-    match node.opcode:
-        case "while":
-            trips = known.get(node.id)
-        case "pallas_call":
-            trips = _grid(node)
-        case _:
-            trips = int(node.attrs["length"])
-    line = str(node.owner or "")
-    return LoopCost(node.id, node.opcode, trips, sum(sums[name].flops for name, _ in inner), line)

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from jaxlens.ir.graph import Module, Node
 
@@ -52,19 +53,18 @@ def parts(module: Module, weights: Mapping[str, int]) -> tuple[LinePart, ...]:
     return best
 
 
-def told(found: Sequence[LinePart]) -> str:
+def sentence(split: Sequence[LinePart]) -> str:
     """Returns `62% in linear_1, 31% in linear_0, 7% in 2 others`, or `all in dot_general`."""
-    if not found:
+    if not split:
         return ""
-    if found[0].share > 0.995:
-        return f"all in {found[0].name}"
-    shown = [part for part in found[:_SHOWN] if part.share >= _LEAST]
-    words = [f"{part.share:.0%} in {part.name}" for part in shown]
-    rest = 1 - sum(part.share for part in shown)
+    if split[0].share > 0.995:
+        return f"all in {split[0].name}"
+    shown = [part for part in split[:_SHOWN] if part.share >= _LEAST]
+    texts = [f"{part.share:.0%} in {part.name}" for part in shown]
+    rest, left = 1 - sum(part.share for part in shown), len(split) - len(shown)
     if rest >= _LEAST:
-        others = len(found) - len(shown)
-        words.append(f"{rest:.0%} in {others} others" if others > 1 else f"{rest:.0%} elsewhere")
-    return ", ".join(words)
+        texts.append(f"{rest:.0%} in {left} others" if left > 1 else f"{rest:.0%} elsewhere")
+    return ", ".join(texts)
 
 
 def _paths(module: Module, path_of: Callable[[Node], Path]) -> Iterator[tuple[Node, Path]]:
@@ -76,21 +76,14 @@ def _paths(module: Module, path_of: Callable[[Node], Path]) -> Iterator[tuple[No
     for region in module.regions.values():  # callers before callees
         outer = around.get(region.name, ())
         for node in region.nodes:
-            path = _joined(outer, path_of(node))
+            path = path_of(node)
+            if not outer or path[:1] != outer[:1]:  # a path can start with that of its callers
+                path = (*outer, *path)
             yield node, path
             for name in node.regions:
-                known = around.get(name)
-                around[name] = path if known is None else _common(known, path)
-
-
-def _joined(outer: Path, own: Path) -> Path:
-    """Returns the path of an equation after that of its callers, unless it starts with theirs."""
-    return own if outer and own[:1] == outer[:1] else (*outer, *own)
-
-
-def _common(one: Path, other: Path) -> Path:
-    pairs = enumerate(zip(one, other, strict=False))
-    return one[: next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))]
+                pairs = zip(around.get(name, path), path, strict=False)
+                common = takewhile(lambda pair: pair[0] == pair[1], pairs)
+                around[name] = tuple(component for component, _ in common)
 
 
 def _split(sums: Mapping[Path, int], whole: int) -> list[tuple[str, int]]:
@@ -122,14 +115,14 @@ def _split(sums: Mapping[Path, int], whole: int) -> list[tuple[str, int]]:
 
 def _scopes(node: Node) -> Path:
     """Returns the components of a name stack, without transforms: `jvp(layer)` gives `layer`."""
-    found = []
-    for part in node.scope.split(";")[0].split("/"):
+    components = []
+    for component in node.scope.split(";")[0].split("/"):
         for _ in range(_WRAPS):
-            if match := _WRAPPED.fullmatch(part):
-                part = match[1]
-        if part:
-            found.append(part)
-    return tuple(found)
+            if match := _WRAPPED.fullmatch(component):
+                component = match[1]
+        if component:
+            components.append(component)
+    return tuple(components)
 
 
 def _frames(node: Node) -> Path:

@@ -20,13 +20,14 @@ def _gpu(
 
 def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") -> Limits:
     # By default a TPU multiplies f32 in bf16; the rate of the vector unit is not published.
-    products = {
-        dtype: rate * 1e12 for dtype, rate in {"bf16": bf16, "f32": bf16, "s8": int8}.items()
-    }
+    products = {"bf16": bf16 * 1e12, "f32": bf16 * 1e12, "s8": int8 * 1e12}
     page = name.removeprefix("TPU ")
     source = f"Google Cloud TPU documentation, TPU {page} page{also}"
     return Limits(name, products, None, gigabytes * 1e9, source)
 
+
+_HALVED = "Tensor Core GPU datasheet, halved where it counts sparsity"
+_HOPPER = {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}
 
 # f32 has the rate of TF32, in which XLA multiplies f32 on these GPUs by default.
 PUBLISHED: Mapping[str, Limits] = {
@@ -37,26 +38,14 @@ PUBLISHED: Mapping[str, Limits] = {
         2039,
         "NVIDIA A100 Tensor Core GPU datasheet",
     ),
-    "h100": _gpu(
-        "H100 SXM",
-        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979},
-        67,
-        3350,
-        "NVIDIA H100 Tensor Core GPU datasheet, halved where it counts sparsity",
-    ),
-    "h200": _gpu(
-        "H200 SXM",
-        {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979},
-        67,
-        4800,
-        "NVIDIA H200 Tensor Core GPU datasheet, halved where it counts sparsity",
-    ),
+    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, f"NVIDIA H100 {_HALVED}"),
+    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, f"NVIDIA H200 {_HALVED}"),
     "l4": _gpu(
         "L4",
         {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
         30.3,
         300,
-        "NVIDIA L4 Tensor Core GPU datasheet, halved where it counts sparsity",
+        f"NVIDIA L4 {_HALVED}",
     ),
     "b200": _gpu(
         "B200",
@@ -85,11 +74,10 @@ def published(name: str) -> Limits:
     Raises:
         OptionError: No limits of the device are known here.
     """
-    asked = name.strip().lower()
-    for key in (_KINDS.get(asked, ""), asked, asked.removeprefix("tpu").strip(": ").split(":")[0]):
+    device = name.strip().lower()
+    tpu = device.removeprefix("tpu").strip(": ").split(":")[0]
+    words = device.replace(":", " ").replace("-", " ").split()
+    for key in (_KINDS.get(device, ""), device, tpu, *(key for key in PUBLISHED if key in words)):
         if key in PUBLISHED:
             return PUBLISHED[key]
-    held = [key for key in PUBLISHED if key in asked.replace(":", " ").replace("-", " ").split()]
-    if held:
-        return PUBLISHED[held[0]]
-    raise OptionError(f"no published limits of {name!r} here; {nearest(asked, PUBLISHED)}")
+    raise OptionError(f"no published limits of {name!r} here; {nearest(device, PUBLISHED)}")

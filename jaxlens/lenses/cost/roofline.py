@@ -5,7 +5,7 @@ divided by the memory bandwidth. The larger of the two is its best possible time
 because bytes that come from a cache can move faster.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +22,7 @@ from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Forwarding, Given
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
 
 Bound = Literal["memory", "compute", "unknown"]
 PETA = ("", "k", "M", "G", "T", "P")
@@ -146,9 +146,10 @@ def limits_of(capture: Capture, device: str) -> Limits:
     if device != "here":
         return published(device)
     target = capture.program.target
-    measured = None if target.absent else capture.driver.limits(_products(capture))
+    dtypes = (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
+    measured = None if target.absent else capture.driver.limits(dtypes)
     if measured is None:
-        if any(known in target.kind.lower() for known in ("cpu", "unknown")):
+        if any(kind in target.kind.lower() for kind in ("cpu", "unknown")):
             raise UnavailableError(
                 "a saved capture runs nowhere that could be measured: name a device, as in "
                 "--roofline=h100"
@@ -157,16 +158,11 @@ def limits_of(capture: Capture, device: str) -> Limits:
     return measured
 
 
-def _products(capture: Capture) -> Iterator[str]:
-    """Yields the element types of the program's dots and convolutions."""
-    yield from (kernel.dtype for kernel in kernel_costs(capture) if kernel.product)
-
-
 def points(
     kernels: Sequence[KernelCost], limits: Limits, seconds: Mapping[str, float] | None = None
 ) -> tuple[Point, ...]:
     """Returns the kernels on a roofline, by best possible time, longest first."""
-    found = []
+    unordered = []
     for kernel in kernels:
         work = kernel.flops + kernel.transcendentals
         busy = work / limits.flops(kernel.dtype, kernel.product)
@@ -175,13 +171,13 @@ def points(
         if kernel.unknown or kernel.bytes is None or kernel.travels:
             bound = "unknown"
         took = seconds.get(kernel.instruction) if seconds else None
-        found.append(Point(kernel, bound, max(busy, moving), took))
-    return tuple(sorted(found, key=lambda point: (-point.seconds, point.kernel.instruction)))
+        unordered.append(Point(kernel, bound, max(busy, moving), took))
+    return tuple(sorted(unordered, key=lambda point: (-point.seconds, point.kernel.instruction)))
 
 
-def report(known: CostFacts) -> Report:
+def report(facts: CostFacts) -> Report:
     """Reports the cost of the equations, and the flops, bytes and bound of each kernel."""
-    equations, kernels = cost_report(known.counted()), roofline(known)
+    equations, kernels = cost_report(facts.counted()), roofline(facts)
     first, *rest = equations.findings
     return Report(
         "Cost",
@@ -191,29 +187,29 @@ def report(known: CostFacts) -> Report:
     )
 
 
-def roofline(known: CostFacts) -> Report:
+def roofline(facts: CostFacts) -> Report:
     """Reports the kernels in tables, and their bounds in sentences."""
-    kind = known.counted().subject.program.target.kind
-    elsewhere = "" if known.limits is None or _same(known.limits, kind) else kind
+    limits = facts.limits
     findings: list[Finding] = []
     tables: list[Table] = []
-    if known.kernels:
-        findings += _moves(known.kernels)
-        tables.append(table(known.kernels))
-    if known.limits is not None:
-        findings += _bounds(known.points, known.limits)
-        if elsewhere:
-            text = f"The kernels are those that XLA made for {elsewhere}; it would make others for "
-            findings.append(Finding(f"{text}{known.limits.name}: look with --target.", "unknown"))
-        tables.append(_under(known.points, known.limits))
-    if known.seconds is not None:
-        tables += [_by_line(known), _measured(known)]
-    moved = {k.instruction: float(k.bytes or 0) for k in known.kernels}
+    if facts.kernels:
+        findings += _moves(facts.kernels)
+        tables.append(table(facts.kernels))
+    if limits is not None:
+        findings += _bounds(facts.points, limits)
+        kind = facts.counted().subject.program.target.kind
+        if kind and not _is_of(limits, kind):
+            text = f"The kernels are those that XLA made for {kind}; it would make others for "
+            findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
+        tables.append(_bound_table(facts.points, limits))
+    if facts.seconds is not None:
+        tables += [_by_line(facts.kernels, facts.seconds), _measured(facts, facts.seconds)]
+    moved = {k.instruction: float(k.bytes or 0) for k in facts.kernels}
     overlay = (Overlay("bytes moved (B)", "optimized", moved),) if moved else ()
     return Report("Kernels", tuple(findings), tuple(tables), overlay)
 
 
-def _same(limits: Limits, kind: str) -> bool:
+def _is_of(limits: Limits, kind: str) -> bool:
     """Whether limits are those of the device kind that a program is compiled for."""
     try:
         return limits.measured or published(kind) is limits
@@ -221,79 +217,59 @@ def _same(limits: Limits, kind: str) -> bool:
         return False
 
 
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "0%"
-
-
 def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str, float]:
     """Returns the line with the largest sum of weights; kernels without a line count by name."""
-    sums: dict[str, float] = {}
+    sums: defaultdict[str, float] = defaultdict(float)
     for kernel, weight in zip(kernels, weights, strict=True):
-        name = kernel.lines[0] if kernel.lines else kernel.name
-        sums[name] = sums.get(name, 0.0) + weight
+        sums[kernel.lines[0] if kernel.lines else kernel.name] += weight
     return max(sums.items(), key=lambda pair: pair[1])
 
 
-def _moves(kernels: Sequence[KernelCost]) -> list[Finding]:
+def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
+    """Yields the findings on the bytes that the kernels move, and on what is not counted."""
     whole = sum(kernel.bytes or 0 for kernel in kernels)
-    most = max(kernels, key=lambda kernel: kernel.bytes or 0)
-    said = []
     if whole:
+        most = max(kernels, key=lambda kernel: kernel.bytes or 0)
         line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
-        one = f"{most.name} alone {_share(most.bytes or 0, whole)}"
-        said.append(
-            Finding(
-                f"{line} moves {_share(size, whole)} of the {amount(whole)} that the "
-                f"{_read_and_write(len(kernels))}; {one}.",
-                "counted",
-                (most.instruction,),
-            )
+        n = len(kernels)
+        subject = f"{n:,} kernels read and write" if n != 1 else "one kernel reads and writes"
+        yield Finding(
+            f"{line} moves {share(size, whole)} of the {amount(whole)} that the {subject}; "
+            f"{most.name} alone {share(most.bytes or 0, whole)}.",
+            ids=(most.instruction,),
         )
     open_ = [kernel for kernel in kernels if kernel.open]
     if open_:
         text = f"{count(len(open_), 'kernel')} in loops of unknown trips are counted for one."
-        said.append(Finding(text, "unknown", tuple(kernel.instruction for kernel in open_)))
+        yield Finding(text, "unknown", tuple(kernel.instruction for kernel in open_))
     dark = [kernel.name for kernel in kernels if kernel.unknown]
     if dark:
         text = f"What custom calls compute is not known, so their flops are not: {listed(dark)}."
-        said.append(Finding(text, "unknown"))
-    return said
+        yield Finding(text, "unknown")
 
 
-def _read_and_write(kernels: int) -> str:
-    return f"{kernels:,} kernels read and write" if kernels != 1 else "one kernel reads and writes"
-
-
-def _bounds(found: Sequence[Point], limits: Limits) -> list[Finding]:
-    """Returns the finding on the program's bound; without figures for measured limits."""
-    whole = sum(point.seconds for point in found)
-    if not whole:
-        return []
-    if limits.measured:
-        return [
-            Finding(
-                f"The roofline is that of {limits.name}: {limits.source}. It is measured, so its "
-                "figures stand in a table that a comparison leaves out.",
-                "measured",
-            )
-        ]
-    line, took = _most([p.kernel for p in found], [p.seconds for p in found])
-    travels = sum(point.kernel.travels for point in found)
-    apart = (
-        f" How fast devices exchange data is not in these limits: {count(travels, 'kernel')} "
-        "may take longer."
-        if travels
-        else ""
-    )
-    memory = sum(point.seconds for point in found if point.bound == "memory")
-    return [
-        Finding(
-            f"On {limits.name} a run takes {duration(whole)} at best, {_share(took, whole)} of it "
-            f"for {line}; {_share(memory, whole)} of it is bound by memory.{apart}",
-            "estimate",
-            (found[0].kernel.instruction,),
+def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
+    """Yields the finding on the program's bound; without figures for measured limits."""
+    whole = sum(point.seconds for point in points)
+    if whole and limits.measured:
+        yield Finding(
+            f"The roofline is that of {limits.name}: {limits.source}. It is measured, so its "
+            "figures stand in a table that a comparison leaves out.",
+            "measured",
         )
-    ]
+    elif whole:
+        line, took = _most([p.kernel for p in points], [p.seconds for p in points])
+        memory = sum(point.seconds for point in points if point.bound == "memory")
+        text = (
+            f"On {limits.name} a run takes {duration(whole)} at best, {share(took, whole)} of it "
+            f"for {line}; {share(memory, whole)} of it is bound by memory."
+        )
+        travels = sum(point.kernel.travels for point in points)
+        if travels:
+            kernels = count(travels, "kernel")
+            text += f" How fast devices exchange data is not in these limits: {kernels} may take "
+            text += "longer."
+        yield Finding(text, "estimate", (points[0].kernel.instruction,))
 
 
 def table(kernels: Sequence[KernelCost]) -> Table:
@@ -312,15 +288,11 @@ def table(kernels: Sequence[KernelCost]) -> Table:
         (
             Cell(kernel.name, ids=(kernel.instruction,)),
             Cell(listed(list(kernel.lines), 2)),
-            *(
-                [Cell(f"{kernel.runs:,}{'?' if kernel.open else ''}", kernel.runs)]
-                if looped
-                else []
-            ),
+            *([Cell(_runs(kernel), kernel.runs)] if looped else []),
             Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top),
-            Cell(_share(kernel.flops, flops), kernel.flops),
+            Cell(share(kernel.flops, flops), kernel.flops),
             Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
-            Cell(_share(kernel.bytes or 0, moved), kernel.bytes),
+            Cell(share(kernel.bytes or 0, moved), kernel.bytes),
             Cell(_intensity(kernel), kernel.intensity),
         )
         for kernel in ordered[:_ROWS]
@@ -339,29 +311,32 @@ def table(kernels: Sequence[KernelCost]) -> Table:
     return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
 
 
+def _runs(kernel: KernelCost) -> str:
+    return f"{kernel.runs:,}{'?' if kernel.open else ''}"
+
+
 def _intensity(kernel: KernelCost) -> str:
-    found = kernel.intensity
     if kernel.bytes == 0:
         return "-"
-    return "unknown" if found is None else f"{found:.3g}"
+    return "unknown" if kernel.intensity is None else f"{kernel.intensity:.3g}"
 
 
-def _under(found: Sequence[Point], limits: Limits) -> Table:
+def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
     """Returns a table of the bound of each kernel."""
-    whole = sum(point.seconds for point in found) or 1.0
+    whole = sum(point.seconds for point in points) or 1.0
     rows = tuple(
         (
             Cell(point.kernel.name, ids=(point.kernel.instruction,)),
             Cell(listed(list(point.kernel.lines), 2)),
             Cell(_intensity(point.kernel), point.kernel.intensity),
             Cell(point.bound),
-            Cell(duration(point.seconds), point.seconds, bar=point.seconds / found[0].seconds),
-            Cell(_share(point.seconds, whole), point.seconds / whole),
+            Cell(duration(point.seconds), point.seconds, bar=point.seconds / points[0].seconds),
+            Cell(share(point.seconds, whole), point.seconds / whole),
         )
-        for point in found[:_ROWS]
-        if found[0].seconds
+        for point in points[:_ROWS]
+        if points[0].seconds
     )
-    left = len(found) - len(rows)
+    left = len(points) - len(rows)
     tops = [f"{amount(rate, 'flop/s', PETA)} {dtype}" for dtype, rate in limits.products.items()]
     if limits.vector is not None:
         tops.append(f"{amount(limits.vector, 'flop/s', PETA)} outside of products")
@@ -375,37 +350,34 @@ def _under(found: Sequence[Point], limits: Limits) -> Table:
     return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
 
 
-def _by_line(known: CostFacts) -> Table:
+def _by_line(kernels: Sequence[KernelCost], seconds: Mapping[str, float]) -> Table:
     """Returns a table of measured seconds by source line."""
-    lines: Counter[str] = Counter()
-    for kernel in known.kernels:
-        took = (known.seconds or {}).get(kernel.instruction, 0.0)
-        lines[kernel.lines[0] if kernel.lines else ""] += took  # type: ignore[assignment]
+    lines: defaultdict[str, float] = defaultdict(float)
+    for kernel in kernels:
+        lines[kernel.lines[0] if kernel.lines else ""] += seconds.get(kernel.instruction, 0.0)
     whole = sum(lines.values()) or 1.0
-    top = max(lines.values(), default=0) or 1.0
+    ranked = sorted(lines.items(), key=lambda item: -item[1])
     rows = tuple(
         (
             Cell(line or "no line"),
-            Cell(duration(took), took, bar=took / top),
-            Cell(_share(took, whole), took / whole),
+            Cell(duration(took), took, bar=took / ranked[0][1]),
+            Cell(share(took, whole), took / whole),
         )
-        for line, took in lines.most_common(_ROWS)
+        for line, took in ranked[:_ROWS]
         if took
     )
     note = "A kernel counts for the line of its product, or of its result."
-    columns = ("line", "in a run", "")
-    return Table("Measured by line", columns, rows, note, True, (1, 2))
+    return Table("Measured by line", ("line", "in a run", ""), rows, note, True, (1, 2))
 
 
-def _measured(known: CostFacts) -> Table:
+def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
     """Returns a table of measured seconds by kernel."""
-    seconds = known.seconds or {}
-    best = {point.kernel.instruction: point.seconds for point in known.points}
-    taken = sorted(known.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
-    whole = sum(seconds.get(kernel.instruction, 0.0) for kernel in taken) or 1.0
-    top = seconds.get(taken[0].instruction, 0.0) if taken else 1.0
+    best = {point.kernel.instruction: point.seconds for point in facts.points}
+    ranked = sorted(facts.kernels, key=lambda kernel: -seconds.get(kernel.instruction, 0.0))
+    whole = sum(seconds.get(kernel.instruction, 0.0) for kernel in ranked) or 1.0
+    top = seconds.get(ranked[0].instruction, 0.0) if ranked else 1.0
     rows = []
-    for kernel in taken[:_ROWS]:
+    for kernel in ranked[:_ROWS]:
         took = seconds.get(kernel.instruction)
         if took is None:
             continue
@@ -415,16 +387,16 @@ def _measured(known: CostFacts) -> Table:
                 Cell(kernel.name, ids=(kernel.instruction,)),
                 Cell(listed(list(kernel.lines), 2)),
                 Cell(duration(took), took, bar=took / (top or 1.0)),
-                Cell(_share(took, whole), took / whole),
+                Cell(share(took, whole), took / whole),
                 Cell(amount(kernel.flops / took, "flop/s") if took else "", kernel.flops / took),
                 Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
-                *([] if not best else [Cell("" if not at_best else _share(at_best, took))]),
+                *([Cell(share(at_best, took) if at_best else "")] if best else []),
             )
         )
-    unseen = sum(1 for kernel in taken if kernel.instruction not in seconds)
+    unmeasured = sum(1 for kernel in ranked if kernel.instruction not in seconds)
     note = "One run, from the profiler, which slows small kernels: the shares say more."
-    note += f" {count(unseen, 'kernel')} left no mark in the profile." if unseen else ""
-    more = ("of the best",) if best else ()
-    columns = ("kernel", "from lines", "in a run", "", "does", "moves", *more)
+    note += f" {count(unmeasured, 'kernel')} left no mark in the profile." if unmeasured else ""
+    of_best = ("of the best",) if best else ()
+    columns = ("kernel", "from lines", "in a run", "", "does", "moves", *of_best)
     right = tuple(range(2, len(columns)))
     return Table("Measured by kernel", columns, tuple(rows), note, True, right, "optimized")

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
-from jaxlens.lenses.cost.line_split import parts, told
+from jaxlens.lenses.cost.line_split import parts, sentence
 
 LINE = Span("train.py", 9, function="loss")
 STEP = Span("train.py", 20, function="step")
@@ -48,7 +48,7 @@ def program(**bodies) -> Module:
 def test_the_first_split_that_tells(nodes, words) -> None:
     weights = {"a": 50, "b": 50, "c": 0}
     weights = {node.id: weights[node.id] for node in nodes}
-    assert sorted(told(parts(program(main=nodes), weights)).split(", ")) == sorted(
+    assert sorted(sentence(parts(program(main=nodes), weights)).split(", ")) == sorted(
         words.split(", ")
     )
 
@@ -59,7 +59,7 @@ def test_a_body_s_scopes_stand_behind_those_of_its_call() -> None:
         eqn("k", "net/second", calls=("two",), opcode="jit"),
     )
     module = program(main=calls, one=(eqn("a", "product"),), two=(eqn("b", "product"),))
-    assert told(parts(module, {"a": 70, "b": 30})) == "70% in first, 30% in second"
+    assert sentence(parts(module, {"a": 70, "b": 30})) == "70% in first, 30% in second"
 
 
 def test_of_a_body_with_two_callers_only_what_they_share_is_said() -> None:
@@ -68,16 +68,16 @@ def test_of_a_body_with_two_callers_only_what_they_share_is_said() -> None:
         eqn("k", "net/second", calls=("one",), opcode="jit"),
     )
     module = program(main=calls, one=(eqn("a", "left"), eqn("b", "right")))
-    assert told(parts(module, {"a": 70, "b": 30})) == "70% in left, 30% in right"
+    assert sentence(parts(module, {"a": 70, "b": 30})) == "70% in left, 30% in right"
 
 
 def test_small_parts_are_counted() -> None:
     nodes = tuple(eqn(f"e{n}", f"layer{n}") for n in range(8))
     weights = {f"e{n}": 30 if n < 3 else 2 for n in range(8)}
-    assert told(parts(program(main=nodes), weights)).endswith("10% in 5 others")
+    assert sentence(parts(program(main=nodes), weights)).endswith("10% in 5 others")
 
 
 def test_primitives_are_those_of_the_bodies_and_not_the_calls() -> None:
     call = eqn("j", calls=("one",), opcode="custom_jvp_call")
     module = program(main=(call, eqn("a")), one=(eqn("b", opcode="max"),))
-    assert told(parts(module, {"a": 60, "b": 40})) == "60% in dot_general, 40% in max"
+    assert sentence(parts(module, {"a": 60, "b": 40})) == "60% in dot_general, 40% in max"
