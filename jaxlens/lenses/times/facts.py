@@ -6,24 +6,24 @@ are counted by line (`program/equations.py`), and loops that tracing unrolled ar
 (`program/unrolled.py`). A trial measures what replacing them with `lax.scan` saves.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.facts import Timing, Trial
+from jaxlens.ir.facts import Trial
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.constants.facts import Captured, closed_over
 from jaxlens.lenses.program.compile_parts import CompileParts, compile_parts
 from jaxlens.lenses.program.equations import Equations, equations
 from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.program.unrolled import Unrolled, unrolled
-from jaxlens.lenses.subject import ProgramFacts, Seen, subject_of
+from jaxlens.lenses.subject import Given, ProgramFacts, Seen, subject_of
 from jaxlens.links.links import NO_EQUATIONS
 from jaxlens.report import Cell, Finding, Report, Table, duration
 
-_WORDS = 200  # characters of JAX's error on a program that jaxlens rewrote
+_MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,9 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     except UnavailableError as why:  # opened from a later stage
         counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
     trial, untried = _tried(capture, loops, run) if scan else (None, "")
-    seconds: Counter[str] = Counter()
-    for step in _timings(capture):
-        seconds[step.step] += step.seconds  # type: ignore[assignment]
-    size = instructions(capture)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for step in Given(lambda: capture.times).or_else(()):
+        seconds[step.step] += step.seconds
     return Times(
         dict(seconds),
         parts,
@@ -98,7 +97,7 @@ def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
         trial,
         untried,
         lacking,
-        size,
+        instructions(capture),
         closed_over(capture),
         _subject=subject_of(capture, "jaxpr", "stablehlo", "optimized", "kernels", "times"),
     )
@@ -115,11 +114,8 @@ def written_out(
     """
     module = module or capture.jaxpr.module
     counted = equations(module)
-    try:
-        sources = capture.sources
-    except UnavailableError:
-        sources = {}
-    return counted, unrolled(module, counted.written, counted.times, looped(sources))
+    steps = looped(Given(lambda: capture.sources).or_else({}))
+    return counted, unrolled(module, counted.written, counted.times, steps)
 
 
 def instructions(capture: Seen) -> int | None:
@@ -131,30 +127,25 @@ def instructions(capture: Seen) -> int | None:
     return sum(len(region.nodes) for region in module.regions.values())
 
 
-def _timings(capture: Seen) -> tuple[Timing, ...]:
-    try:
-        return capture.times
-    except UnavailableError:
-        return ()
-
-
 def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Trial | None, str]:
     """Returns the trial of scans in place of the loops of one body, or why it failed."""
     if not loops:
         return None, "there is no unrolled loop to try"
     region = loops[0].region
-    spans = sorted((e.first, e.size, e.count) for e in loops if e.region == region)
+    spans = sorted((n.first, n.size, n.count) for n in loops if n.region == region)
     try:
         return capture.driver.rolled(region, spans, run), ""
     except Exception as why:  # any error of JAX on the rewritten program
-        words = " ".join(str(why).split()) or type(why).__name__
-        return None, words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
+        text = " ".join(str(why).split()) or type(why).__name__
+        return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."
 
 
 def stages(capture: Seen) -> Report:
     """Reports wall-clock seconds of the steps so far; the table is not part of the stable text."""
     steps = capture.times
-    longest = max((step.seconds for step in steps), default=0.0) or 1.0
+    if not steps:
+        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
+    longest = max(step.seconds for step in steps) or 1.0
     total = sum(step.seconds for step in steps)
     row = [Cell(duration(step.seconds), step.seconds, bar=step.seconds / longest) for step in steps]
     notes = [f"{step.step}: {step.note}" for step in steps if step.note]
@@ -166,6 +157,4 @@ def stages(capture: Seen) -> Report:
         volatile=True,
         right=tuple(range(len(steps) + 1)),
     )
-    if not steps:
-        return Report("Times", (Finding("Nothing was timed.", "unknown"),))
     return Report("Times", (), (table,))

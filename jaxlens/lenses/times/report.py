@@ -4,8 +4,8 @@ The first sentence names the part that took most seconds, and the line with most
 seconds in it, and the tables with seconds, are not part of the stable text.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
@@ -17,9 +17,9 @@ from jaxlens.lenses.program.equations import Equations
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.program.unrolled import Unrolled, nested
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.subject import Seen, Subject
+from jaxlens.lenses.subject import Given, Seen, Subject
 from jaxlens.lenses.times.facts import Times, instructions, stages, written_out
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
+from jaxlens.report import Cell, Finding, Report, Table, amount, cells, count, duration
 
 _ROWS = 12
 _SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
@@ -32,13 +32,13 @@ _GROWN, _LARGE = 12, 5_000
 def report(facts: Times) -> Report:
     """Reports the parts of the compile time, and the source lines that cause it."""
     subject = facts.subject()
-    done = _works(subject)
+    kernels = Given(lambda: works(subject)).or_else([])
     # Each step copies the captured arrays; no part of the profile has a name for that.
-    holds = constants.alarm(facts.closed_over())
-    tables = (*_within(facts), *_kernels(facts, done), _lines(subject, facts))
+    folded = constants.alarm(facts.closed_over())
+    tables = (*_within(facts), *_kernels(facts, kernels), _lines(subject, facts))
     timed = stages(subject).tables if facts.stages else ()
     whose = "Of the stand-in, " if constants.is_stand_in(subject) else ""
-    return Report("Times", tuple(_findings(subject, facts, holds, whose)), (*timed, *tables))
+    return Report("Times", tuple(_findings(subject, facts, folded, whose)), (*timed, *tables))
 
 
 def alarm(capture: Seen) -> tuple[Finding, ...]:
@@ -51,29 +51,31 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
     except UnavailableError:  # opened from a later stage
         return ()
     group = _group(loops)
-    made = sum(loop.equations for loop in group)
-    told = []
-    if counted.total >= _MANY and group and made >= _SHARE * counted.total:
-        text = f"{_made(group, counted)} (--times says more)."
-        told.append(Finding(text, "counted", _ids(group)))
-    return (*told, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
+    repeated = sum(loop.equations for loop in group)
+    loop = []
+    if counted.total >= _MANY and group and repeated >= _SHARE * counted.total:
+        text = f"{_unrolled(group, counted)} (--times says more)."
+        loop.append(Finding(text, "counted", _ids(group)))
+    return (*loop, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
 
 
 def _findings(
-    subject: Subject, facts: Times, holds: tuple[Finding, ...], whose: str
+    subject: Subject, facts: Times, folded: tuple[Finding, ...], whose: str
 ) -> Iterator[Finding]:
     group = _group(facts.loops)
-    lead = f"{whose}{_most(facts)}{';' if group else '.'} " if facts.compile else ""
+    lead = (
+        f"{whose}{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
+    )
     if facts.lacking:
         text = f"The lines that made the work are not counted: {facts.lacking}."
         yield Finding(text, "unknown", (), lead)
-    elif holds and not group:
-        yield replace(holds[0], lead=lead)
-        yield Finding(_largest(facts.equations))
     elif group:
-        open_ = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
-        text = f"{_made(group, facts.equations)}{open_}."
+        untried = "" if facts.trial or facts.untried else " (untried: --scan tries it)"
+        text = f"{_unrolled(group, facts.equations)}{untried}."
         yield Finding(text, "counted", _ids(group), lead)
+    elif folded:
+        yield replace(folded[0], lead=lead)
+        yield Finding(_largest(facts.equations))
     else:
         yield Finding(_largest(facts.equations), "counted", (), lead)
     yield from _grown(subject, facts.equations, group, facts.instructions)
@@ -82,16 +84,13 @@ def _findings(
     elif facts.untried:
         yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
     if group:
-        yield from holds
+        yield from folded
     for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
-        yield Finding(f"{_made((loop,), facts.equations)}.", "counted", (loop.id,))
+        yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
     inner = [loop for loop in nested(facts.loops) if loop not in facts.loops]
     for loop in inner[:_ROWS]:
-        yield Finding(
-            f"Within it, {loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times.",
-            "counted",
-            (loop.id,),
-        )
+        text = f"{loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times."
+        yield Finding(f"Within it, {text}", "counted", (loop.id,))
     if facts.missing:
         yield Finding(f"Within the compile: {facts.missing}.", "unknown")
 
@@ -118,8 +117,8 @@ def _grown(
     if group and sum(loop.equations for loop in group) >= _SHARE * counted.total:
         where = f" at {_whole_line(group)}" if group[0].line else ""
         text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
-    elif made := _by_line(subject, "optimized"):
-        line, most = made.most_common(1)[0]
+    elif instructions := _by_line(subject, "optimized"):
+        line, most = instructions.most_common(1)[0]
         text += f"; {line} made the most, {most:,}"
     yield Finding(f"{text}.", "counted", _ids(group))
 
@@ -128,43 +127,37 @@ def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
     return tuple(loop.id for loop in group)
 
 
-def _most(facts: Times) -> str:
+def _slowest(facts: Times, parts: CompileParts) -> str:
     """Returns the part of the compile that took most seconds, in words."""
-    assert facts.compile is not None
-    every = {"tracing": facts.stages.get("trace", 0.0), "lowering": facts.stages.get("lower", 0.0)}
-    every |= facts.compile.groups
-    total = sum(every.values()) or 1.0
-    name = max(every, key=lambda n: every[n])
-    slowest = facts.compile.passes[:1]
-    which = f", most of it in `{slowest[0].name}`" if name == PASSES and slowest else ""
-    if name == PASSES and slowest and slowest[0].name == constants.FOLDING:
-        which += " (--captured says of what)"
-    if name == CONVERSION:
+    seconds = {
+        "tracing": facts.stages.get("trace", 0.0),
+        "lowering": facts.stages.get("lower", 0.0),
+        **parts.groups,
+    }
+    total = sum(seconds.values()) or 1.0
+    name = max(seconds, key=lambda name: seconds[name])
+    which = ""
+    if name == PASSES and parts.passes:
+        which = f", most of it in `{parts.passes[0].name}`"
+        if parts.passes[0].name == constants.FOLDING:
+            which += " (--captured says of what)"
+    elif name == CONVERSION:
         which = ": it computes what only depends on constants (--captured says what)"
-    kernels = facts.compile.optimised
-    if name == LLVM and len(kernels) > 1:
-        which = f", longest over `{max(kernels, key=facts.compile.of_llvm)}`"
-    what = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
-    return f"{what} took {every[name] / total:.0%} of {duration(total)}{which}"
+    elif name == LLVM and len(parts.optimised) > 1:
+        which = f", longest over `{max(parts.optimised, key=parts.of_llvm)}`"
+    part = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
+    return f"{part} took {seconds[name] / total:.0%} of {duration(total)}{which}"
 
 
 def _group(loops: tuple[Unrolled, ...]) -> tuple[Unrolled, ...]:
     """Returns the largest loop and those of the same lines, the backward pass last."""
-    if not loops:
-        return ()
-    first = loops[0]
-    same = [
-        loop
-        for loop in loops
-        if loop is first or (first.line and loop.region == first.region and _touch(loop, first))
-    ]
-    return tuple(sorted(same, key=lambda loop: loop.backward))
-
-
-def _touch(one: Unrolled, other: Unrolled) -> bool:
-    """Whether two loops have a line in common."""
-    (file, low, high), (file2, low2, high2) = _range(one.line), _range(other.line)
-    return file == file2 and low <= high2 and low2 <= high
+    group = list(loops[:1])
+    for loop in loops[1:]:
+        (file, low, high), (file2, low2, high2) = _range(loops[0].line), _range(loop.line)
+        overlaps = file == file2 and low <= high2 and low2 <= high
+        if loops[0].line and loop.region == loops[0].region and overlaps:
+            group.append(loop)
+    return tuple(sorted(group, key=lambda loop: loop.backward))
 
 
 def _range(line: str) -> tuple[str, int, int]:
@@ -173,10 +166,9 @@ def _range(line: str) -> tuple[str, int, int]:
     return file, int(low or 0), int(high or low or 0)
 
 
-def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
+def _unrolled(group: tuple[Unrolled, ...], counted: Equations) -> str:
     """Returns `cell 3:14 made 4,800 of 5,100 equations: a loop of 400 steps was unrolled ...`."""
-    made = sum(loop.equations for loop in group)
-    first = group[0]
+    repeated = sum(loop.equations for loop in group)
     scans = sum(loop.rolled * loop.times for loop in group)
     passes = [
         f"{loop.count:,}{'' if n else ' repetitions'} of {loop.block:,}"
@@ -184,11 +176,11 @@ def _made(group: tuple[Unrolled, ...], counted: Equations) -> str:
         for n, loop in enumerate(group)
     ]
     where = _whole_line(group) or "One block"
-    steps = f"a loop of {first.count:,} steps was unrolled"
-    if first.before:  # e.g. the first layer has a scalar input or another shape
-        steps = f"a loop of {first.count + 1:,} steps was unrolled, the first unlike the others"
+    steps = f"a loop of {group[0].count:,} steps was unrolled"
+    if group[0].before:  # e.g. the first layer has a scalar input or another shape
+        steps = f"a loop of {group[0].count + 1:,} steps was unrolled, the first unlike the others"
     return (
-        f"{where} made {made:,} of {counted.total:,} equations: {steps} "
+        f"{where} made {repeated:,} of {counted.total:,} equations: {steps} "
         f"({listed(passes)}); `lax.scan` would make {scans:,}"
     )
 
@@ -202,23 +194,26 @@ def _whole_line(group: tuple[Unrolled, ...]) -> str:
 
 
 def _largest(counted: Equations) -> str:
+    equations = count(counted.total, "equation")
     if not counted.own:
-        return f"{count(counted.total, 'equation')}, which no line of yours made."
+        return f"{equations}, which no line of yours made."
     line, most = max(counted.own.items(), key=lambda item: item[1])
-    made = f"{line} made the most of {count(counted.total, 'equation')}, {most:,}"
-    return f"No loop of four or more like steps was unrolled; {made}."
+    return (
+        "No loop of four or more like steps was unrolled; "
+        f"{line} made the most of {equations}, {most:,}."
+    )
 
 
 def _of_trial(trial: Trial) -> Finding:
     """Returns the finding on a trial: sizes, which are stable, and seconds in its lead."""
     before, after = trial.written, trial.rolled
-    what = "The program" if trial.region == "main" else f"`{trial.region}`"
+    program = "The program" if trial.region == "main" else f"`{trial.region}`"
     same = ""
     if trial.error is not None:
-        words = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
-        same = f"; on random inputs the results {words}"
+        error = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
+        same = f"; on random inputs the results {error}"
     return Finding(
-        f"Tried: {what} has {after.equations:,} equations with `lax.scan` in place of "
+        f"Tried: {program} has {after.equations:,} equations with `lax.scan` in place of "
         f"{before.equations:,}, {amount(after.characters)} of StableHLO in place of "
         f"{amount(before.characters)}, and {after.instructions:,} instructions of XLA's in place "
         f"of {before.instructions:,}{same}.",
@@ -238,145 +233,111 @@ def _within(facts: Times) -> Iterator[Table]:
         (Cell(name), Cell(duration(s), s, bar=s / largest), Cell(f"{s / whole:.1%}", s))
         for name, s in parts.groups.items()
     )
-    beside = f" LLVM worked {duration(parts.llvm)} on all threads together." if parts.llvm else ""
-    yield Table(
-        "Within the compile",
-        ("part", "seconds", "share"),
-        rows,
+    note = (
         f"{duration(parts.seconds)} in all, wall clock, XLA's own profiler on; elsewhere is what "
-        f"it has no name for, such as writing dumps.{beside}",
-        volatile=True,
-        right=(1, 2),
+        "it has no name for, such as writing dumps."
     )
-    if parts.passes:
-        yield _passes(parts)
-
-
-def _passes(parts: CompileParts) -> Table:
-    shown = parts.passes[:_ROWS]
-    rest = parts.passes[_ROWS:]
+    if parts.llvm:
+        note += f" LLVM worked {duration(parts.llvm)} on all threads together."
+    yield _timed("Within the compile", ("part", "seconds", "share"), rows, note, 1)
+    if not parts.passes:
+        return
+    shown, rest = parts.passes[:_ROWS], parts.passes[_ROWS:]
     largest = shown[0].seconds or 1.0
-    rows = [
+    passes: list[tuple[Cell, ...]] = [
         (
-            Cell(p.name),
-            Cell(listed(p.pipelines, 2)),
-            Cell(f"{p.times:,}", p.times),
+            *cells(p.name, listed(p.pipelines, 2), p.times),
             Cell(duration(p.seconds), p.seconds, bar=p.seconds / largest),
-            Cell(f"{p.seconds / (parts.seconds or 1.0):.1%}", p.seconds),
+            Cell(f"{p.seconds / whole:.1%}", p.seconds),
         )
         for p in shown
     ]
     if rest:
         seconds, times = sum(p.seconds for p in rest), sum(p.times for p in rest)
-        rows.append(
-            (
-                Cell(f"{len(rest):,} more"),
-                Cell(""),
-                Cell(f"{times:,}", times),
-                Cell(duration(seconds), seconds),
-                Cell(f"{seconds / (parts.seconds or 1):.1%}"),
-            )
-        )
-    return Table(
-        "HLO passes",
-        ("pass", "in", "runs", "seconds", "share"),
-        tuple(rows),
-        "Each without the pipelines that it runs itself.",
-        volatile=True,
-        right=(2, 3, 4),
-    )
+        shares = (Cell(duration(seconds), seconds), Cell(f"{seconds / whole:.1%}"))
+        passes.append((*cells(f"{len(rest):,} more", "", times), *shares))
+    columns = ("pass", "in", "runs", "seconds", "share")
+    note = "Each without the pipelines that it runs itself."
+    yield _timed("HLO passes", columns, passes, note, 2)
 
 
-def _works(subject: Subject) -> list[Work]:
-    try:
-        return works(subject)
-    except LensError:
-        return []
+def _timed(
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Cell, ...]],
+    note: str,
+    left: int,
+    stage: str = "",
+) -> Table:
+    """Returns a table with seconds, whose columns from `left` on are numbers."""
+    right = tuple(range(left, len(columns)))
+    return Table(title, columns, tuple(rows), note, True, right, stage)
 
 
-def _kernels(facts: Times, done: list[Work]) -> Iterator[Table]:
+def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
     """Yields the tables of the kernels that took longest, and of their source lines."""
     parts = facts.compile
     names = list(dict.fromkeys([*parts.kernels, *parts.optimised])) if parts else []
     if parts is None or not names:
         return
-    by_name = {work.kernel.name: work for work in done}
-    known = {name: parts.of_kernel(name) for name in names}
-    ranked = sorted(known.items(), key=lambda item: (-item[1], item[0]))
-    steps = [("to LLVM IR", parts.kernels)]
-    if parts.optimised:
-        steps += [("LLVM passes", parts.optimised), ("machine code", parts.generated)]
-    rows = []
-    for name, seconds in ranked[:_ROWS]:
-        work = by_name.get(name)
-        ir = len(work.kernel.llvm_before) if work else 0
-        each = [Cell(duration(of[name]) if name in of else "", of.get(name, 0)) for _, of in steps]
-        rows.append(
-            (
-                Cell(name, ids=(name,)),
-                Cell(listed(work.lines, 2) if work else ""),
-                *each,
-                Cell(duration(seconds), seconds, bar=seconds / (ranked[0][1] or 1.0)),
-                Cell(amount(ir) if ir else "", ir),
-            )
-        )
-    left = len(ranked) - len(rows)
-    more = f" {count(left, 'more kernel')} below these." if left else ""
-    columns = ("kernel", "from lines", *(title for title, _ in steps), "in all", "LLVM IR")
-    yield Table(
-        "Kernels",
-        columns,
-        tuple(rows),
-        f"{_how(parts)}{more}",
-        volatile=True,
-        right=tuple(range(2, len(columns))),
-        stage="kernels",
+    by_name = {work.kernel.name: work for work in kernels}
+    seconds = {name: parts.of_kernel(name) for name in names}
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    steps = {"to LLVM IR": parts.kernels}
+    note = (
+        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
+        "say which of them it spent its time on; the size of their LLVM IR is what it is given."
     )
-    yield _kernel_lines(known, by_name)
-
-
-def _how(parts: CompileParts) -> str:
-    """Returns how the seconds of kernels were measured."""
     if parts.optimised:
-        return (
+        steps |= {"LLVM passes": parts.optimised, "machine code": parts.generated}
+        note = (
             "Threads work side by side. To LLVM IR by XLA's profiler, where it names the kernel; "
             "LLVM by the times at which XLA wrote a kernel's dumps, as fine as the file system's "
             "clock."
         )
-    return (
-        "Threads lower kernels side by side. LLVM takes all of them together, and XLA does not "
-        "say which of them it spent its time on; the size of their LLVM IR is what it is given."
-    )
-
-
-def _kernel_lines(known: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
-    """Returns a table of kernel seconds by source line, in proportion to instructions."""
-    seconds: Counter[str] = Counter()
-    kernels: Counter[str] = Counter()
-    for name, taken in known.items():
+    rows = []
+    for name, whole in ranked[:_ROWS]:
         work = by_name.get(name)
-        owners = [str(n.owner) for n in work.inside if n.owner] if work else []
-        for line in dict.fromkeys(owners or [""]):
-            kernels[line] += 1
-            share = owners.count(line) / len(owners) if owners else 1.0
-            seconds[line] += taken * share  # type: ignore[assignment]
-    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
-    rows = tuple(
-        (
-            Cell(line or "(no line)"),
-            Cell(f"{kernels[line]:,}", kernels[line]),
-            Cell(duration(taken), taken, bar=taken / (ranked[0][1] or 1.0)),
+        ir = len(work.kernel.llvm_before) if work else 0
+        rows.append(
+            (
+                Cell(name, ids=(name,)),
+                Cell(listed(work.lines, 2) if work else ""),
+                *(
+                    Cell(duration(s[name]) if name in s else "", s.get(name, 0))
+                    for s in steps.values()
+                ),
+                Cell(duration(whole), whole, bar=whole / (ranked[0][1] or 1.0)),
+                Cell(amount(ir) if ir else "", ir),
+            )
         )
-        for line, taken in ranked[:_ROWS]
-    )
-    return Table(
-        "Kernels by line",
-        ("line", "kernels", "seconds"),
-        rows,
-        "Of the steps above; a kernel of several lines is shared out by its instructions.",
-        volatile=True,
-        right=(1, 2),
-    )
+    left = len(ranked) - len(rows)
+    note += f" {count(left, 'more kernel')} below these." if left else ""
+    columns = ("kernel", "from lines", *steps, "in all", "LLVM IR")
+    yield _timed("Kernels", columns, rows, note, 2, "kernels")
+    yield _kernel_lines(seconds, by_name)
+
+
+def _kernel_lines(kernel_seconds: Mapping[str, float], by_name: Mapping[str, Work]) -> Table:
+    """Returns a table of kernel seconds by source line, in proportion to instructions."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    kernels: Counter[str] = Counter()
+    for name, whole in kernel_seconds.items():
+        work = by_name.get(name)
+        owners = Counter(str(n.owner) for n in work.inside if n.owner) if work else Counter()
+        for line, n in (owners or {"": 1}).items():
+            kernels[line] += 1
+            seconds[line] += whole * (n / (owners.total() or 1))
+    ranked = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        (
+            *cells(line or "(no line)", kernels[line]),
+            Cell(duration(s), s, bar=s / (ranked[0][1] or 1.0)),
+        )
+        for line, s in ranked[:_ROWS]
+    ]
+    note = "Of the steps above; a kernel of several lines is shared out by its instructions."
+    return _timed("Kernels by line", ("line", "kernels", "seconds"), rows, note, 1)
 
 
 def _lines(subject: Subject, facts: Times) -> Table:
@@ -390,22 +351,20 @@ def _lines(subject: Subject, facts: Times) -> Table:
             Cell(line),
             Cell(f"{n:,}", n, bar=n / largest),
             Cell(f"{n / (counted.total or 1):.1%}", n),
-            Cell(f"{counted.through[line]:,}", counted.through[line]),
-            _number(ops, line),
-            _number(instructions, line),
+            *cells(counted.through[line]),
+            *cells("" if ops is None else ops[line]),
+            *cells("" if instructions is None else instructions[line]),
         )
         for line, n in ranked[:_ROWS]
     )
     left = len(ranked) - len(rows)
-    more = f" {count(left, 'more line')} below these." if left else ""
-    return Table(
-        "Equations by line",
-        ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions"),
-        rows,
+    note = (
         f"Every call written out: {counted.total:,} equations, {counted.shown:,} as the jaxpr "
-        f"prints them. Ops and instructions as printed.{more}",
-        right=(1, 2, 3, 4, 5),
+        "prints them. Ops and instructions as printed."
     )
+    note += f" {count(left, 'more line')} below these." if left else ""
+    columns = ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions")
+    return Table("Equations by line", columns, rows, note, right=(1, 2, 3, 4, 5))
 
 
 def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
@@ -417,7 +376,3 @@ def _by_line(subject: Seen, stage: str) -> Counter[str] | None:
     for (key, line), ids in owned.own.items():
         counts[f"{owned.names[key]}:{line}"] += len(ids)
     return counts
-
-
-def _number(counts: Counter[str] | None, line: str) -> Cell:
-    return Cell("") if counts is None else Cell(f"{counts[line]:,}", counts[line])
