@@ -19,7 +19,7 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError
-from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.ir.cells import CalledProgram
 from jaxlens.options import read_options
 from jaxlens.questions.verb_options import OPTIONS
 from jaxlens.views.view import View

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,
+    Limits,
     Memory,
     PassStage,
     Profile,

@@ -3,12 +3,13 @@
 All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.py`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from jaxlens.ir.graph import Module, Span, Type
+from jaxlens.ir.lazy import lazy
 from jaxlens.ir.stage import StageInfo
 from jaxlens.ir.stamps import unstamped
 
@@ -241,6 +242,12 @@ class Memory:
     peak: int | None = None  # XLA's own figure, which is wrong for some programs on CPU
 
 
+KernelKind = Literal["kernel", "library call", "thunk"]
+KernelText = Literal["llvm_before", "llvm_after", "asm"]
+KERNEL_TEXTS: tuple[KernelText, ...] = ("llvm_before", "llvm_after", "asm")
+"""Fields of a `Kernel` with code, which can be long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One thing that the executable calls or launches.
@@ -258,12 +265,46 @@ class Kernel:
 
     name: str
     instruction: str
-    kind: Literal["kernel", "library call", "thunk"]
+    kind: KernelKind
     llvm_before: str = ""
     llvm_after: str = ""
     asm: str = ""
     note: str = ""
     launch: str = ""
+
+
+class LazyKernel(Kernel):
+    """A Kernel whose `repr` does not make its texts."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name} of {self.instruction or 'no instruction'}>"
+
+
+def lazy_kernel(
+    name: str,
+    instruction: str,
+    kind: KernelKind,
+    note: str = "",
+    texts: Mapping[KernelText, Callable[[], str]] | None = None,
+    launch: str = "",
+) -> Kernel:
+    """As `Kernel`, but with a function for each text.
+
+    Disassembling a large program takes longer than compiling a small one, and a table of kernels
+    does not need it.
+    """
+    makers: dict[str, Callable[[Kernel], str]] = {
+        text: _ignoring((texts or {}).get(text, str)) for text in KERNEL_TEXTS
+    }
+    values = {"name": name, "instruction": instruction, "kind": kind, "note": note}
+    return lazy(LazyKernel, makers, launch=launch, **values)
+
+
+def _ignoring(make: Callable[[], str]) -> Callable[[Kernel], str]:
+    """The function as one of a kernel."""
+    return lambda _: make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,3 +394,50 @@ class PassStage:
     stage: Stage
     changed: bool = True
     before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The roof of a roofline.
+
+    Attributes:
+        name: The device.
+        products: Flops per second of matrix products, by element type as HLO writes it.
+        vector: Flops per second of everything else; None where no figure is published.
+        bandwidth: Bytes per second of its main memory.
+        source: Where the figures come from.
+        measured: Whether they were measured on this machine.
+    """
+
+    name: str
+    products: Mapping[str, float] = field(default_factory=dict)
+    vector: float | None = None
+    bandwidth: float = 0.0
+    source: str = ""
+    measured: bool = False
+
+    def flops(self, dtype: str, product: bool) -> float:
+        """The peak rate of a kernel in flops per second.
+
+        A type that is not listed has the rate of the nearest wider one, else the highest rate.
+        """
+        if not product and self.vector is not None:
+            return self.vector
+        for candidate in (dtype, *_WIDER.get(dtype, ())):
+            if candidate in self.products:
+                return self.products[candidate]
+        return max(self.products.values())
+
+
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "f16": ("bf16", "f32"),
+    "bf16": ("f16", "f32"),
+    "f32": ("bf16",),
+    "f64": ("f32",),
+    "s8": ("bf16",),
+    "u8": ("s8", "bf16"),
+    "f8e4m3fn": ("bf16",),
+    "f8e5m2": ("f8e4m3fn", "bf16"),
+    "c64": ("f32",),
+    "c128": ("f64", "f32"),
+}

@@ -7,8 +7,10 @@ nodes call is stored once, so a module has the size of the program's text. Nodes
 name the regions they call; nothing here recurses, however deep a program nests.
 """
 
+import gc
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
@@ -300,3 +302,18 @@ def _place(start: str, edges: Mapping[str, list[str]], placed: dict[str, None]) 
         else:
             placed[name] = None
             path.pop()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Pauses the garbage collector while a reader makes many nodes, all of which stay.
+
+    It would scan all of them every few hundred, and free none.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from jaxlens.ir import cell_numbers
+from jaxlens.ir import cells
 from jaxlens.ir.graph import Span
 
 Frame = tuple[str, int, int, int, int, str]
@@ -65,7 +65,7 @@ def describe(key: str) -> File:
     path = key.replace("\\", "/")
     cell = _CELLS.get(key)
     if cell is None and _KERNEL.search(path):
-        cell = cell_numbers.number(key)
+        cell = cells.number(key)
     if cell is None and (match := _INPUT.match(key)):
         cell = int(match.group(1))
     if cell is not None:
@@ -78,7 +78,7 @@ def describe(key: str) -> File:
     return File(key, _distinct(path), library=False, own=False)
 
 
-cell_numbers.on_change(describe.cache_clear)
+cells.on_change(describe.cache_clear)
 
 
 def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.jaxpr.executed_bodies import operand, running
+from jaxlens.ir.jaxpr.bodies import operand, running
 
 Place = tuple[str, str]
 """A variable: the name of its region, and its own name."""

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jaxlens.ir.cell_numbers import cells_from
+from jaxlens.ir.cells import cells_from
 from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.magics import ProgramMagics

@@ -6,6 +6,7 @@ generators on a stack.
 """
 
 import heapq
+import re
 from array import array
 from bisect import bisect_right
 from collections import deque
@@ -13,9 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from jaxlens.ir.graph import Node
 from jaxlens.ir.lazy import ComputedSequence
 
 _NAME = 80  # characters of a body's name
+# The four jaxprs of a `custom_linear_solve`, in the order of JAX's named tuple.
+_PARTS = ("matvec", "vecmat", "solve", "transpose_solve")
+_COUNT = re.compile(r"\b(\w+)=(\d+)")
 
 
 class Ids(ComputedSequence[str]):
@@ -316,3 +321,33 @@ def breadth_first(ordered: dict[int, JaxprBody]) -> list[JaxprBody]:
                     seen.add(id(jaxpr))
                     queue.append(ordered[id(jaxpr)])
     return order
+
+
+def running(node: Node) -> tuple[str, ...]:
+    """Names of the bodies that an equation executes: nearly always all.
+
+    Of a `custom_linear_solve` only `solve` is lowered; the others serve its derivatives.
+    """
+    if node.opcode != "custom_linear_solve":
+        return node.regions
+    text = node.attrs.get("jaxprs", "")
+    absent = [part for part in _PARTS if f"{part}=None" in text]
+    parts = [part for part in _PARTS if part not in absent]
+    if len(parts) != len(node.regions):
+        return node.regions
+    return (node.regions[parts.index("solve")],)
+
+
+def operand(node: Node, index: int, parameters: int) -> int:
+    """Index of the operand of an executed body's parameter, negative, counted from the end.
+
+    Args:
+        node: The equation.
+        index: Index of the parameter.
+        parameters: Number of parameters of the body.
+    """
+    if node.opcode == "custom_linear_solve":
+        counts = {part: int(n) for part, n in _COUNT.findall(node.attrs.get("const_lengths", ""))}
+        if index < counts.get("solve", 0):
+            return index + counts.get("matvec", 0) + counts.get("vecmat", 0) - len(node.operands)
+    return index - parameters

@@ -12,8 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, calls
-from jaxlens.ir.gc_pause import paused
-from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.ir.graph import Module, Node, Region, Value, paused
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened

@@ -9,9 +9,11 @@ from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir.check import check_calls
 from jaxlens.ir.driver import Extra, RecordedDriver
 from jaxlens.ir.facts import (
+    KERNEL_TEXTS,
     Constant,
     Input,
     Kernel,
+    KernelText,
     Memory,
     PassStage,
     Profile,
@@ -20,20 +22,19 @@ from jaxlens.ir.facts import (
     Stage,
     Timing,
     Verdict,
+    lazy_kernel,
 )
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.machine import llvm, native
-from jaxlens.ir.machine.kernel_text import Text, lazy_kernel
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.text_store import Texts, from_bytes, memory
 
-TEXTS: tuple[Text, ...] = ("llvm_before", "llvm_after", "asm")
 _BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
 # Bounds of the characters of texts, by the bytes of the file: lines are stored once, and could be
 # repeated at will. The dumps of a training step are 120 times their file, each at most 3 times.
@@ -76,7 +77,7 @@ class _KernelRow:
     """A kernel in the manifest; texts by number."""
 
     kernel: Kernel
-    texts: Mapping[Text, int] = field(default_factory=dict)
+    texts: Mapping[KernelText, int] = field(default_factory=dict)
 
 
 class SavedDriver(RecordedDriver):
@@ -116,8 +117,8 @@ class SavedDriver(RecordedDriver):
     def _kernel_row(self, row: Any) -> _KernelRow:
         if not isinstance(row, dict):
             raise self._archive.wrong("its manifest is damaged")
-        texts = {key: self._read(int, row[key]) for key in TEXTS if key in row}
-        plain = {key: value for key, value in row.items() if key not in TEXTS}
+        texts = {key: self._read(int, row[key]) for key in KERNEL_TEXTS if key in row}
+        plain = {key: value for key, value in row.items() if key not in KERNEL_TEXTS}
         return _KernelRow(self._read(Kernel, plain), texts)
 
     def _text(self, group: str, number: int) -> str:

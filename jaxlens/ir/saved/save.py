@@ -14,10 +14,10 @@ from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Needs
-from jaxlens.ir.facts import Kernel, Program
+from jaxlens.ir.facts import KERNEL_TEXTS, Kernel, Program
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns
-from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS, TEXTS
+from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS
 from jaxlens.ir.saved.facts import to_json
 from jaxlens.ir.text_store import pack, to_bytes
 
@@ -145,7 +145,7 @@ class _Writer:
         row = {name: getattr(kernel, name) for name in _KERNEL}
         if kernel.launch:
             row["launch"] = kernel.launch
-        for key in TEXTS:
+        for key in KERNEL_TEXTS:
             if (key if key == "asm" else "llvm") in self._chosen and (text := getattr(kernel, key)):
                 row[key] = len(self._code)
                 self._code.append(text)

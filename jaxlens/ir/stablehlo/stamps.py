@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jaxlens.ir.gc_pause import paused
+from jaxlens.ir.graph import paused
 from jaxlens.ir.stamps import escaped, plain, stamp, stamps
 
 CLOSING = frozenset({"stablehlo.return", "func.return", "sdy.return", "mhlo.return"})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
-from jaxlens.ir.jaxpr.executed_bodies import running
+from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.lenses.program.equation_flops import applied, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of

@@ -8,7 +8,7 @@ on this machine come from `stages/measure/measured_limits.py`.
 from collections.abc import Mapping
 
 from jaxlens.errors import OptionError, nearest
-from jaxlens.ir.device_limits import Limits
+from jaxlens.ir.facts import Limits
 
 
 def _gpu(

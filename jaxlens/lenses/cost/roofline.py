@@ -13,8 +13,8 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.facts import NOT_COUNTED, Cost, Counted, counted
 from jaxlens.lenses.cost.published_limits import published
 from jaxlens.lenses.cost.report import report as cost_report

@@ -17,9 +17,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, why_unavailable
 from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
-from jaxlens.ir.hlo import buffers, memory_spaces
+from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
-from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
+from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live, space_name
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.lenses.constants.names import CapturedNames
 from jaxlens.lenses.memory.buffer_origins import Origin, Origins
@@ -165,7 +165,7 @@ def memory_use(capture: Capture) -> MemoryUse:
         _by_line(at_peak),
         residuals,
         ranges.unplaced if ranges else 0,
-        memory_spaces.name(0, capture.program.target.platform),
+        space_name(0, capture.program.target.platform),
         tuple(_spaces(capture, assignment, residuals)) if assignment else (),
         "" if ranges else why_unavailable(lambda: capture.buffers),
     )
@@ -196,7 +196,7 @@ def _spaces(capture: Capture, assignment: buffers.Buffers, residuals: Saved) -> 
             at_peak = owners(capture, ranges, ranges.at_peak, residuals)
             yield Space(
                 number,
-                memory_spaces.name(number, capture.program.target.platform),
+                space_name(number, capture.program.target.platform),
                 ranges.bytes,
                 ranges.reserved,
                 ranges.instruction,
@@ -255,7 +255,7 @@ def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
         shown,
         {a.index: a.size for a in assignment.allocations if a.index in used},
         frozenset(n for n, id in enumerate(assignment.order) if id in trivial),
-        memory_spaces.name(0, platform) if live_spaces(assignment) else "Memory",
+        space_name(0, platform) if live_spaces(assignment) else "Memory",
     )
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.ir.cells import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Document, Findings
 from jaxlens.report import Finding

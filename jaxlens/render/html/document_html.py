@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from jaxlens.errors import GraphError
-from jaxlens.ir.gc_pause import paused
+from jaxlens.ir.graph import paused
 from jaxlens.render.document import (
     Block,
     BlockStep,

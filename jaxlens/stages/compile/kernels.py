@@ -13,10 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 
-from jaxlens.ir.facts import Kernel, Part
+from jaxlens.ir.facts import Kernel, KernelKind, KernelText, Part, lazy_kernel
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.machine import launches
-from jaxlens.ir.machine.kernel_text import Kind, Text, lazy_kernel
 from jaxlens.stages.compile.disassemble import disassemble, missing, readable, symbols
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.shared_kernels import owners
@@ -112,7 +111,7 @@ class _Code:
         self.launches = launches.read(dump.thunks, dump.thunk_names)
         self.taken: dict[str, str] = {}
         self.shared: dict[str, str] = {}
-        self._texts: dict[str, dict[Text, Callable[[], str]]] = {}
+        self._texts: dict[str, dict[KernelText, Callable[[], str]]] = {}
 
     def share(self, module: Module, fusions: Iterable[Node]) -> None:
         """Sets `shared` for the fusions that have no symbol of their name."""
@@ -135,13 +134,13 @@ class _Code:
         own = self.launches.get(node.id, ())
         return next((launch for launch in own if launch.symbol == symbol), next(iter(own), None))
 
-    def texts(self, symbol: str) -> dict[Text, Callable[[], str]]:
+    def texts(self, symbol: str) -> dict[KernelText, Callable[[], str]]:
         """Returns a cached function per text of a symbol's code; kernels may share it."""
         if symbol not in self._texts:
             self._texts[symbol] = {kind: cache(make) for kind, make in self._makers(symbol).items()}
         return self._texts[symbol]
 
-    def _makers(self, symbol: str) -> dict[Text, Callable[[], str]]:
+    def _makers(self, symbol: str) -> dict[KernelText, Callable[[], str]]:
         dump, unit = self._dump, self.units[symbol]
 
         def llvm(text: bytes) -> str:
@@ -155,7 +154,7 @@ class _Code:
 
         is_object = readable(dump.objects.get(unit, b""))
 
-        makers: dict[Text, Callable[[], str]] = {}
+        makers: dict[KernelText, Callable[[], str]] = {}
         before = self.before.get(symbol, unit)
         if before in dump.llvm_before:
             makers["llvm_before"] = partial(llvm, dump.llvm_before[before])
@@ -233,7 +232,7 @@ def _names(instruction: str) -> list[str]:
     return [instruction, f"{instruction}_kernel", re.sub(r"[^\w$]", "_", instruction)]
 
 
-def _kind(node: Node, platform: str) -> Kind:
+def _kind(node: Node, platform: str) -> KernelKind:
     """Returns the kind of an instruction without a symbol of its own.
 
     On TPUs, XLA generates code for all but control flow, async ops and custom calls, and does not

@@ -13,9 +13,8 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
-from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.driver import Driver, Run
-from jaxlens.ir.facts import Input, Kernel, Memory, Program, Source, Stage, Target
+from jaxlens.ir.facts import Input, Kernel, Limits, Memory, Program, Source, Stage, Target
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages import compat

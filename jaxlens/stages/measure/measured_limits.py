@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.device_limits import Limits
+from jaxlens.ir.facts import Limits
 
 _TYPES: dict[str, Any] = {
     "f16": jnp.float16,

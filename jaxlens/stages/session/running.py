@@ -7,9 +7,8 @@ from typing import Any
 import jax
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.device_limits import Limits
 from jaxlens.ir.driver import Driver, Loop, Run
-from jaxlens.ir.facts import Trial
+from jaxlens.ir.facts import Limits, Trial
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled

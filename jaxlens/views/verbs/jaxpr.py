@@ -6,8 +6,7 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
-from jaxlens.ir.gc_pause import paused
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, paused
 from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
 from jaxlens.lenses.subject import Subject, subject_of

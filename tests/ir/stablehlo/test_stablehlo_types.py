@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir.stablehlo.names import Scope
+from jaxlens.ir.stablehlo.reader import Scope
 from jaxlens.ir.stablehlo.types import LIMIT, shortened, type_of
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.device_limits import Limits
+from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.published_limits import PUBLISHED, published
 from jaxlens.lenses.cost.roofline import facts, limits_of, points, roofline
 from jaxlens.lenses.program.kernel_cost import executed, kernel_costs

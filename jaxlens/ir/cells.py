@@ -1,7 +1,32 @@
-"""A call of a jitted function that a cell made, as data."""
+"""Cells of a notebook: their execution numbers, and the jitted functions that they called.
 
+`spans.py` asks for the numbers. They are apart from it, since `%load_ext jaxlens` sets where they
+come from: it imports this file in a millisecond and would import that one in 70.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_SOURCE: list[Callable[[], Mapping[str, int]]] = []
+_FORGET: list[Callable[[], None]] = []
+
+
+def cells_from(source: Callable[[], Mapping[str, int]] | None) -> None:
+    """Sets the function that gives the execution number of each cell by its file; None for none."""
+    _SOURCE[:] = [source] if source else []
+    for forget in _FORGET:
+        forget()
+
+
+def number(file: str) -> int | None:
+    """The execution number of a cell; None where it is not known."""
+    return next((numbers[file] for source in _SOURCE if file in (numbers := source())), None)
+
+
+def on_change(forget: Callable[[], None]) -> None:
+    """Calls `forget` whenever another function is set."""
+    _FORGET.append(forget)
 
 
 @dataclass(frozen=True, slots=True)
