@@ -4,10 +4,11 @@ A module that breaks a rule came from broken text or from a reader's mistake; le
 renderers may count on all of them.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
-from jaxlens.ir.graph import Module, Region
+from jaxlens.ir.graph import Module
 
 _HLO = ("hlo", "passes", "optimized")
 _UNORDERED = ("llvm", "asm")  # a phi reads values of blocks further down; jumps go anywhere
@@ -32,21 +33,13 @@ def check_calls(module: Module) -> None:
         raise ValueError(broken)
 
 
-def _entry(module: Module) -> Iterator[str]:
-    """The program starts in a region that exists and that stands first."""
+def _names(module: Module) -> Iterator[str]:
+    """The entry is the first region, regions have their names as keys, and ids are unique."""
     if next(iter(module.regions), None) != module.entry:
         yield f"entry {module.entry!r} is not the first region"
-
-
-def _region_names(module: Module) -> Iterator[str]:
-    """The key of a region in `Module.regions` is its name."""
     for name, region in module.regions.items():
         if name != region.name:
             yield f"region {region.name!r} is held as {name!r}"
-
-
-def _ids(module: Module) -> Iterator[str]:
-    """Ids are unique within the module."""
     for node_id, n in Counter(node.id for node in module.nodes()).items():
         if n > 1:
             yield f"id {node_id!r} stands for {n} nodes"
@@ -76,12 +69,12 @@ def _calls(module: Module) -> Iterator[str]:
 
 def _order(module: Module) -> Iterator[str]:
     """A region stands after every region that calls it."""
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for region in module.regions.values():
-        seen.add(region.name)
+        earlier.add(region.name)
         for node in region.nodes:
             for name in node.regions:
-                if name in seen:
+                if name in earlier:
                     yield f"{name!r} stands before {region.name!r}, which calls it"
 
 
@@ -90,33 +83,27 @@ def _operands(module: Module) -> Iterator[str]:
 
     A literal has a name that no value has. HLO has no literals and its computations are closed.
     """
-    names = {region.name: _defined(region) for region in module.regions.values()}
-    every = set().union(*names.values())
-    around = _callers(module)
+    values = _Values(module)
     for region in module.regions.values():
-        seen = {value.name for value in region.parameters}
+        earlier = {value.name for value in region.parameters}
         for node in region.nodes:
             for operand in node.operands:
-                if operand in seen or (operand not in every and module.stage not in _HLO):
+                if operand in earlier:
                     continue
-                if operand in names[region.name]:
+                if operand in values.names[region.name]:
                     if module.stage not in _UNORDERED:
                         yield f"{node.id!r} reads {operand!r} before it is made"
-                elif module.stage in _HLO or not _is_around(operand, region.name, names, around):
+                elif not values.outside(operand, region.name):
                     yield f"{node.id!r} reads {operand!r}, which nothing makes"
-            seen.update(value.name for value in node.results)
+            earlier.update(value.name for value in node.results)
 
 
 def _results(module: Module) -> Iterator[str]:
     """What goes out of a region is a value of it, of a region around it, or a literal."""
-    names = {region.name: _defined(region) for region in module.regions.values()}
-    every = set().union(*names.values())
-    around = _callers(module)
+    values = _Values(module)
     for region in module.regions.values():
         for result in region.results:
-            if result in names[region.name] or (result not in every and module.stage not in _HLO):
-                continue
-            if module.stage in _HLO or not _is_around(result, region.name, names, around):
+            if result not in values.names[region.name] and not values.outside(result, region.name):
                 yield f"result {result!r} of {region.name!r} does not exist"
 
 
@@ -132,34 +119,35 @@ def _hlo_shape(module: Module) -> Iterator[str]:
                 yield f"{node.id!r} does not make one value of its own name"
 
 
-_RULES = (_entry, _region_names, _ids, _values, _calls, _order, _operands, _results, _hlo_shape)
+_RULES = (_names, _values, _calls, _order, _operands, _results, _hlo_shape)
 
 
-def _defined(region: Region) -> set[str]:
-    names = {value.name for value in region.parameters}
-    for node in region.nodes:
-        names.update(value.name for value in node.results)
-    return names
+class _Values:
+    """The values of a module by region, and the callers of each region.
 
+    Attributes:
+        names: Names of parameters and results, by region.
+    """
 
-def _callers(module: Module) -> dict[str, set[str]]:
-    callers: dict[str, set[str]] = {name: set() for name in module.regions}
-    for region in module.regions.values():
-        for node in region.nodes:
-            for name in node.regions:
-                callers.setdefault(name, set()).add(region.name)
-    return callers
+    def __init__(self, module: Module) -> None:
+        self.names: dict[str, set[str]] = {}
+        self._closed = module.stage in _HLO
+        self._callers: defaultdict[str, set[str]] = defaultdict(set)
+        for region in module.regions.values():
+            values = chain(region.parameters, *(node.results for node in region.nodes))
+            self.names[region.name] = {value.name for value in values}
+            for node in region.nodes:
+                for name in node.regions:
+                    self._callers[name].add(region.name)
+        self._all_names = set().union(*self.names.values())
 
-
-def _is_around(
-    name: str, region: str, names: dict[str, set[str]], around: dict[str, set[str]]
-) -> bool:
-    """Whether a direct or indirect caller of this region defines the value."""
-    seen, pending = {region}, [region]
-    while pending:
-        for caller in around[pending.pop()] - seen:
-            if name in names[caller]:
-                return True
-            seen.add(caller)
-            pending.append(caller)
-    return False
+    def outside(self, name: str, region: str) -> bool:
+        """Whether a name in a region is a literal, or a value of a direct or indirect caller."""
+        if self._closed:
+            return False
+        around, pending = {region}, [region]
+        while pending:
+            callers = self._callers[pending.pop()] - around
+            around |= callers
+            pending += callers
+        return name not in self._all_names or any(name in self.names[c] for c in around - {region})

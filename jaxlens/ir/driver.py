@@ -114,13 +114,13 @@ class Driver:
     cure: str = "look at the call itself: jaxlens.capture(f, x)"
     target: str = ""
 
-    def lacks(self, what: str) -> NoReturn:
+    def lacks(self, fact: str) -> NoReturn:
         """Says that there is no such stage or fact, and what to do.
 
         Raises:
             UnavailableError: Always.
         """
-        raise UnavailableError(f"{self.holder} holds no {what}; {self.cure}")
+        raise UnavailableError(f"{self.holder} holds no {fact}; {self.cure}")
 
     def gather(self, needs: Needs) -> None:
         """Records what questions need, with at most one compile; by default all is there."""

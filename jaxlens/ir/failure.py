@@ -164,15 +164,21 @@ def why(failure: Failure) -> str:
 def origin(value: TracedValue) -> str:
     """Where a traced value comes from; "" where that is not known."""
     # A magic names what it looks at "expression" where the user gave no name.
-    of = f" of {value.function}" if value.function not in ("", "expression") else ""
-    arguments = _arguments(value.arguments)
+    function = f" of {value.function}" if value.function not in ("", "expression") else ""
+    names, arguments = value.arguments, ""
+    if len(names) > _MOST:
+        arguments = f"the arguments {', '.join(names[:_MOST])} and {len(names) - _MOST} more"
+    elif len(names) > 1:
+        arguments = f"the arguments {', '.join(names[:-1])} and {names[-1]}"
+    elif names:
+        arguments = f"the argument {names[0]}"
     if not value.made:
         if value.made_at:
             within = f" in {value.function}" if value.function else ""
             return f"It was made at {value.made_at}{within}."
-        return f"It is {arguments}{of}." if arguments else ""
+        return f"It is {arguments}{function}." if arguments else ""
     at = f" at {value.made_at}" if value.made_at else ""
-    computed = f", computed from {arguments}{of}" if arguments else ""
+    computed = f", computed from {arguments}{function}" if arguments else ""
     return f"It was made by {value.made}{at}{computed}."
 
 
@@ -192,21 +198,12 @@ def note(failure: Failure) -> str:
         f"jaxlens: {where(failure)}",
         why(failure),
         origin(failure.value) if failure.value else "",
+        operands(failure),
     ]
-    lines += [operands(failure)]
     for remedy in failure.remedies[:_MOST]:
         lines += [f"{advice(remedy)}{':' if remedy.code else '.'}", f"    {remedy.code}"]
     more = "jaxlens.explain() shows the lines that led to it." if failure.steps else ""
     return "\n  ".join(line for line in (*lines, more) if line.strip())
-
-
-def _arguments(names: tuple[str, ...]) -> str:
-    if len(names) > _MOST:
-        return f"the arguments {', '.join(names[:_MOST])} and {len(names) - _MOST} more"
-    noun = "the argument" if len(names) == 1 else "the arguments"
-    return f"{noun} {' and '.join(filter(None, (', '.join(names[:-1]), *names[-1:])))}" * bool(
-        names
-    )
 
 
 def _ended(sentence: str) -> str:

@@ -59,7 +59,7 @@ def entry(kind: Kind, word: str) -> Entry | None:
     Returns:
         The entry, or None where the glossary has none.
     """
-    entries = _table()[kind]
+    entries = _rows_by_key()[kind]
     return next((entries[form] for form in _forms(kind, _key(kind, word)) if form in entries), None)
 
 
@@ -74,8 +74,8 @@ def address(link: str) -> str:
     Args:
         link: `Entry.link`.
     """
-    if page := _pages().get(link):
-        return page
+    if page := _rows()["page"].get(link):
+        return page.link
     for start, pattern in _ADDRESSES.items():
         if link.startswith(start):
             name = link.removeprefix(start)
@@ -108,57 +108,36 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
     elif kind == "pass":
         yield plain
         yield _NUMBERED.sub("", plain)
-    elif kind == "target":
-        yield from _routines(key.removesuffix("-ffi"))
+    elif kind == "target":  # a library's routine for any element type, then any of the library
+        plain = key.removesuffix("-ffi")
+        yield plain
+        yield _LAPACK.sub("lapack-", plain)
+        library, mark, _ = plain.lstrip("-").partition("$")
+        yield f"--{library}" if mark else f"{plain.partition('-')[0]}-"
     elif kind == "llvm":
         yield key.rpartition(" ")[2]
-    elif kind == "ptx":
-        yield from _cut(key)
-    elif kind == "asm":
-        yield from _stems(key)
-
-
-def _routines(key: str) -> Iterator[str]:
-    """A library's routine: for any element type, then any routine of the library."""
-    yield key
-    yield _LAPACK.sub("lapack-", key)
-    library, mark, _ = key.lstrip("-").partition("$")
-    yield f"--{library}" if mark else f"{key.partition('-')[0]}-"
-
-
-def _cut(key: str) -> Iterator[str]:
-    """`fma.rn.f32` is a form of `fma.rn` and of `fma`."""
-    while "." in key:
-        key = key.rpartition(".")[0]
-        yield key
-
-
-def _stems(key: str) -> Iterator[str]:
-    """`vaddps` is a form of `add*`: the table has a star for what instructions of a family add."""
-    plain = key.removeprefix("v")
-    yield plain
-    yield from (f"{plain[:end]}*" for end in range(len(plain), 0, -1))
+    elif kind == "ptx":  # `fma.rn.f32` is a form of `fma.rn` and of `fma`
+        while "." in key:
+            key = key.rpartition(".")[0]
+            yield key
+    elif kind == "asm":  # `vaddps` is a form of `add*`: a star is for what a family adds
+        plain = key.removeprefix("v")
+        yield plain
+        yield from (f"{plain[:end]}*" for end in range(len(plain), 0, -1))
 
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Entry]]:
-    """The table, by kind and word."""
-    found: dict[str, dict[str, Entry]] = {kind: {} for kind in (*get_args(Kind), "page")}
+    """The table, by kind and word. Rows of kind "page" have the addresses that follow no rule."""
+    entries: dict[str, dict[str, Entry]] = {kind: {} for kind in (*get_args(Kind), "page")}
     text = files("jaxlens.ir").joinpath("glossary.tsv").read_text("utf-8")
     for row in text.splitlines()[1:]:
         kind, word, link, sentence = row.split("\t")
-        found[kind][word] = Entry(sentence, link)
-    found["stage"] = {stage.name: Entry(stage.meaning, "") for stage in STAGES}
-    return found
+        entries[kind][word] = Entry(sentence, link)
+    entries["stage"] = {stage.name: Entry(stage.meaning, "") for stage in STAGES}
+    return entries
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, Entry]]:
-    """The table, by kind and key."""
-    return {kind: {_key(kind, word): e for word, e in of.items()} for kind, of in _rows().items()}
-
-
-@cache
-def _pages() -> Mapping[str, str]:
-    """Addresses of pages that have no rule."""
-    return {word: e.link for word, e in _rows()["page"].items()}
+def _rows_by_key() -> Mapping[str, Mapping[str, Entry]]:
+    return {kind: {_key(kind, w): entry for w, entry in by.items()} for kind, by in _rows().items()}

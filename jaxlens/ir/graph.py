@@ -20,44 +20,19 @@ R = TypeVar("R", bound="Region")
 
 # Bits of an element in memory; other types have no known size.
 _BITS: Mapping[str, int] = {
-    "pred": 8,
-    "bool": 8,
-    "token": 0,
-    "opaque": 0,
-    "i2": 2,
-    "u2": 2,
-    "i4": 4,
-    "u4": 4,
-    "s2": 2,
-    "s4": 4,
-    "f4e2m1fn": 4,
-    "i8": 8,
-    "u8": 8,
-    "s8": 8,
-    "f8e5m2": 8,
-    "f8e4m3": 8,
-    "f8e4m3fn": 8,
-    "f8e4m3b11fnuz": 8,
-    "f8e5m2fnuz": 8,
-    "f8e4m3fnuz": 8,
-    "f8e3m4": 8,
-    "f8e8m0fnu": 8,
-    "i16": 16,
-    "u16": 16,
-    "s16": 16,
-    "f16": 16,
-    "bf16": 16,
-    "i32": 32,
-    "u32": 32,
-    "s32": 32,
-    "f32": 32,
-    "key<fry>": 64,
-    "i64": 64,
-    "u64": 64,
-    "s64": 64,
-    "f64": 64,
-    "c64": 64,
-    "c128": 128,
+    dtype: bits
+    for bits, dtypes in {
+        0: "token opaque",
+        2: "i2 u2 s2",
+        4: "i4 u4 s4 f4e2m1fn",
+        8: "pred bool i8 u8 s8 f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz f8e3m4 "
+        "f8e8m0fnu",
+        16: "i16 u16 s16 f16 bf16",
+        32: "i32 u32 s32 f32",
+        64: "key<fry> i64 u64 s64 f64 c64",
+        128: "c128",
+    }.items()
+    for dtype in dtypes.split()
 }
 
 
@@ -270,21 +245,15 @@ def in_order(
         for name in regions
     }
     placed: dict[str, None] = {}
-    reached = _reached(edges, entry)
+    reached, pending = {entry}, [entry]
+    while pending:
+        names = set(edges[pending.pop()]) - reached
+        reached |= names
+        pending += names
     for start in [name for name in regions if name not in reached] + [entry]:
         _place(start, edges, placed)
     order = [name for name in reversed(placed) if name != entry]
     return {name: regions[name] for name in [entry, *order]}
-
-
-def _reached(edges: Mapping[str, list[str]], entry: str) -> set[str]:
-    seen, pending = {entry}, [entry]
-    while pending:
-        for name in edges[pending.pop()]:
-            if name not in seen:
-                seen.add(name)
-                pending.append(name)
-    return seen
 
 
 def _place(start: str, edges: Mapping[str, list[str]], placed: dict[str, None]) -> None:

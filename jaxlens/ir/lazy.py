@@ -76,10 +76,10 @@ def _with_makers(kind: Any) -> Any:
     return type(f"Lazy{kind.__name__}", (LazyFields, kind), namespace)
 
 
-def same_fields(kind: type[Any], one: object, other: object) -> bool:
+def same_fields(kind: type[Any], left: object, right: object) -> bool:
     """Whether two instances of a dataclass, or of subclasses of it, have equal fields."""
     names = (field.name for field in fields(kind))
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return all(getattr(left, name) == getattr(right, name) for name in names)
 
 
 class LazyDict(Mapping[str, V]):
@@ -170,26 +170,26 @@ class ComputedSequence(Sequence[T]):
 class LazySequence(ComputedSequence[T]):
     """A sequence whose items are made one by one when first looked at, and then kept."""
 
-    __slots__ = ("_count", "_kept", "_make", "_whole")
+    __slots__ = ("_count", "_items", "_make", "_whole")
 
     def __init__(self, count: int, make: Callable[[int], T]) -> None:
         self._count = count
         self._make = make
-        self._kept: dict[int, T] = {}
-        self._whole: tuple[T, ...] | None = None  # all items, once somebody goes through them again
+        self._items: dict[int, T] = {}
+        self._whole: tuple[T, ...] | None = None  # all items, from the second iteration over all on
 
     def __len__(self) -> int:
         return self._count
 
     def _item(self, index: int) -> T:
-        item = self._kept.get(index)
+        item = self._items.get(index)
         if item is None:
-            item = self._kept[index] = self._make(index)
+            item = self._items[index] = self._make(index)
         return item
 
     def __iter__(self) -> Iterator[T]:
         if self._whole is None:
-            if len(self._kept) < self._count:
+            if len(self._items) < self._count:
                 return map(self._item, range(self._count))
-            self._whole = tuple([self._kept[index] for index in range(self._count)])
+            self._whole = tuple([self._items[index] for index in range(self._count)])
         return iter(self._whole)

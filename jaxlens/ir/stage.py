@@ -15,14 +15,12 @@ class StageInfo:
         title: What a tab says.
         meaning: What it is, in one sentence.
         step: What the next step does to it.
-        reader: Name of its reader in `ir/`.
     """
 
     name: str
     title: str
     meaning: str
     step: str
-    reader: str
 
 
 STAGES: tuple[StageInfo, ...] = (
@@ -31,56 +29,48 @@ STAGES: tuple[StageInfo, ...] = (
         "Python",
         "The lines you wrote.",
         "Tracing runs them once on tracers, which know shapes and dtypes and hold no data.",
-        "",
     ),
     StageInfo(
         "jaxpr",
         "jaxpr",
         "The equations that tracing recorded, one per primitive.",
         "Lowering replaces each equation by the ops that compute it.",
-        "jaxpr",
     ),
     StageInfo(
         "stablehlo",
         "StableHLO",
         "The portable program that JAX hands to a compiler.",
         "XLA converts it to its own HLO, instruction by instruction.",
-        "stablehlo",
     ),
     StageInfo(
         "hlo",
         "HLO before optimisation",
         "XLA's program before it changed anything.",
         "Passes rewrite it: simplify, merge, remove, choose layouts, fuse.",
-        "hlo",
     ),
     StageInfo(
         "passes",
         "HLO passes",
         "The HLO after each pass that changed it.",
         "The last pass leaves the program that is compiled.",
-        "passes",
     ),
     StageInfo(
         "optimized",
         "Optimised HLO",
         "What runs: one line of the entry computation is about one kernel or call.",
         "A code generator emits a kernel for each fusion and calls libraries for the rest.",
-        "hlo",
     ),
     StageInfo(
         "llvm",
         "LLVM IR",
         "Each kernel in LLVM's language, before and after LLVM's own optimisations.",
         "LLVM selects instructions and registers for this machine.",
-        "llvm",
     ),
     StageInfo(
         "asm",
         "Assembly",
         "The machine's instructions, kernel by kernel (PTX on NVIDIA GPUs).",
         "The runtime calls the kernels in the order of its thunks.",
-        "native",
     ),
 )
 

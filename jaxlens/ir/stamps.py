@@ -12,11 +12,12 @@ sent as `_jl0e12_`), which is removed here.
 """
 
 import re
+from itertools import pairwise
 
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
-_ONE = re.compile(r"/_jl([es]\d+)_(?![^/;()\"])")
+_BETWEEN = re.compile(r"/_jl([es]\d+)_(?![^/;()\"])")
 _NAMED = re.compile(r'op_name="([^"]*_jl[^"]*)" ?')
 _JOINED = re.compile(r'op_name="([^";]*;[^"]*)" ?')
 _EMPTY = ", metadata={}"
@@ -34,7 +35,7 @@ def stamps(scope: str) -> tuple[tuple[str, ...], ...]:
     """The paths of stamps in a scope, each once; parts without any are left out."""
     if "_jl" not in scope:
         return ()
-    parts = (one for part in scope.split(";") for one in _combined(part))
+    parts = (name for part in scope.split(";") for name in _combined(part))
     paths = (tuple(_STAMP.findall(part)) for part in parts)
     return tuple(dict.fromkeys(path for path in paths if path))
 
@@ -56,9 +57,7 @@ def _combined(part: str) -> list[str]:
         if depth == 0:
             start = place
             break
-    ends = [*cuts[::-1]]
-    starts = [start, *ends[:-1]]
-    names = [part[a + 1 : b] for a, b in zip(starts, ends, strict=True)]
+    names = [part[a + 1 : b] for a, b in pairwise([start, *reversed(cuts)])]
     if len(names) < 2 or not all(_STAMP.search(name) for name in names):
         return [part]
     return [f"{part[:start]}{name}" for name in names]
@@ -93,10 +92,10 @@ def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
     start = scope.find("/_jl")
     if start < 0 or ";" in scope or scope.count("_jl") > 1:
         return plain(scope), stamps(scope)
-    one = _ONE.match(scope, start)  # nearly all have one stamp, between slashes
-    if one is None:
+    match = _BETWEEN.match(scope, start)  # nearly all have one stamp, between slashes
+    if match is None:
         return plain(scope), stamps(scope)
-    return scope[:start] + scope[one.end() :], ((one[1],),)
+    return scope[:start] + scope[match.end() :], ((match[1],),)
 
 
 def bare(text: str) -> str:
@@ -117,6 +116,5 @@ def unstamped(text: str) -> str:
 
 def _without(match: re.Match[str]) -> str:
     """The match with a plain scope; nothing where none is left, as XLA then prints none."""
-    named, scope = match[0], match[1]
-    unstamped_scope = plain(scope)
-    return named.replace(scope, unstamped_scope) if unstamped_scope else ""
+    scope = plain(match[1])
+    return match[0].replace(match[1], scope) if scope else ""

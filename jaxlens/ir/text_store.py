@@ -34,9 +34,9 @@ class Texts(ComputedSequence[str]):
         """The texts with `change` applied; it gets many lines at once and keeps their number."""
         return Texts(tuple(change("\n".join(self.lines)).split("\n")), self.rows)
 
-    def same(self, one: int, other: int) -> bool:
+    def same(self, left: int, right: int) -> bool:
         """Whether two texts are equal, without joining them."""
-        return self.rows[one] == self.rows[other]
+        return self.rows[left] == self.rows[right]
 
 
 def pack(texts: Iterable[str]) -> Texts:
@@ -52,9 +52,9 @@ def pack(texts: Iterable[str]) -> Texts:
 def to_bytes(texts: Texts) -> bytes:
     """Serialises the texts, uncompressed, to the same bytes on every machine."""
     head = f"{len(texts.lines)} {' '.join(str(len(row)) for row in texts.rows)}"
-    words = b"".join(_little(row).tobytes() for row in texts.rows)
+    numbers = b"".join(_little(row).tobytes() for row in texts.rows)
     body = "\n".join([head, *texts.lines]).encode("utf-8", "surrogatepass")
-    return len(body).to_bytes(8, "little") + body + words
+    return len(body).to_bytes(8, "little") + body + numbers
 
 
 def memory(packed: bytes) -> tuple[int, int]:
@@ -67,9 +67,9 @@ def memory(packed: bytes) -> tuple[int, int]:
     head = end if newline < 0 else newline
     # One letter beyond ASCII makes its line up to four bytes wide, and the whole while it is read.
     wide = 1 if packed[8:end].isascii() else 4
-    letters, words = wide * max(0, end - 8), len(packed) - end
+    letters, numbers = wide * max(0, end - 8), len(packed) - end
     texts, lines = packed.count(b" ", 8, head), packed.count(b"\n", 8, end)
-    return letters + 70 * lines + 100 * texts + words, letters + end + 100 * texts
+    return letters + 70 * lines + 100 * texts + numbers, letters + end + 100 * texts
 
 
 def from_bytes(packed: bytes) -> Texts:
@@ -92,13 +92,13 @@ def from_bytes(packed: bytes) -> Texts:
     return Texts(tuple(lines), rows)
 
 
-def _rows(words: memoryview, lengths: list[int]) -> Iterator["array[int]"]:
-    if 4 * sum(lengths) != len(words) or min(lengths, default=1) < 1:  # an empty text is one line
+def _rows(numbers: memoryview, lengths: list[int]) -> Iterator["array[int]"]:
+    if 4 * sum(lengths) != len(numbers) or min(lengths, default=1) < 1:  # an empty text is one line
         raise ValueError
     start = 0
     for length in lengths:
         row = array("I")
-        row.frombytes(words[start : start + 4 * length])
+        row.frombytes(numbers[start : start + 4 * length])
         start += 4 * length
         yield _little(row)
 

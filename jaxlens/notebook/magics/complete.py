@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
-from jaxlens.ir.stage import STAGES
 from jaxlens.notebook.magics.magic_line import flags
 from jaxlens.options import STAGE_NAMES
 from jaxlens.questions.verb_options import OPTIONS
@@ -85,7 +84,7 @@ def _values(kind: str) -> tuple[str, ...]:
     if kind == "stage":
         return STAGE_NAMES
     if kind == "hlo":
-        return tuple(s.name for s in STAGES if s.reader == "hlo")
+        return ("hlo", "optimized")
     if kind == "target":
         from jaxlens import api
 
