@@ -12,6 +12,7 @@ that is its own parent. A table with a 0, or in which all parents precede, is no
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo.text import unescape, unquote
@@ -54,13 +55,10 @@ class Frames:
     def __init__(self, origins: Origins | None = None) -> None:
         self._origins = origins
         self._names: dict[str, dict[int, str]] = {"FileNames": {}, "FunctionNames": {}}
-        self._fields: dict[str, dict[int, dict[str, int]]] = {
-            "FileLocations": {},
-            "StackFrames": {},
-        }
+        self._fields: dict[str, dict[int, dict[str, int]]]
+        self._fields = {"FileLocations": {}, "StackFrames": {}}
         self._stacks: dict[str, tuple[Span, ...]] = {}
         self.metadata: dict[str, Metadata] = {}
-        self._shift: int | None = None
 
     def read(self, lines: list[str]) -> list[str]:
         """Reads the lines between a module's first line and its first computation.
@@ -106,39 +104,32 @@ class Frames:
         """
         if self._origins is None or scope.count(";") + 1 != len(paths):
             return ()
-        first, *others = (self._origins(path[-1]) for path in paths)
-        return first if all(stack == first for stack in others) else ()
+        first, *rest = (self._origins(path[-1]) for path in paths)
+        return first if all(stack == first for stack in rest) else ()
 
     def _chain(self, frame: int) -> list[Frame]:
         frames = self._fields["StackFrames"]
         chain: list[Frame] = []
-        shift = self._parent_shift()
         while (fields := frames.get(frame)) is not None and len(chain) < _DEEPEST:
             place = self._fields["FileLocations"].get(fields.get("file_location_id", 0))
-            located = self._located(place) if place is not None else None
-            # Where XLA or JAX omitted frames, their caller is repeated.
-            if located is not None and chain[-1:] != [located]:
-                chain.append(located)
-            parent = fields.get("parent_frame_id", 0) - shift
+            if place is not None:
+                file = self._names["FileNames"].get(place.get("file_name_id", 0), "")
+                function = self._names["FunctionNames"].get(place.get("function_name_id", 0), "")
+                located = _frame(file, function, place)
+                # Where XLA or JAX omitted frames, their caller is repeated.
+                if chain[-1:] != [located]:
+                    chain.append(located)
+            parent = fields.get("parent_frame_id", 0) - self._parent_shift
             if parent >= frame:
                 break
             frame = parent
         return chain
 
-    def _located(self, place: dict[str, int]) -> Frame:
-        file = self._names["FileNames"].get(place.get("file_name_id", 0), "")
-        function = self._names["FunctionNames"].get(place.get("function_name_id", 0), "")
-        line = place.get("line", 0)
-        return _frame(file, function, line, place.get("end_line", line), place)
-
+    @cached_property
     def _parent_shift(self) -> int:
-        if self._shift is None:
-            pairs = [
-                (n, f.get("parent_frame_id", 0)) for n, f in self._fields["StackFrames"].items()
-            ]
-            meant = any(parent == 0 for _, parent in pairs) or all(p < n for n, p in pairs)
-            self._shift = 0 if meant else 1
-        return self._shift
+        frames = self._fields["StackFrames"].items()
+        parents = {number: fields.get("parent_frame_id", 0) for number, fields in frames}
+        return 0 if 0 in parents.values() or all(p < n for n, p in parents.items()) else 1
 
 
 def origin(metadata: str, frames: Frames) -> tuple[str, tuple[Span, ...]]:
@@ -165,13 +156,13 @@ def _inline(fields: dict[str, str]) -> tuple[Span, ...]:
         for key, value in fields.items()
         if key.startswith("source_") and value.isdecimal() and len(value) < 10
     }
-    line = place.get("line", 0)
-    return spans([_frame(file, "", line, place.get("end_line", line), place)])
+    return spans([_frame(file, "", place)])
 
 
-def _frame(file: str, function: str, line: int, end_line: int, columns: dict[str, int]) -> Frame:
+def _frame(file: str, function: str, place: dict[str, int]) -> Frame:
     """A frame. With several devices XLA prints the start of an expression twice, and no end."""
-    column, end = columns.get("column", -1), columns.get("end_column", -1)
+    line, column, end = place.get("line", 0), place.get("column", -1), place.get("end_column", -1)
+    end_line = place.get("end_line", line)
     if column == end == 0:
         column = -1
     if end <= column and end_line <= line:

@@ -12,7 +12,6 @@ are estimates of its cost model, of which it uses only the order.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,26 +51,21 @@ class FusionDecision:
 
 def steps_text(text: str) -> str:
     """The steps without the program after them, which the passes' dumps have too."""
-    lines = text.splitlines(keepends=True)
     steps: list[str] = []
-    depth, keeping = 0, False
-    for line in lines:
-        plain = '"' not in line
+    depth, is_step = 0, False
+    for line in text.splitlines(keepends=True):
         if depth == 0:
-            keeping = line.startswith(_STEP)
-        if keeping:
+            is_step = line.startswith(_STEP)
+        if is_step:
             steps.append(line)
-        if plain:
+        if '"' not in line:
             depth += line.count("{") - line.count("}")
     return "".join(steps)
 
 
 def read(text: str) -> tuple[FusionDecision, ...]:
     """Reads the steps; unknown fields and kinds are ignored."""
-    return tuple(_steps(text))
-
-
-def _steps(text: str) -> Iterator[FusionDecision]:
+    decisions: list[FusionDecision] = []
     names: list[str] = []
     fields: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -85,23 +79,18 @@ def _steps(text: str) -> Iterator[FusionDecision]:
         elif line.strip() == "}" and names:
             closed = names.pop()
             if names == [_STEP] and closed in _KINDS:
-                yield _step(_KINDS[closed], fields)
+                decisions.append(_decision(_KINDS[closed], fields))
+    return tuple(decisions)
 
 
-def _step(kind: Kind, fields: dict[str, list[str]]) -> FusionDecision:
-    def one(name: str) -> str:
+def _decision(kind: Kind, fields: dict[str, list[str]]) -> FusionDecision:
+    def first(name: str) -> str:
         return fields.get(name, [""])[0]
 
-    consumers = fields.get("consumer_names", []) + fields.get("consumer_name", [])
-    return FusionDecision(
-        kind,
-        one("producer_name"),
-        tuple(consumers),
-        one("reason"),
-        one("fusion_name"),
-        _number(one("us_fused")),
-        _number(one("us_unfused")),
-    )
+    consumers = (*fields.get("consumer_names", ()), *fields.get("consumer_name", ()))
+    producer, reason, fusion = first("producer_name"), first("reason"), first("fusion_name")
+    fused, unfused = _number(first("us_fused")), _number(first("us_unfused"))
+    return FusionDecision(kind, producer, consumers, reason, fusion, fused, unfused)
 
 
 def _number(text: str) -> float | None:

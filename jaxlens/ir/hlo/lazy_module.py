@@ -74,20 +74,15 @@ def find_blocks(text: str, start: int) -> list[Block] | None:
         end = text.find("\n", close + 1)
         end = len(text) if end < 0 else end
         footer = text[close + 2 : end].strip(" ,")
-        calls = _calls(text, end_of_line, close, percent="%" in header[0])
+        pattern = _WITH_PERCENT if "%" in header[0] else _WITHOUT
+        called = pattern.finditer(text, end_of_line, close)
+        names = (name for match in called for name in _NAME.findall(match[1] or match[2] or ""))
+        calls = tuple(dict.fromkeys(names))
         blocks.append(Block(header[2], bool(header[1]), end_of_line + 1, close, footer, calls))
         pos = end
-    names = {block.name for block in blocks}
-    whole = len(names) == len(blocks) == text.count("{\n", start)
+    distinct = len({block.name for block in blocks})
+    whole = distinct == len(blocks) == text.count("{\n", start)
     return blocks if whole and sum(block.entry for block in blocks) == 1 else None
-
-
-def _calls(text: str, start: int, end: int, *, percent: bool) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for match in (_WITH_PERCENT if percent else _WITHOUT).finditer(text, start, end):
-        for name in _NAME.findall(match[1] or match[2] or ""):
-            names[name] = None
-    return tuple(names)
 
 
 class Computation(LazyFields, Region):
@@ -168,10 +163,10 @@ def _metadata(node: Instruction) -> Metadata:
 def _read(scope: str, spans: tuple[Span, ...], frames: Frames) -> Metadata:
     if "_jl" not in scope:
         return scope, spans, ()
-    words, paths = apart(scope)
+    unstamped_scope, paths = apart(scope)
     if len(paths) != 1 or paths[0][-1][0] != "s":
         paths = tuple(path for path in paths if path[-1].startswith("s"))
-    return words, spans or frames.merged(scope, paths), paths
+    return unstamped_scope, spans or frames.merged(scope, paths), paths
 
 
 def printed(node: Instruction) -> str | None:

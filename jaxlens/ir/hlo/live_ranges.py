@@ -85,7 +85,8 @@ class Live:
 
 def spaces(buffers: Buffers) -> tuple[int, ...]:
     """Memory spaces beside main memory in which a program has values."""
-    used = {b.space for a in buffers.allocations if _is_own(a) for b in a.buffers}
+    own = (a for a in buffers.allocations if a.kind != "thread-local")
+    used = {buffer.space for allocation in own for buffer in allocation.buffers}
     return tuple(sorted(used - {0}))
 
 
@@ -113,15 +114,11 @@ def live(buffers: Buffers, space: int = 0) -> Live | None:
     return Live(tuple(values), always + most, reserved, position, name, tuple(shown), unplaced, end)
 
 
-def _is_own(allocation: Allocation) -> bool:
-    return allocation.kind != "thread-local"
-
-
 def _counts(allocation: Allocation, space: int) -> bool:
     """Whether an allocation is the program's own and in that space, which its color names too."""
     color = _COLOR.search(allocation.note)
     used = {buffer.space for buffer in allocation.buffers} or {int(color[1]) if color else 0}
-    return _is_own(allocation) and space in used
+    return allocation.kind != "thread-local" and space in used
 
 
 def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue], int]:
@@ -135,10 +132,9 @@ def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue
             continue
         if allocation.kind in ("parameter", "constant"):
             # All of it, from start to end: a donated one holds a result at the same place.
-            first = max(allocation.buffers[:1], key=lambda b: b.size, default=None)
-            if first is not None:
-                kind = allocation.kind
-                values.append(LiveValue(first, kind, kind, allocation.index, 0, end))
+            kind = allocation.kind
+            for buffer in allocation.buffers[:1]:
+                values.append(LiveValue(buffer, kind, kind, allocation.index, 0, end))
             continue
         for buffer in allocation.buffers:
             live_range = ranges.get((buffer.instruction, buffer.index))
@@ -146,16 +142,9 @@ def _live_values(buffers: Buffers, end: int, space: int) -> tuple[list[LiveValue
                 continue
             unplaced += live_range is None
             if live_range is not None and live_range.start <= live_range.end:
-                kind = "temporary" if live_range.end < last else allocation.kind
-                value = LiveValue(
-                    buffer,
-                    kind,
-                    allocation.kind,
-                    allocation.index,
-                    live_range.start,
-                    live_range.end,
-                )
-                values.append(value)
+                holder, start, stop = allocation.kind, live_range.start, live_range.end
+                kind = "temporary" if stop < last else holder
+                values.append(LiveValue(buffer, kind, holder, allocation.index, start, stop))
     return values, unplaced
 
 
@@ -171,13 +160,13 @@ def _in_use(values: Iterable[LiveValue]) -> Iterator[tuple[int, int]]:
     sizes: dict[tuple[int, int], list[int]] = defaultdict(list)
     total = 0
     for position, ends, place, size in sorted(events):
-        here = sizes[place]
-        total -= max(here, default=0)
+        in_place = sizes[place]
+        total -= max(in_place, default=0)
         if ends:
-            here.remove(size)
+            in_place.remove(size)
         else:
-            here.append(size)
-        total += max(here, default=0)
+            in_place.append(size)
+        total += max(in_place, default=0)
         yield total, position
 
 

@@ -59,9 +59,8 @@ def parse_name(file: str) -> DumpName | None:
     module, name = int(parts["module"]), parts["name"]
     if parts["index"] is None:
         return DumpName(module, name, -1, "", _FIRST, "")
-    return DumpName(
-        module, name, int(parts["index"]), parts["pipeline"], parts["after"], parts["before"] or ""
-    )
+    pipeline, after, before = parts["pipeline"], parts["after"], parts["before"] or ""
+    return DumpName(module, name, int(parts["index"]), pipeline, after, before)
 
 
 def in_order(files: Iterable[str]) -> list[str]:
@@ -86,20 +85,18 @@ def pass_stages(
         share one Module.
     """
     plain = cache(lambda: texts.mapped(unstamped))
-    seen: Counter[str] = Counter()
+    titles: Counter[str] = Counter()
     stages: list[PassStage] = []
     for index, file in enumerate(names):
         name = parse_name(file) or DumpName(0, "", index, "", file, "")
         changed = index > 0 and not texts.same(index - 1, index)
         title = f"{name.pipeline} / {name.after}" if name.pipeline else BY_NAME["hlo"].title
-        seen[title] += 1
-        if seen[title] > 1:
-            title = f"{title} ({seen[title]})"
+        titles[title] += 1
+        if titles[title] > 1:
+            title = f"{title} ({titles[title]})"
         same = stages[-1].stage if index > 0 and not changed else None
         stage = _stage(texts, plain, index, title, same, origins)
-        stages.append(
-            PassStage(index, name.pipeline, name.after, stage, changed, before=name.before)
-        )
+        stages.append(PassStage(index, name.pipeline, name.after, stage, changed, name.before))
     return tuple(stages)
 
 

@@ -128,7 +128,7 @@ def groups(text: str, devices: int) -> tuple[Device, ...] | None:
         return tuple(tuple(order[n : n + shape[-1]]) for n in range(0, len(order), shape[-1]))
     if not _LISTS.fullmatch(text):
         return None
-    return tuple(tuple(_numbers(one)) for one in re.findall(r"\{([\d,]+)\}", text)) or None
+    return tuple(tuple(_numbers(group)) for group in re.findall(r"\{([\d,]+)\}", text)) or None
 
 
 def axes(stablehlo: str) -> tuple[tuple[str, int], ...]:
@@ -166,11 +166,11 @@ def _of_tiles(match: re.Match[str], rank: int) -> Tiling | None:
     subgroups = _SUBGROUPS.search(match[5])
     if subgroups and subgroups[1].replace("replicated", "").strip(" ,"):
         return None
-    tiles, each = tuple(grid[:rank]), math.prod(grid[rank:])
-    if len(tiles) != rank or math.prod(tiles) * each != len(order):
+    tiles, copies = tuple(grid[:rank]), math.prod(grid[rank:])
+    if len(tiles) != rank or math.prod(tiles) * copies != len(order):
         return None
-    cut = range(0, len(order), each)
-    return Tiling(tiles, tuple(tuple(sorted(order[n : n + each])) for n in cut))
+    starts = range(0, len(order), copies)
+    return Tiling(tiles, tuple(tuple(sorted(order[n : n + copies])) for n in starts))
 
 
 @dataclass(frozen=True, slots=True)

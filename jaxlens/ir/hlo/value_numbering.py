@@ -14,7 +14,7 @@ Inside the body of a loop, a branch or a reducer, numbers are relative to that b
 parameters, so `links/match` pairs bodies before it compares numbers in them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -91,20 +91,6 @@ class Numbers:
         return self._kinds.setdefault((*_kind(node), _meaning(node)), len(self._kinds))
 
 
-@dataclass(frozen=True, slots=True)
-class Numbering:
-    """The numbers of one module.
-
-    Attributes:
-        bodies: For each region that is not inlined (entry, loop bodies, branches, reducers), its
-            instructions and those inlined into it, callees before callers.
-        functions: The number of each of those regions' results, in terms of its parameters.
-    """
-
-    bodies: Mapping[str, Sequence[Occurrence]]
-    functions: Mapping[str, int]
-
-
 @dataclass(slots=True)
 class _Frame:
     """A region being numbered: its values so far, and the call into which it is inlined."""
@@ -115,65 +101,54 @@ class _Frame:
     call: Node | None = None
 
 
-def number(module: Module, numbers: Numbers) -> Numbering:
+def number(module: Module, numbers: Numbers) -> dict[str, list[Occurrence]]:
     """Numbers every instruction of an HLO module, in time linear in its size.
 
     Nested calls could double the program at every level: beyond a budget each is one
     instruction, like a loop. Fusions are always inlined.
+
+    Returns:
+        For each region that is not only inlined (entry, loop bodies, branches, reducers), its
+        instructions and those inlined into it, callees before callers.
     """
-    bodies: dict[str, Sequence[Occurrence]] = {}
-    functions: dict[str, int] = {}
-    size = sum(len(region.nodes) for region in module.regions.values())
-    budget = [_EXPANSION * size + 1000]
-    for region in reversed(tuple(_standing(module))):
-        parameters = tuple(
-            _parameter(numbers, index, value.type) for index, value in enumerate(region.parameters)
-        )
-        walk = _Walk(module, numbers, functions, budget, [])
-        functions[region.name] = walk.through(region, parameters)
-        bodies[region.name] = walk.occurrences
-    return Numbering(bodies, functions)
+    bodies: dict[str, list[Occurrence]] = {}
+    walk = _Walk(module, numbers)
+    called = {
+        name for node in module.nodes() if node.opcode not in _INLINED for name in node.regions
+    }
+    for name, region in reversed(tuple(module.regions.items())):
+        if name == module.entry or name in called:
+            parameters = enumerate(region.parameters)
+            values = tuple(_parameter(numbers, index, value.type) for index, value in parameters)
+            bodies[name] = walk.occurrences = []
+            walk.functions[name] = walk.through(region, values)
+    return bodies
 
 
 def _parameter(numbers: Numbers, index: int, type_: Type) -> int:
     """The number of a parameter. A tuple's is made of its elements', since a loop may gain some."""
     if type_.dtype or not type_.parts:
         return numbers.of(("parameter", index, plain(type_)))
-    return numbers.tuple_of(
-        tuple(
-            numbers.of(("parameter", index, place, plain(part)))
-            for place, part in enumerate(type_.parts)
-        )
-    )
+    keys = (("parameter", index, place, plain(part)) for place, part in enumerate(type_.parts))
+    return numbers.tuple_of(tuple(map(numbers.of, keys)))
 
 
-def _standing(module: Module) -> Iterator[Region]:
-    """Regions that are not only inlined, callers before callees."""
-    named = {
-        name for node in module.nodes() if node.opcode not in _INLINED for name in node.regions
-    }
-    for name, region in module.regions.items():
-        if name == module.entry or name in named:
-            yield region
-
-
-@dataclass(slots=True)
 class _Walk:
-    """Numbers one region with what is inlined into it.
+    """Numbers regions, each with what is inlined into it.
 
     Attributes:
-        module: The module.
-        numbers: The table.
-        functions: Numbers of the results of regions that are done.
+        functions: Numbers of the results of regions that are done, in terms of their parameters.
         budget: How many more instructions calls may inline.
-        occurrences: The instructions and their numbers.
+        occurrences: The instructions of the region and their numbers.
     """
 
-    module: Module
-    numbers: Numbers
-    functions: Mapping[str, int]
-    budget: list[int]
-    occurrences: list[Occurrence]
+    def __init__(self, module: Module, numbers: Numbers) -> None:
+        self.module = module
+        self.numbers = numbers
+        self.functions: dict[str, int] = {}
+        size = sum(len(region.nodes) for region in module.regions.values())
+        self.budget = _EXPANSION * size + 1000
+        self.occurrences: list[Occurrence] = []
 
     def through(self, region: Region, parameters: tuple[int, ...]) -> int:
         """The number of the region's root."""
@@ -183,11 +158,12 @@ class _Walk:
             call = self._to_call(frame)
             if call is not None:
                 inner = self.module.regions[call.regions[0]]
-                self.budget[0] -= len(inner.nodes)
+                self.budget -= len(inner.nodes)
                 stack.append(_frame(inner, tuple(self._operands(frame, call.operands)), call))
                 continue
             stack.pop()
-            root = self._root(frame)
+            results = self._operands(frame, frame.region.results)
+            root = results[0] if len(results) == 1 else self.numbers.tuple_of(tuple(results))
             if frame.call is None:
                 return root
             stack[-1].values[frame.call.id] = root
@@ -198,7 +174,12 @@ class _Walk:
         values, inside = frame.values, frame.call is not None
         for node in frame.left:
             opcode = node.opcode
-            if opcode in _INLINED and self._opens(node):
+            if (
+                opcode in _INLINED
+                and (opcode == "fusion" or self.budget > 0)
+                and len(node.regions) == 1
+                and node.regions[0] in self.module.regions
+            ):
                 return node
             if opcode == "parameter":
                 value = values.get(node.id)
@@ -211,15 +192,6 @@ class _Walk:
                 value = values[node.id] = self._value(frame, node, opcode)
             self.occurrences.append((node, value))
         return None
-
-    def _opens(self, node: Node) -> bool:
-        if len(node.regions) != 1 or node.regions[0] not in self.module.regions:
-            return False
-        return node.opcode == "fusion" or self.budget[0] > 0
-
-    def _root(self, frame: _Frame) -> int:
-        results = self._operands(frame, frame.region.results)
-        return results[0] if len(results) == 1 else self.numbers.tuple_of(tuple(results))
 
     def _operands(self, frame: _Frame, names: Sequence[str]) -> list[int]:
         values = frame.values
@@ -269,10 +241,11 @@ def _index(node: Node) -> str:
 def _kind(node: Node) -> tuple[str, str]:
     """Opcode and type; a bitcast of row-major values is the reshape that it replaced."""
     if node.opcode == "bitcast":
-        text = node.type.layout
-        return (
-            ("reshape", plain(node.type)) if row_major(text) else ("bitcast", f"{node.type}{text}")
-        )
+        digits = node.type.layout.strip("{}").split(":")[0]
+        order = [int(d) for d in digits.split(",") if d.strip().isdigit()]
+        if order != sorted(order, reverse=True):
+            return "bitcast", f"{node.type}{node.type.layout}"
+        return "reshape", plain(node.type)
     return node.opcode, plain(node.type)
 
 
@@ -304,10 +277,3 @@ def _affecting(text: str) -> tuple[tuple[str, str], ...]:
 def plain(type_: Type) -> str:
     """The text of a type without layouts."""
     return str(type_)
-
-
-def row_major(layout: str) -> bool:
-    """Whether a layout text ("{1,0}") is the default order; an empty one is."""
-    digits = layout.strip("{}").split(":")[0]
-    order = [int(d) for d in digits.split(",") if d.strip().isdigit()]
-    return order == sorted(order, reverse=True)

@@ -65,8 +65,8 @@ class NumberedModule:
     @cached_property
     def bodies(self) -> Mapping[str, dict[int, list[Node]]]:
         """The instructions of each computation that is not inlined, by value number."""
-        numbering = number(self.module, self._numbers)
-        return {name: _classes(body) for name, body in numbering.bodies.items()}
+        bodies = number(self.module, self._numbers)
+        return {name: _classes(body) for name, body in bodies.items()}
 
     @cached_property
     def applied(self) -> frozenset[str]:
