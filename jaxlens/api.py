@@ -21,7 +21,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cells import CalledProgram
 from jaxlens.options import read_options
-from jaxlens.questions.verb_options import OPTIONS
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.views.view import View
 
 Function = Callable[..., Any]

@@ -9,6 +9,8 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from inspect import cleandoc
+from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
 from jaxlens.api import Function, as_capture, capture, is_program, what_if
@@ -27,6 +29,16 @@ from jaxlens.views.answer import Answer
 F = TypeVar("F")
 
 
+_ARGUMENTS = """
+
+Args:
+    f: A function, or a Capture.
+    *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+    **kwargs: Its keyword arguments; with a Capture, the question's options if it has any.
+
+"""
+
+
 class Verb(Protocol[F]):
     """A question of the table as a function."""
 
@@ -34,20 +46,23 @@ class Verb(Protocol[F]):
 
 
 def _verb(question: Question[F]) -> Verb[F]:
-    """Returns the verb of a question; its docstring is that of the question's lens function."""
+    """Returns the verb of a question; its docstring is made of the row and the lens function's."""
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
         from jaxlens.questions import show
 
         options = {option.name: option for option in question.choices}
-        told = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
-        cap = _captured(question.name, f, args, {} if told else kwargs)
-        CompilePanes(run=told.get("run", 0))  # raises for a negative count of runs
-        values = {name: options[name].read(value) for name, value in told.items()}
+        keywords = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
+        cap = _captured(question.name, f, args, {} if keywords else kwargs)
+        CompilePanes(run=keywords.get("run", 0))  # raises for a negative count of runs
+        values = {name: options[name].read(value) for name, value in keywords.items()}
         return show.ask(question, cap, **values)
 
     verb.__name__ = verb.__qualname__ = question.name
-    verb.__doc__ = question.lens.__doc__
+    sources = str(question.about).replace("\n", "\n\n", 1).splitlines()
+    about = "\n".join(fill(line, 96, subsequent_indent="    ") for line in sources)
+    answer = cleandoc(question.lens.__doc__ or "").partition("\n\n")[2]
+    verb.__doc__ = about + _ARGUMENTS + answer
     verb.__annotations__["return"] = Answer  # as help() shows it
     return verb
 
@@ -75,16 +90,20 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
         An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
         misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
     """
-    from jaxlens.lenses.recompile.call_key import key_report as report
     from jaxlens.stages.keys.look_up import call_key
-    from jaxlens.views.questions.call_key import document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
             "a key is that of a call: jaxlens.key(f, x) takes the jitted function and its arguments"
         )
-    found = call_key(f, args, kwargs)
-    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+    return _key_answer(call_key(f, args, kwargs))
+
+
+def _key_answer(key: CallKey) -> Answer[CallKey]:
+    from jaxlens.lenses.recompile.call_key import key_report
+    from jaxlens.views.questions.call_key import document
+
+    return Answer(None, lambda: document(key), lambda: key_report(key), lambda: key)
 
 
 def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
@@ -102,12 +121,9 @@ def varied_key(
     Raises:
         OptionError: What is written for one of them is no type or literal.
     """
-    from jaxlens.lenses.recompile.call_key import key_report as report
     from jaxlens.stages.keys.look_up import varied
-    from jaxlens.views.questions.call_key import document
 
-    found = varied(f, args, kwargs, changed)
-    return Answer(None, lambda: document(found), lambda: report(found), lambda: found)
+    return _key_answer(varied(f, args, kwargs, changed))
 
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:
@@ -167,11 +183,11 @@ def compare(
     called = names or sides(was.program, now.program)
     facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
 
-    def told() -> Report:
-        found = facts()  # which compiles: the times are known after it
-        return report(found, called, times(was, now, called) if compiled else ())
+    def reported() -> Report:
+        comparison = facts()  # which compiles: the times are known after it
+        return report(comparison, called, times(was, now, called) if compiled else ())
 
-    return Answer(now, lambda: comparison.compare(was, now, called, found=facts()), told, facts)
+    return Answer(now, lambda: comparison.compare(was, now, called, facts()), reported, facts)
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

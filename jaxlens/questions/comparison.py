@@ -24,8 +24,8 @@ def changed(name: str, before: Capture, after: Capture, options: Any) -> Documen
         shown = compare(before, after, full=options.full)
         return replace(shown, blocks=(*run_blocks(run), *shown.blocks))
     called = sides(before.program, after.program)
-    found = compare_facts(before, after, compiled=False)
-    blocks = compare_view.blocks(found, called, (), options.full)
+    facts = compare_facts(before, after, compiled=False)
+    blocks = compare_view.blocks(facts, called, (), options.full)
     return Document(name, taken(after.program), tuple(blocks))
 
 
@@ -33,8 +33,8 @@ def compare(
     before: Capture,
     after: Capture,
     names: Names | None = None,
+    facts: Comparison | None = None,
     *,
-    found: Comparison | None = None,
     run: Runs | None = None,
     full: bool = False,
 ) -> Document:
@@ -44,13 +44,13 @@ def compare(
         before: One capture.
         after: The other.
         names: Their names in headings; by default taken from what differs between them.
-        found: The facts of the comparison, if they are already computed.
+        facts: The facts of the comparison, if they are already computed.
         run: Measured times of both, if they were run.
         full: Whether nothing is left out.
     """
-    facts = found or compare_facts(before, after)
+    facts = facts or compare_facts(before, after)
     called = names or sides(before.program, after.program)
-    took = [TableBlock(runs(run, called), asked=True)] if run else []
+    measured = [TableBlock(runs(run, called), asked=True)] if run else []
     seconds = times(before, after, called) if facts.instructions is not None else []
     answer, *rest = compare_view.blocks(facts, called, seconds, full)
     first, other = taken(after.program), taken(before.program)
@@ -63,5 +63,5 @@ def compare(
     )
     stages = compare_view.linked(facts)
     web = weave(after.links, stages) if stages else None
-    blocks = (answer, *took, *rest)
+    blocks = (answer, *measured, *rest)
     return Document("compile", f"{first}, against {other}", blocks, web, tuple(deviations))

@@ -1,46 +1,43 @@
-"""The panes of each verb as `Question` rows: shown without a question, or beside one."""
+"""The panes of each verb as `Question` rows, and the options of each verb.
+
+Panes are shown where no question is asked, or beside one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.driver import Needs
+from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
 from jaxlens.questions.question import About, Lens, Option, Question
-from jaxlens.questions.table import LINKED
+from jaxlens.questions.table import LINKED, of_verb
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
-    from jaxlens.report import Report
     from jaxlens.views.verbs.explore import ExploreFacts
     from jaxlens.views.verbs.hlo import HloFacts
     from jaxlens.views.verbs.jaxpr import JaxprFacts
     from jaxlens.views.verbs.overview import Overview
 
 
-def _no_report(facts: object) -> Report:
-    """Returns an empty report: panes are not summarised in sentences and tables."""
-    from jaxlens.report import Report
-
-    return Report("", ())
-
-
 def _jaxpr() -> Lens[JaxprFacts]:
     from jaxlens.views.links import weave
     from jaxlens.views.verbs.jaxpr import blocks, facts
 
-    return Lens(facts, _no_report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, blocks=blocks, web=lambda links, facts: weave(links, ("jaxpr",)))
 
 
 def _hlo() -> Lens[HloFacts]:
     from jaxlens.views.verbs.hlo import blocks, facts
 
-    return Lens(facts, _no_report, blocks, lambda links, facts: facts.web)
+    return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
 
 
-def _for_panes(capture: Capture, stage: str, **others: Any) -> Needs:
+def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
     """Returns what `hlo` needs: nothing in advance for one stage, all passes for pass options."""
-    if any(others.values()):
+    if any(passes.values()):
         return Needs(passes="all")
     return Needs() if stage else Needs(passes="fusing")
 
@@ -50,13 +47,13 @@ def _compile() -> Lens[Overview]:
     from jaxlens.views.verbs.compile import blocks
     from jaxlens.views.verbs.overview import facts
 
-    return Lens(facts, _no_report, blocks, lambda links, facts: weave(links, LINKED))
+    return Lens(facts, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
 
 
 def _explore() -> Lens[ExploreFacts]:
     from jaxlens.views.verbs.explore import blocks, facts
 
-    return Lens(facts, _no_report, blocks, lambda links, facts: facts.web)
+    return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
 
 
 _PASSES = About("What did the compiler make of it?")
@@ -93,3 +90,29 @@ PANES: Mapping[str, Question[Any]] = {
     ),
 }
 """Panes by verb; their options are the verb's own."""
+
+
+def with_questions(panes: type[Any], full: str) -> type[Any]:
+    """Returns the options of a verb: those of its panes, then those of the questions it shows.
+
+    Args:
+        panes: A dataclass named after the verb: `JaxprPanes` gives `JaxprOptions`.
+        full: The help text of the option `full`, which is the last one.
+    """
+    verb = panes.__name__.removesuffix("Panes")
+    rows = [field for question in of_verb(verb.lower()) for field in question.fields()]
+    rows.append(("full", bool, option(False, full)))
+    options = make_dataclass(f"{verb}Options", rows, bases=(panes,), frozen=True, slots=True)
+    options.__doc__ = panes.__doc__
+    return options
+
+
+OPTIONS: Mapping[str, type[Any]] = {
+    "jaxpr": with_questions(JaxprPanes, "show every equation and attribute; nothing folded or cut"),
+    "hlo": with_questions(HloPanes, "show metadata, layouts and every instruction; nothing folded"),
+    "compile": with_questions(CompilePanes, "show every row and line; nothing folded or cut"),
+    "explore": with_questions(
+        ExplorePanes, "show metadata, layouts and every line; nothing folded or cut"
+    ),
+}
+"""Option dataclasses by verb."""

@@ -68,24 +68,39 @@ class Option:
         return None if value is None else type(self.default)(value)
 
 
+def _no_report(facts: object) -> Report:
+    from jaxlens.report import Report
+
+    return Report("", ())
+
+
 @dataclass(frozen=True, slots=True)
 class Lens(Generic[F]):
     """The functions that answer a question.
 
     Attributes:
         facts: Returns frozen data; takes a Capture, and the question's options by keyword.
-        report: Converts the facts to sentences and tables.
-        blocks: Converts the facts to blocks of a document; the flag says that nothing is cut.
+        report: Converts the facts to sentences and tables; by default there are none.
+        blocks: Converts the facts to blocks of a document; the flag says that nothing is cut. By
+            default those of the report.
         web: Links the nodes shown; None if there is nothing to link, or linking takes too long.
     """
 
     facts: Callable[..., F]
-    report: Callable[[F], Report]
-    blocks: Callable[[F, bool], Sequence[Block]]
+    report: Callable[[F], Report] = _no_report
+    blocks: Callable[[F, bool], Sequence[Block]] | None = None
     web: Callable[[Links, F], Web | None] = lambda links, facts: None
 
+    def shown(self, facts: F, full: bool) -> Sequence[Block]:
+        """Returns the blocks that show the facts."""
+        if self.blocks is not None:
+            return self.blocks(facts, full)
+        from jaxlens.views.report_blocks import report_blocks
 
-def _unasked() -> NoReturn:
+        return report_blocks(self.report(facts))
+
+
+def _several_programs() -> NoReturn:
     """The placeholder lens of a question that takes more than one program."""
     raise NotImplementedError
 
@@ -112,7 +127,7 @@ class Question(Generic[F]):
 
     name: str
     about: About
-    lens: Callable[[], Lens[F]] = _unasked
+    lens: Callable[[], Lens[F]] = _several_programs
     needs: Needs | Callable[..., Needs] = NOTHING
     verb: str = ""
     help: str = ""
@@ -128,20 +143,20 @@ class Question(Generic[F]):
         """The options that the verb's keywords and the panel have."""
         return tuple(option for option in self.options if option.label)
 
-    def needed(self, capture: Capture, told: Mapping[str, Any]) -> Needs:
+    def needed(self, capture: Capture, options: Mapping[str, Any]) -> Needs:
         """Returns what its facts need of a compile of this program."""
-        return self.needs(capture, **told) if callable(self.needs) else self.needs
+        return self.needs(capture, **options) if callable(self.needs) else self.needs
 
-    def gathered_facts(self, capture: Capture, told: Mapping[str, Any]) -> F:
+    def gathered_facts(self, capture: Capture, options: Mapping[str, Any]) -> F:
         """Gathers what the facts need, and returns the facts."""
-        return self.lens().facts(capture.gather(self.needed(capture, told)), **told)
+        return self.lens().facts(capture.gather(self.needed(capture, options)), **options)
 
     def is_asked(self, options: Any) -> bool:
         """Whether the options of its magic select it."""
-        asking = (self.name, *(each.name for each in self.options if each.about))
+        asking = (self.name, *(option.name for option in self.options if option.about))
         return any(getattr(options, name, None) not in (None, False, "") for name in asking)
 
-    def told(self, options: Any) -> dict[str, Any]:
+    def keywords(self, options: Any) -> dict[str, Any]:
         """Returns the keyword arguments of its facts from the options of its magic."""
         own = {self.name: getattr(options, self.name)} if self.metavar else {}
         return own | {o.name: o.read(getattr(options, o.name)) for o in self.options}

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
-from jaxlens.ir.facts import Program
 from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding
 from jaxlens.questions.panes import PANES
@@ -26,12 +25,12 @@ from jaxlens.views.report_blocks import run_blocks
 F = TypeVar("F")
 
 
-def ask(question: Question[F], capture: Capture, **told: Any) -> Answer[F]:
-    """Answers one question about a capture; `told` has the question's options."""
+def ask(question: Question[F], capture: Capture, **options: Any) -> Answer[F]:
+    """Answers one question about a capture; `options` are the question's."""
 
     @cache
     def facts() -> F:
-        return question.gathered_facts(capture, told)
+        return question.gathered_facts(capture, options)
 
     return Answer(
         capture,
@@ -50,16 +49,16 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
         options: The verb's options; if they ask no question, the verb's own panes are shown.
     """
     panes, rest = PANES[name], of_verb(name)
-    asked = [question for question in (panes, *rest) if question.is_asked(options)] or [panes]
+    questions = [question for question in (panes, *rest) if question.is_asked(options)] or [panes]
     if name == "jaxpr":  # one answer: a question whose output has its own kind goes first
-        asked = [min(asked, key=lambda question: not question.kind)]
-    told = {question: question.told(options) for question in asked}
-    if LADDER in told:
-        *_, capture = told[LADDER]["rungs"] = capture.rungs()
-    capture.gather(reduce(or_, (question.needed(capture, told[question]) for question in asked)))
-    run = None if COST in told else execute(capture, getattr(options, "run", 0))
-    answers = [(question, question.gathered_facts(capture, told[question])) for question in asked]
-    return document(capture, asked[0].kind or name, answers, options.full, run)
+        questions = [min(questions, key=lambda question: not question.kind)]
+    keywords = {question: question.keywords(options) for question in questions}
+    if LADDER in keywords:
+        *_, capture = keywords[LADDER]["rungs"] = capture.rungs()
+    capture.gather(reduce(or_, (row.needed(capture, own) for row, own in keywords.items())))
+    run = None if COST in keywords else execute(capture, getattr(options, "run", 0))
+    answers = [(row, row.gathered_facts(capture, own)) for row, own in keywords.items()]
+    return document(capture, questions[0].kind or name, answers, options.full, run)
 
 
 def document(
@@ -81,23 +80,15 @@ def document(
     program, blocks, web = capture.program, list[Block](), None
     for question, facts in answers:
         lens = question.lens()
-        shown = lens.blocks(facts, full)
+        shown = lens.shown(facts, full)
         blocks += shown
         run = facts.run() or run if isinstance(facts, CostFacts) else run
-        program = _spread(program, facts) if isinstance(facts, Sharding) else program
-        if web is None and (kind != "compile" or _has_panes(shown)):
+        if isinstance(facts, Sharding):  # a `shard_map` may use more devices than the inputs do
+            program = replace(program, target=replace(program.target, devices=facts.devices))
+        if web is None and (kind != "compile" or any(isinstance(block, Tabs) for block in shown)):
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
     return Document(kind, taken(program), (*run_blocks(run), *blocks), web, timed=timed)
-
-
-def _spread(program: Program, found: Sharding) -> Program:
-    """Returns the program with its device count; a `shard_map` may use more than the inputs do."""
-    return replace(program, target=replace(program.target, devices=found.devices))
-
-
-def _has_panes(blocks: Sequence[Block]) -> bool:
-    return any(isinstance(block, Tabs) for block in blocks)
 
 
 def execute(capture: Capture, n: int) -> Run | None:

@@ -6,13 +6,14 @@ Figures are of three kinds everywhere: measured on this machine, reported by XLA
 program, or counted and inferred by jaxlens from the program's text.
 
 A question's function imports its lens when it is called, so that `%load_ext` imports this table
-and no lens; its docstring is that of the verb.
+and no lens. Its docstring is the end of the verb's, whose beginning is made of the row (`ask.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.driver import Needs
@@ -32,18 +33,13 @@ if TYPE_CHECKING:
     from jaxlens.views.verbs.compile import KernelFacts
 
 _COMPILED = Needs(compiled=True)
-
-
 LINKED = ("jaxpr", "optimized", "kernels")
 
 
 def _why() -> Lens[Verdict]:
-    from jaxlens.lenses.recompile.call_key import verdict_report as report
-    from jaxlens.views.report_blocks import report_blocks
+    from jaxlens.lenses.recompile.call_key import verdict_report
 
-    return Lens(
-        lambda capture: capture.verdict, report, lambda facts, _: report_blocks(report(facts))
-    )
+    return Lens(lambda capture: capture.verdict, verdict_report)
 
 
 WHY = Question(
@@ -60,23 +56,21 @@ WHY = Question(
 
 
 def _cost() -> Lens[CostFacts]:
-    """Where flops and bytes go, by line and kernel; loops counted, XLA's own figure beside them.
+    """What `jaxlens.cost` returns.
 
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments; with a Capture, the options `roofline` ("here" to measure
-            this device, or a name such as "h100") and `run` (execute it so often, and measure
-            each kernel).
+    Options:
+        roofline: The device whose limits are compared: "here" measures this one, a name such as
+            "h100" takes published figures.
+        run: How often the program is executed to measure each kernel; 0 executes nothing.
 
     Returns:
-        An answer with `.flops`, `.bytes` (arguments and results once each), `.transcendentals`,
+        An answer with `.flops`, `.bytes` (of arguments and results, once each), `.transcendentals`,
         `.by_line` and `.by_node` (flops), `.loops`; `.kernels` (each with `.flops`, `.bytes`,
-        `.intensity`, `.lines`), `.limits`, `.points` (each with `.bound`, `.seconds` at best) and
-        `.seconds` (measured, by instruction).
+        `.intensity`, `.lines`), `.limits`, `.points` (each with `.bound` and the best possible
+        `.seconds`) and `.seconds` (measured, by instruction).
 
     Raises:
-        OptionError: No limits of that device are known.
+        OptionError: `roofline` names a device with no published limits.
     """
     from jaxlens.lenses.cost.roofline import facts, report
     from jaxlens.views.links import weave_small
@@ -129,23 +123,17 @@ COST = Question(
 
 
 def _memory() -> Lens[MemoryFacts]:
-    """Which line owns the memory peak, what autodiff saves for the backward pass, and donation.
+    """What `jaxlens.memory` returns.
 
-    Nothing is run. All sizes are bytes on one device.
-
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments; with a Capture, the option `checkpoint`: whether to try
-            what `jax.checkpoint` would change, by compiling up to five programs more.
+    Options:
+        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to five ways.
 
     Returns:
-        An answer with `.peak` (in use at the worst moment of XLA's order: arguments and constants,
-        results once they are written, temporaries while they are needed; None where XLA gives no
-        live ranges), `.reserved` (taken from start to end), `.arguments`, `.outputs`,
-        `.temporaries`, `.at_peak` (each buffer with `.line`, `.bytes`, `.saved`), `.by_line`,
-        `.residuals`, `.donations` and `.tried`; all of the device's main memory, but for
-        `.spaces`, its others (a TPU's VMEM: `.name`, `.peak`, `.reserved`, `.at_peak`).
+        An answer in bytes of one device's main memory: `.peak` (the most in use at once, in XLA's
+        order of instructions; None if XLA gives no live ranges), `.reserved` (taken from start to
+        end), `.arguments`, `.outputs`, `.temporaries`, `.at_peak` (each buffer with `.line`,
+        `.bytes`, `.saved`), `.by_line`, `.residuals`, `.donations` and `.tried`. `.spaces` has the
+        device's other memories, such as a TPU's VMEM (`.name`, `.peak`, `.reserved`, `.at_peak`).
 
     Raises:
         UnavailableError: The backend gives no sizes, or `checkpoint` cannot be tried.
@@ -155,11 +143,14 @@ def _memory() -> Lens[MemoryFacts]:
     from jaxlens.views.links import weave_small
     from jaxlens.views.questions.memory import blocks
 
-    def known(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
+    def with_trials(capture: Capture, checkpoint: bool = False) -> MemoryFacts:
         return facts(capture, trials(capture) if checkpoint else ())
 
     return Lens(
-        known, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
+        with_trials,
+        report,
+        blocks,
+        lambda links, facts: weave_small(links, facts.subject(), LINKED),
     )
 
 
@@ -199,10 +190,9 @@ MEMORY = Question(
 
 
 def _kernel() -> Lens[KernelFacts]:
-    from jaxlens.report import Report
     from jaxlens.views.verbs.compile import kernel_blocks, kernel_facts
 
-    return Lens(kernel_facts, lambda facts: Report("Kernel", ()), kernel_blocks)
+    return Lens(kernel_facts, blocks=kernel_blocks)
 
 
 KERNEL = Question(
@@ -226,18 +216,12 @@ KERNEL = Question(
 
 
 def _sharding() -> Lens[Sharding]:
-    """Which device holds which piece of each array, and what the collectives move.
-
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments, laid out as the call would lay them out.
-        **kwargs: Its keyword arguments.
+    """What `jaxlens.sharding` returns.
 
     Returns:
         An answer with `.devices`, `.axes` of the mesh, `.inputs`, `.outputs` and `.values` (each
         with `.tiling`, `.spec` and `.piece`), `.collectives` (each with `.opcode`, `.bytes`,
-        `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes a device sends in a run: an
-        estimate).
+        `.groups`, `.over`, `.trips`, `.lines`), and `.sent` (bytes that a device sends in one run).
     """
     from jaxlens.lenses.sharding.facts import facts
     from jaxlens.lenses.sharding.report import report
@@ -274,25 +258,18 @@ SHARDING = Question(
 )
 
 
-def _captured() -> Lens[Captured]:
-    """What is baked in: arrays that the function closes over, and constants that XLA folded.
-
-    It compiles, with dumps of all passes; `%jaxpr --captured` needs no compile.
-
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments.
+def _captured(compiled: bool = True) -> Lens[Captured]:
+    """What `jaxlens.captured` returns.
 
     Returns:
         An answer with `.constants` (each with `.name`, `.bytes`, `.held`, `.holder`, `.span`,
-        `.reads`), `.bytes`, `.stages` (number and bytes by stage), `.folded` and `.folding`
-        (seconds, where the compile was profiled).
+        `.reads`), `.bytes`, `.stages` (number and bytes of constants by stage), `.folded` and
+        `.folding` (seconds; None without a profile). It takes a compile that dumps all passes;
+        `%jaxpr --captured` takes none.
     """
     from jaxlens.lenses.constants.facts import facts, report
-    from jaxlens.views.report_blocks import report_blocks
 
-    return Lens(facts, report, lambda facts, _: report_blocks(report(facts)))
+    return Lens(partial(facts, compiled=compiled), report)
 
 
 CAPTURED = Question(
@@ -314,37 +291,23 @@ CAPTURED = Question(
 )
 
 
-def _captured_by_trace() -> Lens[Captured]:
-    from jaxlens.lenses.constants.facts import facts, report
-    from jaxlens.views.report_blocks import report_blocks
-
-    return Lens(
-        lambda capture: facts(capture, compiled=False),
-        report,
-        lambda facts, _: report_blocks(report(facts)),
-    )
-
-
-CAPTURED_BY_TRACE = Question(
-    "captured",
-    CAPTURED.about,
-    _captured_by_trace,
+CAPTURED_BY_TRACE = replace(
+    CAPTURED,
+    lens=partial(_captured, compiled=False),
+    needs=Needs(),
     verb="jaxpr",
     help="arrays that it closes over, with bytes and the line",
+    panel=0,
+    python="",
 )
 
 
 def _times() -> Lens[Times]:
-    """Where compile time goes: by stage, pass and kernel, and the lines that made the work.
+    """What `jaxlens.times` returns.
 
-    It compiles, under XLA's profiler: once more, if the capture's compile had none.
-
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments; with a Capture, the options `scan` (try `lax.scan` in the
-            place of unrolled loops, by compiling two programs more) and `run` (with that: run
-            both on random inputs, and compare).
+    Options:
+        scan: Whether to compile two more programs, to try `lax.scan` in place of unrolled loops.
+        run: Whether both of these are run on random inputs and compared.
 
     Returns:
         An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
@@ -394,17 +357,13 @@ TIMES = Question(
 
 
 def _fusion() -> Lens[Fusions]:
-    """What was fused, the bytes that each fusion saved, and why the rest was not fused.
-
-    Args:
-        f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments.
+    """What `jaxlens.fusion` returns.
 
     Returns:
-        An answer with `.saved` (bytes neither written nor read again in one run), `.fusions` (each
-        with `.id`, `.operations`, `.saved`, `.lines`, `.estimate`), `.boundaries` (values that
-        still travel, each with `.why`), `.left`, `.refused` (XLA's reasons, on GPUs) and `.change`.
+        An answer with `.saved` (bytes of main memory not written and not read again, in one run),
+        `.fusions` (each with `.id`, `.operations`, `.saved`, `.lines`, `.estimate`), `.boundaries`
+        (values still passed through memory, each with `.why`), `.left`, `.refused` (XLA's reasons,
+        on GPUs) and `.change`.
 
     Raises:
         UnavailableError: There is no optimised HLO.
@@ -414,10 +373,10 @@ def _fusion() -> Lens[Fusions]:
     from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT
     from jaxlens.views.questions.fusion import blocks, web
 
-    def known(capture: Capture, full: bool = False) -> Fusions:
+    def limited(capture: Capture, full: bool = False) -> Fusions:
         return facts(capture, TRACE_LIMIT if full else GLANCE_LIMIT)
 
-    return Lens(known, report, blocks, web)
+    return Lens(limited, report, blocks, web)
 
 
 FUSION = Question(
@@ -474,12 +433,7 @@ WITHOUT: Question[Any] = Question(
 
 
 def _tape() -> Lens[Tracing]:
-    """What the function's lines did while JAX traced them: variables, equations, loops, branches.
-
-    Args:
-        f: A function, or a Capture; one that was loaded must have been saved with its tape.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments.
+    """What `jaxlens.tape` returns.
 
     Returns:
         An answer with `.steps`, `.loops` (each with `.line`, `.times`, `.equations`),
@@ -517,10 +471,10 @@ def _ladder() -> Lens[Ladder]:
     from jaxlens.lenses.tracing.ladder import facts, report
     from jaxlens.views.questions.ladder import blocks, web
 
-    def known(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
+    def of_rungs(capture: Capture, rungs: Sequence[Capture] = ()) -> Ladder:
         return facts(rungs or capture.rungs())
 
-    return Lens(known, report, blocks, lambda links, facts: web(facts))
+    return Lens(of_rungs, report, blocks, lambda links, facts: web(facts))
 
 
 LADDER = Question(

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlens
 from jaxlens.notebook.widgets import questions as panel
-from jaxlens.questions import show, table, verb_options
+from jaxlens.questions import panes, show, table
 from tests.support.paths import ROOT
 
 
@@ -35,7 +35,7 @@ def test_its_facts_are_attributes_of_the_answer(row, capture) -> None:
 
 def test_the_row_alone_makes_option_help_and_output(row, capture, monkeypatch) -> None:
     monkeypatch.setattr(table, "QUESTIONS", (*table.QUESTIONS, row))
-    made = verb_options.with_questions(verb_options.CompilePanes, "all")
+    made = panes.with_questions(panes.CompilePanes, "all")
     (field,) = [field for field in fields(made) if field.name == "widest"]
     assert field.metadata["help"] == row.help
     assert table.about("widest") is row.about

@@ -5,31 +5,26 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.questions import show
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.questions.table import of_verb
-from jaxlens.questions.verb_options import (
-    CompileOptions,
-    ExploreOptions,
-    HloOptions,
-    JaxprOptions,
-)
 from jaxlens.render.document import Document
 
 
 def jaxpr(capture: Capture, options: Any = None) -> Document:
-    return show.verb("jaxpr", capture, options or JaxprOptions())
+    return show.verb("jaxpr", capture, options or OPTIONS["jaxpr"]())
 
 
 def hlo(capture: Capture, **options: Any) -> Document:
-    return show.verb("hlo", capture, HloOptions(**options))
+    return show.verb("hlo", capture, OPTIONS["hlo"](**options))
 
 
 def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Document:
     """With executions that were measured, where such are given."""
-    options = options or CompileOptions()
+    options = options or OPTIONS["compile"]()
     if run is None:
         return show.verb("compile", capture, options)
     answers = [
-        (q, q.gathered_facts(capture, q.told(options)))
+        (q, q.gathered_facts(capture, q.keywords(options)))
         for q in of_verb("compile")
         if q.is_asked(options)
     ]
@@ -37,4 +32,4 @@ def compile(capture: Capture, options: Any = None, run: Run | None = None) -> Do
 
 
 def explore(capture: Capture) -> Document:
-    return show.verb("explore", capture, ExploreOptions())
+    return show.verb("explore", capture, OPTIONS["explore"]())

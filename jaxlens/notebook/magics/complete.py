@@ -15,7 +15,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from jaxlens.errors import LensError
 from jaxlens.notebook.magics.magic_line import flags
 from jaxlens.options import STAGE_NAMES
-from jaxlens.questions.verb_options import OPTIONS
+from jaxlens.questions.panes import OPTIONS
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext

@@ -1,6 +1,6 @@
 """Parses the line of a magic: options, then an expression.
 
-The options of what a magic shows are defined in `questions/verb_options.py`; those of what it
+The options of what a magic shows are defined in `questions/panes.py`; those of what it
 captures, which all magics share, are `TakeOptions` here. Both become IPython `magic_arguments`,
 so that `-h`, `?` and Tab have the same options as the parser.
 """
@@ -18,6 +18,7 @@ from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.options import flag, option
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.questions.table import about
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
@@ -92,18 +93,13 @@ class _Transform(argparse.Action):
         setattr(namespace, self.dest, found)
 
 
-def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a magic with the options of a dataclass and those that every magic has."""
-
-    def decorate(magic: Callable[..., None]) -> Callable[..., None]:
-        magic.kind = kind  # type: ignore[attr-defined]
-        for wanted in reversed(_arguments(kind)):
-            wanted(magic)
-        text = inspect.cleandoc(magic.__doc__ or "")
-        looks = kwds(description=text, formatter_class=_Help, usage=argparse.SUPPRESS)
-        return magic_arguments()(looks(magic))  # type: ignore[no-any-return]
-
-    return decorate
+def with_options(magic: Callable[..., None]) -> Callable[..., None]:
+    """Decorates a magic with the options of the verb of its name and those of every magic."""
+    for decorator in reversed(_arguments(OPTIONS[magic.__name__])):
+        decorator(magic)
+    text = inspect.cleandoc(magic.__doc__ or "")
+    described = kwds(description=text, formatter_class=_Help, usage=argparse.SUPPRESS)
+    return magic_arguments()(described(magic))  # type: ignore[no-any-return]
 
 
 def _arguments(kind: type) -> list[Any]:
@@ -157,7 +153,7 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     """Parses a magic's line.
 
     Args:
-        magic: The magic, decorated by `takes`.
+        magic: The magic, decorated by `with_options`.
         line: The text behind its name.
         cell: The cell below it; None for a line magic.
 
@@ -178,7 +174,7 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     take = {f.name: given.pop(f.name) for f in fields(TakeOptions) if f.name in given}
     if "diff" in given:
         given["diff"] = tuple(given["diff"])
-    show = magic.kind(**given) and given  # raises for a bad value before the cell runs
+    show = OPTIONS[magic.__name__](**given) and given  # raises for a bad value before the cell runs
     return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
 
 

@@ -6,15 +6,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from jaxlens.notebook.magics.complete import remember, remember_name
-from jaxlens.notebook.magics.magic_line import MagicLine, help_of, read, stored, takes
+from jaxlens.notebook.magics.magic_line import MagicLine, help_of, read, stored, with_options
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.widgets.comm import OutputComms
-from jaxlens.questions.verb_options import (
-    CompileOptions,
-    ExploreOptions,
-    HloOptions,
-    JaxprOptions,
-)
 
 if TYPE_CHECKING:
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
@@ -36,7 +30,7 @@ class ProgramMagics(Magics):
 
     @line_cell_magic
     @no_var_expand
-    @takes(JaxprOptions)
+    @with_options
     def jaxpr(self, line: str, cell: str | None = None) -> Any:
         """Show the equations that tracing records, beside your lines and as a graph.
 
@@ -66,7 +60,7 @@ class ProgramMagics(Magics):
 
     @line_cell_magic
     @no_var_expand
-    @takes(HloOptions)
+    @with_options
     def hlo(self, line: str, cell: str | None = None) -> Any:
         """Show XLA's program: before and after fusion, at any stage, after any pass.
 
@@ -87,7 +81,7 @@ class ProgramMagics(Magics):
 
     @line_cell_magic
     @no_var_expand
-    @takes(CompileOptions)
+    @with_options
     def compile(self, line: str, cell: str | None = None) -> Any:
         """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
 
@@ -107,7 +101,7 @@ class ProgramMagics(Magics):
 
     @line_cell_magic
     @no_var_expand
-    @takes(ExploreOptions)
+    @with_options
     def explore(self, line: str, cell: str | None = None) -> Any:
         """Follow one expression from your line to machine code, and back, in linked panes.
 

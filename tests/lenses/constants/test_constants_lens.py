@@ -9,7 +9,7 @@ from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
 from jaxlens.lenses.constants.facts import Captured, alarm, closed_over, folds, report
 from jaxlens.lenses.constants.facts import facts as facts_of
-from jaxlens.questions.verb_options import CompileOptions
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures as fixed
 from tests.support.documents import compile as document
@@ -91,5 +91,5 @@ def test_records(path: Path) -> None:
         before, after = (taken.passes[n].stage.module for n in (one.step - 1, one.step))
         assert {n.opcode for n in after.nodes() if n.id == one.constant} == {"constant"}
         assert {n.opcode for n in before.nodes() if n.id == one.id} == {one.opcode}
-    assert text(document(taken, CompileOptions(captured=True)))
+    assert text(document(taken, OPTIONS["compile"](captured=True)))
     assert alarm(closed_over(taken)) == ()

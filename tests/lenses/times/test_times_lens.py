@@ -13,7 +13,7 @@ from jaxlens.lenses.program.compile_parts import CODE, LLVM, PASSES, REST, compi
 from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.times.facts import facts as facts_of
 from jaxlens.lenses.times.report import report as report_of
-from jaxlens.questions.verb_options import CompileOptions
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures as fixed
 from tests.support.documents import compile as document
@@ -88,7 +88,7 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
 
 
 def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
-    shown = text(document(fixed.capture(), CompileOptions(times=True)))
+    shown = text(document(fixed.capture(), OPTIONS["compile"](times=True)))
     assert "LLVM took 50% of 2 s" in shown
     assert "algsimp" in shown
     assert "left out" not in shown
@@ -98,12 +98,12 @@ def test_seconds_are_in_the_text_where_times_are_what_was_asked_for() -> None:
 
 
 def test_a_capture_without_a_profile_says_so() -> None:
-    shown = document(fixed.capture("profile"), CompileOptions(times=True))
+    shown = document(fixed.capture("profile"), OPTIONS["compile"](times=True))
     assert "Within the compile: this backend gives no profile." in " ".join(text(shown).split())
 
 
 def test_scan_says_why_it_is_not_tried() -> None:
-    shown = document(fixed.capture(), CompileOptions(scan=True))
+    shown = document(fixed.capture(), OPTIONS["compile"](scan=True))
     assert "lax.scan was not tried: there is no unrolled loop to try." in text(shown)
 
 
@@ -118,7 +118,7 @@ def test_records_of_other_devices_are_counted(path: Path) -> None:
     assert facts.missing.startswith("profile is not in this file")
     assert facts.equations.total >= sum(len(r.nodes) for r in taken.jaxpr.module.regions.values())
     assert facts.loops == ()  # the recurrent network is a scan already
-    words = text(document(taken, CompileOptions(times=True)), times=True)
+    words = text(document(taken, OPTIONS["compile"](times=True)), times=True)
     assert "Equations by line" in words
     assert "Time per stage" in words
 

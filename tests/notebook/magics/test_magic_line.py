@@ -10,11 +10,11 @@ from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, read
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
-from jaxlens.questions.verb_options import HloOptions, JaxprOptions
+from jaxlens.questions.panes import OPTIONS
 
 # What %%jaxpr takes, in the order in which help lists it.
 KNOWN = [
-    *(flag(f.name) for f in fields(JaxprOptions)),
+    *(flag(f.name) for f in fields(OPTIONS["jaxpr"])),
     *(f"--{name}" for name in TRANSFORMS),
     "--in",
     "--target",
@@ -98,7 +98,7 @@ def test_a_wrong_line_is_answered_in_one(verb: str, line: str, says: str) -> Non
 
 def test_a_wrong_keyword_is_answered_with_the_nearest() -> None:
     with pytest.raises(OptionError) as error:
-        read_options(HloOptions, {"stagee": "hlo"})
+        read_options(OPTIONS["hlo"], {"stagee": "hlo"})
     assert str(error.value) == "jaxlens.hlo has no option 'stagee'; did you mean 'stage'?"
 
 

@@ -9,7 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.program.fusion_change import across_fusion
 from jaxlens.lenses.program.kernels import works
-from jaxlens.questions.verb_options import CompileOptions
+from jaxlens.questions.panes import CompileOptions
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import documents

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
-from jaxlens.questions.verb_options import CompileOptions
+from jaxlens.questions.panes import CompileOptions
 from jaxlens.render.document import (
     Code,
     Document,

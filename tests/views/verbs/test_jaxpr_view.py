@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.questions.verb_options import JaxprOptions
+from jaxlens.questions.panes import JaxprOptions
 from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
 from jaxlens.render.text.document_text import text
 from tests.support.documents import jaxpr as document
