@@ -17,8 +17,8 @@ _PLACES = [(kind, name) for kind in ("line", "cell") for name in _NAMES]
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
-# Per shell: the magics whose names ours took over (restored by `unload`), the completion matcher,
-# the input transformer of cells that await, and the output comms.
+# Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
+# matcher, the input transformer of cells that await, and the output comms.
 _loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, OutputComms]]
 _loaded = WeakKeyDictionary()
 
@@ -28,16 +28,16 @@ def load(shell: Any) -> None:
     if shell in _loaded:
         return
     magics = shell.magics_manager.magics
-    ours = matcher()
-    lines = OutputComms(shell)
+    completions = matcher()
+    comms = OutputComms(shell)
     awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
-    _loaded[shell] = before, ours, awaits, lines
+    _loaded[shell] = before, completions, awaits, comms
     shell.input_transformers_post.append(awaits)
-    shell.register_magics(ProgramMagics(shell, lines), WatchMagics(shell, lines.bundle))
-    shell.Completer.custom_matchers.append(ours)
-    shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, lines.bundle)
-    shell.events.register("post_run_cell", lines.cell_done)
+    shell.register_magics(ProgramMagics(shell, comms), WatchMagics(shell, comms))
+    shell.Completer.custom_matchers.append(completions)
+    shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
+    shell.events.register("post_run_cell", comms.cell_done)
     shell.events.register("post_run_cell", _settle)
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
     _settle()
@@ -47,23 +47,23 @@ def unload(shell: Any) -> None:
     """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
-    before, ours, awaits, lines = _loaded.pop(shell)
+    before, completions, awaits, comms = _loaded.pop(shell)
     if awaits in shell.input_transformers_post:
         shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
-        held = shell.magics_manager.magics[kind]
-        held.pop(name, None)
+        magics = shell.magics_manager.magics[kind]
+        magics.pop(name, None)
         if magic is not None:
-            held[name] = magic
-    for magics in (ProgramMagics, WatchMagics):
-        shell.magics_manager.registry.pop(magics.__name__, None)
-    for done in (lines.cell_done, _settle):
+            magics[name] = magic
+    for magics_type in (ProgramMagics, WatchMagics):
+        shell.magics_manager.registry.pop(magics_type.__name__, None)
+    for done in (comms.cell_done, _settle):
         shell.events.unregister("post_run_cell", done)
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     cells_from(None)
-    lines.close()
-    if ours in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.remove(ours)
+    comms.close()
+    if completions in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(completions)
 
 
 def _settle(_: Any = None) -> None:

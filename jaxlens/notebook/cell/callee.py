@@ -40,8 +40,8 @@ def is_own(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any],
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
         return not steps  # `make()(x)` and `(lambda x: x)(x)`, but not `(a + b).sum()`
-    found = resolve(callee, names, is_array)
-    return found is MISSING or not (is_array(found) or is_foreign(found))
+    value = resolve(callee, names, is_array)
+    return value is MISSING or not (is_array(value) or is_foreign(value))
 
 
 def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any], bool]) -> Any:
@@ -52,12 +52,12 @@ def resolve(callee: ast.expr, names: Mapping[str, Any], is_array: Callable[[Any]
     steps, root = _path(callee)
     if not isinstance(root, ast.Name):
         return MISSING
-    found = names.get(root.id, getattr(builtins, root.id, MISSING))
+    value = names.get(root.id, getattr(builtins, root.id, MISSING))
     for step in steps:
-        if found is MISSING or is_array(found):
-            return found
-        found = _step(found, step, names)
-    return found
+        if value is MISSING or is_array(value):
+            return value
+        value = _step(value, step, names)
+    return value
 
 
 def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
@@ -69,49 +69,49 @@ def _path(callee: ast.expr) -> tuple[list[ast.expr], ast.expr]:
     return steps[::-1], callee
 
 
-def _step(found: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
+def _step(value: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
     """Returns the value of one attribute or item; `MISSING` if resolving it would run code."""
     if isinstance(step, ast.Attribute):
-        if isinstance(found, types.ModuleType):
-            return getattr(found, step.attr, MISSING)
-        static = inspect.getattr_static(found, step.attr, MISSING)
+        if isinstance(value, types.ModuleType):
+            return getattr(value, step.attr, MISSING)
+        static = inspect.getattr_static(value, step.attr, MISSING)
         plain = not hasattr(type(static), "__set__") and not isinstance(static, property)
-        return getattr(found, step.attr, MISSING) if plain and static is not MISSING else MISSING
+        return getattr(value, step.attr, MISSING) if plain and static is not MISSING else MISSING
     index = step.slice if isinstance(step, ast.Subscript) else None
-    if type(found) in (dict, list, tuple):
+    if type(value) in (dict, list, tuple):
         key = index.value if isinstance(index, ast.Constant) else MISSING
         if isinstance(index, ast.Name):
             key = names.get(index.id, MISSING)
         try:
-            return MISSING if key is MISSING else found[key]
+            return MISSING if key is MISSING else value[key]
         except (LookupError, TypeError):
             return MISSING
     return MISSING
 
 
-def is_foreign(found: Any) -> bool:
+def is_foreign(value: Any) -> bool:
     """Whether a function is not captured: JAX's, NumPy's, Python's, a plotting library's.
 
     A function of a library that imports JAX is captured like the user's own.
     """
-    name = module_of(found)
+    name = module_of(value)
     root = name.partition(".")[0]
     if not root or root == "__main__":
         return False  # defined by exec in a bare dict, or in the notebook
-    if type(found).__name__ in _STAGES and root in _FOREIGN:
+    if type(value).__name__ in _STAGES and root in _FOREIGN:
         return False  # one of JAX's stage objects, or an exported program
     return root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
 
 
-def module_of(found: Any) -> str:
+def module_of(value: Any) -> str:
     """Returns the name of the module that defines a function, or the class of an object."""
-    while isinstance(found, functools.partial):
-        found = found.func
-    if isinstance(found, types.FunctionType) and not getattr(found, "__module__", None):
+    while isinstance(value, functools.partial):
+        value = value.func
+    if isinstance(value, types.FunctionType) and not getattr(value, "__module__", None):
         return ""
-    name = getattr(found, "__module__", None)
+    name = getattr(value, "__module__", None)
     if not isinstance(name, str):  # `__getattr__` may return anything
-        name = "builtins" if isinstance(found, _COMPILED) else type(found).__module__
+        name = "builtins" if isinstance(value, _COMPILED) else type(value).__module__
     return name
 
 
@@ -136,9 +136,9 @@ _PURE = set(
 )
 
 
-def is_pure(found: Any) -> bool:
+def is_pure(value: Any) -> bool:
     """Whether a function of Python's or NumPy's can run twice, having no side effects."""
-    name = str(getattr(found, "__name__", ""))
-    if module_of(found) == "builtins":
+    name = str(getattr(value, "__name__", ""))
+    if module_of(value) == "builtins":
         return name in _PURE
-    return module_of(found) == "numpy" and not name.startswith(("save", "load", "from", "put"))
+    return module_of(value) == "numpy" and not name.startswith(("save", "load", "from", "put"))

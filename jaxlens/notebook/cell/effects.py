@@ -108,18 +108,12 @@ class Reached:
     def _container(self, thing: Any) -> None:
         if len(thing) > _LONGEST:
             return
-        if isinstance(thing, dict):
-            saved = dict(thing)
-            self._pending += saved.values()
-            self._undo.append(functools.partial(_refill_dict, thing, saved))
-        elif isinstance(thing, set):
-            self._undo.append(functools.partial(_refill_set, thing, set(thing)))
-        elif isinstance(thing, list | deque | bytearray):
-            elements = list(thing)
+        elements = list(thing.values()) if isinstance(thing, dict) else list(thing)
+        if not isinstance(thing, set):
             self._pending += elements
-            self._undo.append(functools.partial(_refill_list, thing, elements))
-        else:
-            self._pending += list(thing)
+        if not isinstance(thing, tuple | frozenset):
+            saved = dict(thing) if isinstance(thing, dict) else elements
+            self._undo.append(functools.partial(_refill, thing, saved))
 
     def _object(self, thing: Any) -> None:
         numpy = sys.modules.get("numpy")
@@ -166,22 +160,13 @@ def _fill(cell: Any, value: Any) -> None:
         cell.cell_contents = value
 
 
-def _refill_dict(held: dict[Any, Any], saved: dict[Any, Any]) -> None:
-    same = len(held) == len(saved) and all(
-        a is c and b is d for (a, b), (c, d) in zip(held.items(), saved.items(), strict=True)
+def _refill(container: Any, saved: dict[Any, Any] | list[Any]) -> None:
+    """Restores the elements of a container, unless it still has the same objects in this order."""
+    now, before = (
+        [*things, *things.values()] if isinstance(things, dict) else list(things)
+        for things in (container, saved)
     )
-    if not same:
-        held.clear()
-        held.update(saved)
-
-
-def _refill_set(held: set[Any], saved: set[Any]) -> None:
-    if held != saved:
-        held.clear()
-        held.update(saved)
-
-
-def _refill_list(held: Any, saved: list[Any]) -> None:
-    if len(held) != len(saved) or any(a is not b for a, b in zip(held, saved, strict=True)):
-        held.clear()
-        held.extend(saved)
+    if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+        container.clear()
+        refill = container.update if isinstance(container, dict | set) else container.extend
+        refill(saved)

@@ -34,7 +34,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class EvaluatedCall:
     """A call whose function and arguments are evaluated, and which is not made.
 
     Attributes:
@@ -43,7 +43,7 @@ class Taken:
         kwargs: Its keyword arguments.
         name: The function's name in the user's text; "" for its own name.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
-        call: The call in the user's text; None if there is none.
+        node: The call in the user's text; None if there is none.
     """
 
     function: Callable[..., Any]
@@ -51,12 +51,12 @@ class Taken:
     kwargs: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     shapes: str = ""
-    call: ast.Call | None = None
+    node: ast.Call | None = None
 
 
 def call_of(
     shell: Any, cell: ParsedCell, call: ast.Call, names: dict[str, Any] | None = None
-) -> Taken:
+) -> EvaluatedCall:
     """Evaluates callee and arguments as Python does for a call, without the call.
 
     `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`. This keeps
@@ -74,7 +74,7 @@ def call_of(
     caught = ast.copy_location(ast.Call(catch, call.args, call.keywords), call)
     pair = ast.copy_location(ast.Tuple([call.func, caught], ast.Load()), call)
     function, (args, kwargs) = cells.evaluate(shell, cell, pair, names)
-    return Taken(function, args, kwargs, name_of(call.func), call=call)
+    return EvaluatedCall(function, args, kwargs, name_of(call.func), node=call)
 
 
 def name_of(callee: ast.expr) -> str:
@@ -159,33 +159,30 @@ def names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def may_look(function: Any, made: bool) -> bool:
+def may_look(function: Any, of_call: bool) -> bool:
     """Whether the evaluated function of a call can be captured.
 
     Args:
         function: The function.
-        made: Whether it is the value of a call: `jax.grad(f)` is captured, `jnp.tanh` is not.
+        of_call: Whether it is the value of a call: `jax.grad(f)` is captured, `jnp.tanh` is not.
     """
     if not callable(function) or inspect.iscoroutinefunction(function):
         return False
     if inspect.isgeneratorfunction(function):
         return False
     return not is_foreign(function) or (
-        made and str(getattr(function, "__module__", "")).startswith(("jax", "numpy"))
+        of_call and str(getattr(function, "__module__", "")).startswith(("jax", "numpy"))
     )
 
 
-def taken_of(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> Taken:
-    """Returns an evaluated call as `Taken`; for `jax.make_jaxpr(f)(x)` the call of `f`."""
-    made = candidate.function
-    plain = isinstance(made, ast.Name | ast.Attribute | ast.Subscript)
-    name = short(made) if plain else ""
+def evaluated(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> EvaluatedCall:
+    """Returns a call with its evaluated parts; for `jax.make_jaxpr(f)(x)` that of `f`."""
+    name = name_of(candidate.function)
     if str(getattr(function, "__qualname__", "")).startswith("make_jaxpr("):
         function, name = function.__wrapped__, ""
-    return Taken(function, args, kwargs, name, call=candidate.call)
+    return EvaluatedCall(function, args, kwargs, name, node=candidate.call)
 
 
-def call_text(taken: Taken) -> str:
+def call_text(call: EvaluatedCall) -> str:
     """Returns the source text of a call, for a message."""
-
-    return short(taken.call) if taken.call is not None else "the last line"
+    return short(call.node) if call.node is not None else "the last line"

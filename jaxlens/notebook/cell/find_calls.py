@@ -64,14 +64,14 @@ def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
     `a = f(g(x))` gives `f(g(x))`, then `g(x)`. Lambdas, defs and classes, whose bodies run later,
     and awaited calls are left out.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.Call):
-            found += _candidate(node, names)
+            candidates += _candidate(node, names)
         pending[:0] = _inner(node)
-    return found
+    return candidates
 
 
 def _inner(node: ast.AST) -> list[ast.AST]:
@@ -96,9 +96,9 @@ def _inner(node: ast.AST) -> list[ast.AST]:
 def _candidate(call: ast.Call, names: Namespace) -> list[Candidate]:
     callee = call.func
     if isinstance(callee, ast.Attribute) and callee.attr in _STAGING:
-        made = isinstance(callee.value, ast.Call)
+        of_call = isinstance(callee.value, ast.Call)
         value = resolve(callee.value, names.values, names.is_array)
-        if made or type(value).__name__ == "PjitFunction" or hasattr(value, "__wrapped__"):
+        if of_call or type(value).__name__ == "PjitFunction" or hasattr(value, "__wrapped__"):
             return [Candidate(call, callee.attr)]
     if resolve(callee, names.values, names.is_array) is MISSING and _is_method(callee, names):
         return []  # a method of a loop variable or the like, most likely an array
@@ -169,13 +169,12 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
                 return False
             on_arrays = on_arrays or _is_of_jax(value, names)
     operates = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
-    return works or (on_arrays and (operates or _has_operation(node)))
-
-
-def _has_operation(expression: ast.expr) -> bool:
-    """Whether an expression contains an operator or a call below its root."""
-    kinds = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call
-    return any(isinstance(part, kinds) for part in _parts(expression) if part is not expression)
+    operates = operates or any(  # below its root
+        isinstance(part, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Call)
+        for part in _parts(node)
+        if part is not node
+    )
+    return works or (on_arrays and operates)
 
 
 def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
@@ -230,14 +229,14 @@ def loads(tree: ast.AST) -> list[str]:
 
     Names that a lambda or a comprehension binds are not free.
     """
-    found: list[ast.Name] = []
+    names: list[ast.Name] = []
     pending: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
     while pending:
         node, bound = pending.pop()
         inner = bound
         if isinstance(node, ast.Name):
             if node.id not in bound and isinstance(node.ctx, ast.Load):
-                found.append(node)
+                names.append(node)
         elif isinstance(node, ast.Lambda):
             inner |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
         elif isinstance(node, _EACH):
@@ -245,8 +244,8 @@ def loads(tree: ast.AST) -> list[str]:
             inner |= {n.id for n in targets if isinstance(n, ast.Name)}
             pending.append((node.generators[0].iter, bound))  # evaluated in the outer scope
         pending.extend((child, inner) for child in ast.iter_child_nodes(node))
-    found.sort(key=lambda name: (name.lineno, name.col_offset))
-    return list(dict.fromkeys(name.id for name in found))
+    names.sort(key=lambda name: (name.lineno, name.col_offset))
+    return list(dict.fromkeys(name.id for name in names))
 
 
 def binds(statement: ast.stmt) -> set[str]:

@@ -73,8 +73,8 @@ def calling(
         "\0jaxlens args": lambda: args,
         "\0jaxlens kwargs": lambda: kwargs,
     }
-    made = _call(call, *[ast.Call(ast.Constant(mark), [], []) for mark in parts])
-    return _Replacing({id(call): made}).visit(statement), dict(parts)
+    rewritten = _call(call, *[ast.Call(ast.Constant(mark), [], []) for mark in parts])
+    return _Replacing({id(call): rewritten}).visit(statement), dict(parts)
 
 
 def compiled(compile_: Callable[[], CodeType], objects: Mapping[str, Any]) -> CodeType:
@@ -98,8 +98,8 @@ def _with_objects(code: CodeType, objects: Mapping[str, Any]) -> CodeType:
 
 def _offered(candidate: Candidate, offer: str, args: str, kwargs: str) -> ast.Call:
     call = candidate.call
-    given = [candidate.function, *call.args]
-    function: ast.expr = ast.Call(ast.Constant(offer), given, call.keywords)
+    offered = [candidate.function, *call.args]
+    function: ast.expr = ast.Call(ast.Constant(offer), offered, call.keywords)
     if candidate.method:
         function = ast.Attribute(function, candidate.method, ast.Load())
     calls = [ast.Call(ast.Constant(mark), [], []) for mark in (args, kwargs)]
@@ -108,13 +108,13 @@ def _offered(candidate: Candidate, offer: str, args: str, kwargs: str) -> ast.Ca
 
 def _call(call: ast.Call, function: ast.expr, args: ast.expr, kwargs: ast.expr) -> ast.Call:
     """Builds `function(*args, **kwargs)` at the position of `call`; inner nodes keep their own."""
-    made = ast.Call(
+    rewritten = ast.Call(
         function, [ast.Starred(args, ast.Load())], [ast.keyword(arg=None, value=kwargs)]
     )
-    for node in ast.walk(made):
+    for node in ast.walk(rewritten):
         if not hasattr(node, "lineno") and "lineno" in node._attributes:
             ast.copy_location(node, call)
-    return made
+    return rewritten
 
 
 class _Replacing(ast.NodeTransformer):
@@ -124,5 +124,5 @@ class _Replacing(ast.NodeTransformer):
         self._calls = calls
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        made = self._calls.get(id(node))
-        return self.generic_visit(node if made is None else made)
+        rewritten = self._calls.get(id(node))
+        return self.generic_visit(node if rewritten is None else rewritten)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
+from itertools import takewhile
 from typing import Any
 
 from jaxlens.errors import CellError
@@ -43,7 +44,9 @@ def read_cell(shell: Any, code: str) -> ParsedCell:
     number, raw, _ = _place(shell)
     # The lines above the cell's code, among them the magic's, become comments: line numbers hold.
     start = raw.rfind(code.strip("\n")) if code.strip() else -1
-    above = raw[:start].splitlines() if start > 0 else ["%%"] + [""] * _blank_lines(code)
+    # IPython strips leading empty lines from a cell.
+    blank = sum(1 for _ in takewhile(lambda line: not line.strip(), code.splitlines()))
+    above = raw[:start].splitlines() if start > 0 else ["%%"] + [""] * blank
     text = "\n".join([*(f"# {line}".rstrip() for line in above), shell.transform_cell(code)])
     # In a kernel the raw text names the file, so a debugger's breakpoints in the cell hold.
     file = shell.compile.cache(text, number, raw_code=raw if start > 0 else None)
@@ -75,22 +78,16 @@ def _parsed(shell: Any, text: str, file: str) -> ParsedCell:
 
 def _place(shell: Any) -> tuple[int, str, int]:
     """Returns number, raw text and current line of the cell that IPython is running."""
-    known = getattr(shell.compile, "_filename_map", {})
+    numbers = getattr(shell.compile, "_filename_map", {})
     frame = sys._getframe(1)
-    while frame.f_back and frame.f_code.co_filename not in known:
+    while frame.f_back and frame.f_code.co_filename not in numbers:
         frame = frame.f_back
     inputs = shell.history_manager.input_hist_raw if shell.history_manager else []
-    if frame.f_code.co_filename not in known:  # called from a program, not from a cell
+    if frame.f_code.co_filename not in numbers:  # called from a program, not from a cell
         return shell.execution_count, "", 1
-    number = known[frame.f_code.co_filename]
+    number = numbers[frame.f_code.co_filename]
     raw = inputs[number] if 0 < number < len(inputs) else ""
     return number, raw, frame.f_lineno
-
-
-def _blank_lines(code: str) -> int:
-    """Returns the number of leading empty lines, which IPython strips from a cell."""
-    lines = code.splitlines()
-    return next((i for i, line in enumerate(lines) if line.strip()), 0)
 
 
 def run(shell: Any, cell: ParsedCell, statements: tuple[ast.stmt, ...]) -> None:
@@ -214,12 +211,12 @@ def evaluate(
 def define(shell: Any, cell: ParsedCell, function: ast.FunctionDef) -> Callable[..., Any]:
     """Defines a function over the user's globals, without binding its name there."""
     code = _compile(shell, ast.fix_missing_locations(ast.Module([function], [])), cell.file)
-    made: dict[str, Any] = {}
-    exec(code, shell.user_global_ns, made)
-    found = made[function.name]
+    names: dict[str, Any] = {}
+    exec(code, shell.user_global_ns, names)
+    defined = names[function.name]
     # Its source text is an expression; a traceback that searched for a def would show other lines.
-    found.__code__ = found.__code__.replace(co_name="<module>", co_qualname="<module>")
-    return found  # type: ignore[no-any-return]
+    defined.__code__ = defined.__code__.replace(co_name="<module>", co_qualname="<module>")
+    return defined  # type: ignore[no-any-return]
 
 
 def call_at(

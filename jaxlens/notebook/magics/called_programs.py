@@ -1,13 +1,14 @@
 """The output if the last line has no call to capture: the programs that the cell called."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.cells import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
-from jaxlens.render.document import Block, Document, Findings
+from jaxlens.render.document import Block, Findings
 from jaxlens.report import Finding
 from jaxlens.views.questions.cell_calls import Row, document, nothing
 
@@ -20,44 +21,38 @@ _INPUTS = 4
 
 
 def answer(
-    asked: MagicLine,
+    magic: MagicLine,
     programs: Sequence[CalledProgram],
     name: str,
     error: Exception | None,
     hint: str,
-    names: Mapping[str, Any],
 ) -> "View":
     """Returns a view of the largest program that a cell called, or of one sentence.
 
     Args:
-        asked: The magic's parsed line.
+        magic: The magic's parsed line.
         programs: The programs that the cell called.
         name: The call that could not be captured; "" if there is none.
         error: The error of its capture; None if there is none.
         hint: A sentence about the cell's last line, shown if nothing was computed.
-        names: The user's namespace.
     """
+    from jaxlens import api
+    from jaxlens.views.view import View
+
     why = _why(name, error)
     own = [program for program in programs if program.own]
-    for capture, ordered in _largest(asked, own or programs):
-        view = _shown(asked, capture)
-        if view is not None:
-            rows = [Row(p, _inputs(c), _line(asked, p, names)) for p, c in ordered]
-            shown = document(asked.verb, why, rows, view.document)
-            return _of(capture, shown)
+    for capture, ordered in _largest(magic, own or programs):
+        with suppress(Exception):  # the next largest is shown
+            view: View = getattr(api, magic.verb)(capture, **magic.show).compute()
+            rows = [Row(p, _inputs(c), _line(magic, p)) for p, c in ordered]
+            return View(capture, partial(document, magic.verb, why, rows, view.document))
     if programs:
         sentence = f"Of the {len(programs)} programs that the cell called none could be shown."
     elif isinstance(error, UnavailableError):
         sentence = "The cell ran as written, and nothing is shown."
     else:
         sentence = f"Nothing was computed with JAX, and nothing is shown: {hint}."
-    return _of(None, nothing(asked.verb, why, sentence))
-
-
-def _of(capture: "Capture | None", document: Document) -> "View":
-    from jaxlens.views.view import View
-
-    return View(capture, lambda: document)
+    return View(None, lambda: nothing(magic.verb, why, sentence))
 
 
 def _why(name: str, error: Exception | None) -> tuple[Block, ...]:
@@ -92,28 +87,24 @@ def _own_place(error: Exception) -> str:
 
 
 def _largest(
-    asked: MagicLine, programs: Sequence[CalledProgram]
+    magic: MagicLine, programs: Sequence[CalledProgram]
 ) -> "list[tuple[Capture, list[tuple[CalledProgram, Capture]]]]":
     """Returns each capture with all programs, itself first; the one with most eqns comes first."""
-    nearest = sorted(programs, key=lambda program: program.size, reverse=True)
-    captures = []
-    for program in nearest[:_MOST]:
-        capture = _traced(asked, program)
-        if capture is not None:
-            captures.append((sum(1 for _ in capture.jaxpr.module.nodes()), program, capture))
-    captures.sort(key=lambda entry: entry[0], reverse=True)
-    ordered = [(program, capture) for _, program, capture in captures]
+    largest = sorted(programs, key=lambda program: program.size, reverse=True)[:_MOST]
+    traced = ((program, _traced(magic, program)) for program in largest)
+    ordered = [(program, capture) for program, capture in traced if capture is not None]
+    ordered.sort(key=lambda pair: sum(1 for _ in pair[1].jaxpr.module.nodes()), reverse=True)
     return [
         (capture, [ordered[i], *ordered[:i], *ordered[i + 1 :]])
         for i, (_, capture) in enumerate(ordered)
     ]
 
 
-def _traced(asked: MagicLine, program: CalledProgram) -> "Capture | None":
+def _traced(magic: MagicLine, program: CalledProgram) -> "Capture | None":
     """Captures a program on its abstract arguments, else from the cell's trace in JAX's caches."""
     from jaxlens import api
 
-    target = asked.take.target
+    target = magic.take.target
     ways: list[Callable[[], Capture | None]] = [
         lambda: api.take(
             program.function, program.args, program.kwargs, name=program.name, target=target
@@ -128,23 +119,13 @@ def _traced(asked: MagicLine, program: CalledProgram) -> "Capture | None":
     return None
 
 
-def _shown(asked: MagicLine, capture: "Capture") -> "View | None":
-    from jaxlens import api
-
-    try:
-        view: View = getattr(api, asked.verb)(capture, **asked.show)
-        return view.compute()
-    except Exception:
-        return None
-
-
 def _inputs(capture: "Capture") -> str:
     inputs = [f"{i.name} {i.type}" for i in capture.program.inputs]
     rest = f", {len(inputs) - _INPUTS} more" if len(inputs) > _INPUTS else ""
     return ", ".join(inputs[:_INPUTS]) + rest
 
 
-def _line(asked: MagicLine, program: CalledProgram, names: Mapping[str, Any]) -> str:
+def _line(magic: MagicLine, program: CalledProgram) -> str:
     """Returns the magic line that shows a program; "" if the names in it are not the notebook's."""
     site = program.site
-    return f"%{asked.verb} {site.text}" if site.top and site.text else ""
+    return f"%{magic.verb} {site.text}" if site.top and site.text else ""

@@ -50,10 +50,10 @@ def matcher() -> Callable[[Any], Any]:
 
     @context_matcher()
     def jaxlens_options(context: Any) -> dict[str, Any]:
-        found = complete(context.text_until_cursor)
+        completions = complete(context.text_until_cursor)
         return {
-            "completions": [SimpleCompletion(text, type="param") for text in found],
-            "suppress": bool(found),
+            "completions": [SimpleCompletion(text, type="param") for text in completions],
+            "suppress": bool(completions),
         }
 
     return jaxlens_options  # type: ignore[no-any-return]
@@ -65,18 +65,18 @@ def complete(line: str) -> list[str]:
     if not match:
         return []
     magic = match.group(1)
-    known = flags(OPTIONS[magic]) if magic in OPTIONS else dict.fromkeys(_PLAIN[magic], "")
+    values_by_flag = flags(OPTIONS[magic]) if magic in OPTIONS else dict.fromkeys(_PLAIN[magic], "")
     typed = match.group(2)
     word = _LAST.search(typed)
     begun = word.group() if word else ""
     before = typed[: len(typed) - len(begun)].replace("=", " ").split()
     if begun.startswith("-"):
-        return [name for name in known if name.startswith(begun) and name not in before]
-    option = next((w for w in reversed(before[-2:]) if w in known), "")
+        return [name for name in values_by_flag if name.startswith(begun) and name not in before]
+    option = next((w for w in reversed(before[-2:]) if w in values_by_flag), "")
     places = 2 if option == "--diff" else 1
     if not option or before[::-1].index(option) >= places:
         return []
-    offered = [value for kind in known[option].split() for value in _values(kind)]
+    offered = [value for kind in values_by_flag[option].split() for value in _values(kind)]
     return [value for value in offered if value.startswith(begun)]
 
 

@@ -13,7 +13,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +23,17 @@ from jaxlens.notebook.cell.callee import MISSING, resolve
 from jaxlens.notebook.cell.effects import Reached
 from jaxlens.notebook.cell.evaluate_call import (
     EmptyError,
+    EvaluatedCall,
     LineError,
-    Taken,
     call_of,
     call_text,
     define,
+    evaluated,
     may_look,
     names_text,
     no_call,
     on_shapes,
     short,
-    taken_of,
 )
 from jaxlens.notebook.cell.find_calls import (
     Candidate,
@@ -56,30 +56,22 @@ if TYPE_CHECKING:
 Show = Callable[["View"], None]
 
 
-@dataclass(slots=True)
-class _Failure:
-    """A call that could not be captured, and the error."""
-
-    name: str
-    error: Exception
-
-
 class Looking:
     """One run of a cell, or of the statement behind a line magic.
 
     Args:
         shell: IPython's shell.
-        asked: The magic's parsed line.
+        magic: The magic's parsed line.
         code: The parsed cell.
         show: Displays a view.
         text: The cell's text; None for a line magic, whose value is returned.
     """
 
     def __init__(
-        self, shell: Any, asked: MagicLine, code: ParsedCell, show: Show, text: str | None = None
+        self, shell: Any, magic: MagicLine, code: ParsedCell, show: Show, text: str | None = None
     ) -> None:
         self._shell = shell
-        self._asked = asked
+        self._magic = magic
         self._code = code
         self._show = show
         self._line = text is None
@@ -87,13 +79,14 @@ class Looking:
         self._ending = copy.deepcopy(code.body[-1]) if code.body else None
         self._calls: Any = None
         self._shown = self._done = False
-        self._failure: _Failure | None = None
+        # The call that could not be captured, and its error.
+        self._failure: tuple[str, Exception | None] = "", None
         self._mistake: LensError | None = None  # of the magic's line
         self._value: Any = None  # of the last expression, where it ran
         self._tried = False  # whether the best call of the last statement was captured
         self._order: list[int] = []
-        self._pending: dict[int, Taken] = {}  # calls that ran and may be captured later
-        self._earlier: list[Taken] = []  # likewise, of the statements above the last
+        self._pending: dict[int, EvaluatedCall] = {}  # calls that ran and may be captured later
+        self._earlier: list[EvaluatedCall] = []  # likewise, of the statements above the last
 
     def run(self) -> Any:
         """Runs the cell and shows its capture; returns the value of a line magic's expression.
@@ -151,10 +144,11 @@ class Looking:
 
     def _run(self) -> Any:
         body = self._code.body
-        wanted = self._wanted_names()
+        # The names that the last line reads: `out`, which may come from `out = f(x)`.
+        reads = set(loads(body[-1])) if body else set()
         for statement in body[:-1]:
             self._watch()
-            if wanted & binds(statement):
+            if reads & binds(statement):
                 self._run_offering(statement, self._keep)
                 self._earlier = [*self._pending.values(), *self._earlier]
                 self._pending = {}
@@ -165,26 +159,21 @@ class Looking:
         self._look_at([*self._in_order(), *self._earlier])
         return value
 
-    def _watch(self) -> None:
+    def _watch(self, always: bool = False) -> None:
         """Starts to record calls of jitted functions, once JAX or jaxlens.core is imported."""
-        if self._calls is None and ("jax" in sys.modules or "jaxlens.core" in sys.modules):
-            self._hear()
+        imported = "jax" in sys.modules or "jaxlens.core" in sys.modules
+        if self._calls is None and (imported or always):
+            from jaxlens import api
 
-    def _hear(self) -> None:
-        from jaxlens import api
-
-        self._calls = api.calls()
-        self._calls.__enter__()
-
-    def _wanted_names(self) -> set[str]:
-        """Returns the names that the last line reads: `out`, which may come from `out = f(x)`."""
-        return set(loads(self._code.body[-1])) if self._code.body else set()
+            self._calls = api.calls()
+            self._calls.__enter__()
 
     def _last(self, last: ast.stmt) -> Any:
-        if self._asked.take.in_:
-            return self._on_shapes(last)
-        if self._calls is None and names_text(last, self._shell.user_ns):
-            self._hear()
+        if self._magic.take.in_:
+            self._watch(always=True)
+            self._show_only(self._function_on_shapes(last))
+            return None
+        self._watch(always=names_text(last, self._shell.user_ns))
         if self._calls is None:
             return self._run_one(last)
         if self._is_program(last):
@@ -219,15 +208,14 @@ class Looking:
         named = ast.Name | ast.Attribute | ast.Subscript | ast.Constant
         if not (isinstance(last, ast.Expr) and isinstance(last.value, named)):
             return False
-        value: Any = MISSING
+        value: Any
         if isinstance(last.value, ast.Constant):
             value = last.value.value
         else:
             value = resolve(last.value, self._shell.user_ns, api.is_array)
         if value is MISSING or not api.is_program(value):
             return False
-        with self._calls.paused():
-            self._shown_now(self._plainly(Taken(value, name=short(last.value))))
+        self._show_only(EvaluatedCall(value, name=short(last.value)))
         return True
 
     def _bare(self, last: ast.stmt, names: Namespace) -> ast.Call | None:
@@ -237,41 +225,37 @@ class Looking:
         expression = waited_for(last.value)
         if not isinstance(expression, ast.Call):
             return None
-        found = [c for c in calls_in(last, names) if c.call is expression and not c.method]
-        if not found or isinstance(
-            resolve(expression.func, names.values, names.is_array), type
-        ):  # a class: constructing an object is not a program
-            return None
-        return expression
+        own = any(c.call is expression and not c.method for c in calls_in(last, names))
+        callee = resolve(expression.func, names.values, names.is_array)
+        # Constructing an object is not a program.
+        return expression if own and not isinstance(callee, type) else None
 
-    def _staged(self, last: ast.stmt, call: ast.Call) -> Any:
+    def _staged(self, last: ast.stmt, node: ast.Call) -> Any:
         """Captures a bare call, and makes it only if it could not be captured.
 
         `jax.make_jaxpr(f)(x)` is captured as `f(x)`, and made too.
         """
-        taken = call_of(self._shell, self._code, call, self._core_names())
-        if self._asked.take.core:
-            self._look_on_core(taken)
+        from jaxlens import api
+
+        names = api.names_on_core(self._shell.user_ns) if self._magic.take.core else None
+        call = call_of(self._shell, self._code, node, names)
+        if self._magic.take.core:  # an error names what jaxlens.core lacks
+            self._show_only(call)
             return None
-        inner = taken_of(Candidate(call), taken.function, taken.args, taken.kwargs)
-        if may_look(inner.function, isinstance(call.func, ast.Call)):
-            staged = inner.function is taken.function
+        inner = evaluated(Candidate(node), call.function, call.args, call.kwargs)
+        if may_look(inner.function, isinstance(node.func, ast.Call)):
+            staged = inner.function is call.function
             if self._look(inner, staged) and staged:
                 return None
         if self._mistake is not None:
             return None
-        statement, objects = calling(last, call, taken.function, taken.args, taken.kwargs)
+        statement, objects = calling(last, node, call.function, call.args, call.kwargs)
         return self._run_one(statement, objects)
-
-    def _look_on_core(self, taken: Taken) -> None:
-        """Shows a call as jaxlens.core traces it, or raises an error that names what it lacks."""
-        with self._calls.paused():
-            self._shown_now(self._plainly(taken))
 
     def _run_offering(
         self,
         statement: ast.stmt,
-        take: Callable[[Candidate, Taken], None],
+        take: Callable[[Candidate, EvaluatedCall], None],
         candidates: list[Candidate] | None = None,
     ) -> Any:
         """Runs a statement, and passes its candidate calls to `take` before they are made."""
@@ -282,16 +266,13 @@ class Looking:
             candidates = calls_in(statement, self._names())
 
         def offered(c: Candidate, function: Any, args: Any, kwargs: Any) -> None:
-            if (
-                self._shown
-                or self._done
-                or not may_look(function, isinstance(c.function, ast.Call))
-            ):
+            may_capture = may_look(function, isinstance(c.function, ast.Call))
+            if self._shown or self._done or not may_capture:
                 return
             try:
-                take(c, taken_of(c, function, args, kwargs))
+                take(c, evaluated(c, function, args, kwargs))
             except Exception as error:  # an error of a capture never reaches the cell
-                self._failure = self._failure or _Failure(short(c.call), error)
+                self._fail(short(c.call), error)
 
         self._order = [id(c) for c in candidates]
         statement, objects = offering(statement, candidates, offered)
@@ -318,142 +299,155 @@ class Looking:
 
     # ---- capturing -------------------------------------------------------------------------
 
-    def _take(self, candidate: Candidate, taken: Taken) -> None:
+    def _take(self, candidate: Candidate, call: EvaluatedCall) -> None:
         """Captures the best call of the last statement before it is made; stores the others."""
         if self._order.index(id(candidate)):
-            self._keep(candidate, taken)
+            self._keep(candidate, call)
         elif not self._tried:
             self._tried = True
-            if not self._look(taken):
+            if not self._look(call):
                 self._look_at(self._in_order())
                 self._pending = {}
-            if isinstance(taken.function, type):
-                self._failure = None  # constructing an object need not be a program
+            if isinstance(call.function, type):
+                self._failure = "", None  # constructing an object need not be a program
 
-    def _keep(self, candidate: Candidate, taken: Taken) -> None:
+    def _keep(self, candidate: Candidate, call: EvaluatedCall) -> None:
         """Stores a call with abstract arguments, to be captured if no better call can be."""
         from jaxlens import api
 
         number = self._order.index(id(candidate))
         if number not in self._pending:
-            args, kwargs = api.abstract(taken.args, taken.kwargs)
-            self._pending[number] = Taken(taken.function, args, kwargs, taken.name, call=taken.call)
+            args, kwargs = api.abstract(call.args, call.kwargs)
+            self._pending[number] = EvaluatedCall(
+                call.function, args, kwargs, call.name, node=call.node
+            )
 
-    def _in_order(self) -> list[Taken]:
+    def _in_order(self) -> list[EvaluatedCall]:
         """Returns the stored calls, the best first."""
         return [self._pending[number] for number in sorted(self._pending)]
 
-    def _look_at(self, calls: list[Taken]) -> None:
+    def _look_at(self, calls: list[EvaluatedCall]) -> None:
         """Captures and shows the first of several calls that can be captured."""
-        for taken in calls:
+        for call in calls:
             if not self._shown and self._mistake is None:
                 failure = self._failure
-                self._look(taken, after=True)
+                self._look(call, after=True)
                 self._failure = failure  # the output reports the best call's failure
 
-    def _look(self, taken: Taken, staged: bool = False, after: bool = False) -> bool:
+    def _look(self, call: EvaluatedCall, staged: bool = False, after: bool = False) -> bool:
         """Captures and shows a call; returns False if it cannot be captured.
 
         Args:
-            taken: The call.
+            call: The call.
             staged: Whether the capture replaces the call.
             after: Whether the cell has already made the call.
         """
-        reached = Reached([taken.function, *taken.args, *taken.kwargs.values()])
+        reached = Reached([call.function, *call.args, *call.kwargs.values()])
         if reached.once:
             error = CellError(f"{reached.once}, so it is not traced beside its run")
-            self._failure = self._failure or _Failure(call_text(taken), error)
+            self._fail(call_text(call), error)
             return False
         view = None
         with self._calls.paused(), Printed() as printed:
             try:
-                view = self._view(taken, results=True)
+                view = self._view(call, results=True)
             except Exception as error:
-                self._refused(taken, error, staged)
+                self._refused(call, error, staged)
         if view is None or not staged:
             reached.put_back()
         if view is None:
             return False
         if staged:
             printed.show()
-        if after and self._asked.verb == "compile":
+        if after and self._magic.verb == "compile":
             view = replace(view, build=partial(after_run, view.document))
         self._shown_now(view)
         return True
 
-    def _refused(self, taken: Taken, error: Exception, staged: bool) -> None:
+    def _fail(self, name: str, error: Exception) -> None:
+        """Records why a call could not be captured; the output reports the first failure."""
+        if self._failure[1] is None:
+            self._failure = name, error
+
+    def _refused(self, call: EvaluatedCall, error: Exception, staged: bool) -> None:
         """Records why a capture failed: an option of the magic's line, or the function."""
         if isinstance(error, LineError):
             from jaxlens import api
 
             # A stage that an existing program lacks is not an error of the magic's line.
-            wrong = staged and not api.is_program(taken.function)
+            wrong = staged and not api.is_program(call.function)
             if isinstance(error.error, UnavailableError) and not wrong:
-                self._failure = self._failure or _Failure(call_text(taken), error.error)
+                self._fail(call_text(call), error.error)
             else:
                 self._mistake = error.error
         elif not isinstance(error, EmptyError):
-            self._failure = self._failure or _Failure(call_text(taken), error)
+            self._fail(call_text(call), error)
 
-    def _view(self, taken: Taken, results: bool = False) -> "View":
+    def _view(self, call: EvaluatedCall, results: bool = False) -> "View":
         """Captures a call, and computes the view that the verb shows of it."""
         from jaxlens import api
 
-        asked, code = self._asked, self._code
+        magic, code = self._magic, self._code
 
         def view() -> "View":
-            capture = self._capture(taken)
-            if results and not api.is_jitted(taken.function) and not capture.outputs:
+            capture = self._capture(call)
+            if results and not api.is_jitted(call.function) and not capture.outputs:
                 raise EmptyError
             try:
-                shown: View = getattr(api, asked.verb)(capture, **asked.show)
+                shown: View = getattr(api, magic.verb)(capture, **magic.show)
                 return shown.compute()
             except LensError as error:
                 raise LineError(error) from None
 
         try:
-            found: View = cells.call_at(self._shell, code, taken.call, view)
+            computed: View = cells.call_at(self._shell, code, call.node, view)
         except LensError as error:
-            if not asked.take.core:
+            if not magic.take.core:
                 raise
             raise LineError(error) from None
-        return found
+        return computed
 
-    def _capture(self, taken: Taken) -> Any:
+    def _capture(self, call: EvaluatedCall) -> Any:
         """Captures a call, and traces it unless it is an existing program."""
         from jaxlens import api
 
-        take = self._asked.take
+        take = self._magic.take
         try:
             capture = api.take(
-                taken.function,
-                taken.args,
-                taken.kwargs,
-                name=taken.name,
+                call.function,
+                call.args,
+                call.kwargs,
+                name=call.name,
                 target=take.target,
-                shapes=taken.shapes,
+                shapes=call.shapes,
                 transforms=take.transforms,
                 core=take.core,
             )
         except (OptionError, TargetError) as error:
-            program = api.is_program(taken.function)
-            if isinstance(error, TargetError) or take.transforms or taken.shapes or program:
+            program = api.is_program(call.function)
+            if isinstance(error, TargetError) or take.transforms or call.shapes or program:
                 raise LineError(error) from None
             raise
-        if not api.is_program(taken.function):
+        if not api.is_program(call.function):
             # Errors of tracing are raised here; the tape records one trace, which is the first.
-            capture.tape if self._asked.show.get("tape") else capture.jaxpr
+            capture.tape if self._magic.show.get("tape") else capture.jaxpr
         return capture
 
     def _look_at_expression(self, expression: ast.expr, names: Namespace) -> None:
-        inputs = [
-            n for n in loads(expression) if n in names.values and names.holds(names.values[n])
-        ]
-        others = [names.values[n] for n in loads(expression) if n in names.values]
-        made = define(self._shell, self._code, expression, inputs)
-        taken = Taken(made, tuple(names.values[n] for n in inputs), name="expression")
-        if not Reached(others).once:
-            self._look(taken)
+        values = {n: names.values[n] for n in loads(expression) if n in names.values}
+        inputs = {name: value for name, value in values.items() if names.holds(value)}
+        function = define(self._shell, self._code, expression, list(inputs))
+        if not Reached(values.values()).once:
+            self._look(EvaluatedCall(function, tuple(inputs.values()), name="expression"))
+
+    def _show_only(self, call: EvaluatedCall) -> None:
+        """Captures and shows a call that is not made, or raises why it cannot be captured."""
+        with self._calls.paused():
+            try:
+                view = self._view(call)
+            except LineError as error:
+                raise error.error from None
+            self._shown_now(view)
 
     def _shown_now(self, view: "View") -> None:
         self._shown = True
@@ -463,40 +457,21 @@ class Looking:
 
     def _refuse_shapes(self) -> None:
         """Raises, before anything runs, if the last line under `--in` has arguments itself."""
-        if self._asked.take.in_ and self._code.body:
+        if self._magic.take.in_ and self._code.body:
             on_shapes(self._code.body[-1])
 
-    def _on_shapes(self, last: ast.stmt) -> None:
-        self._watch()
-        if self._calls is None:
-            self._hear()
-        taken = self._function_on_shapes(last)
-        with self._calls.paused():
-            self._shown_now(self._plainly(taken))
-
-    def _plainly(self, taken: Taken) -> "View":
-        try:
-            return self._view(taken)
-        except LineError as error:
-            raise error.error from None
-
-    def _function_on_shapes(self, last: ast.stmt) -> Taken:
+    def _function_on_shapes(self, last: ast.stmt) -> EvaluatedCall:
         expression = on_shapes(last)
         if isinstance(last, ast.FunctionDef):
             cells.run_one(self._shell, self._code, last)
-            return Taken(
-                self._shell.user_ns[last.name], name=last.name, shapes=self._asked.take.in_
-            )
+            function = self._shell.user_ns[last.name]
+            return EvaluatedCall(function, name=last.name, shapes=self._magic.take.in_)
         assert expression is not None
         function = cells.evaluate(self._shell, self._code, expression)
+        name = short(expression)
         if not callable(function):
-            raise CellError(f"{short(expression)} is a {type(function).__name__} and no function")
-        return Taken(function, name=short(expression), shapes=self._asked.take.in_)
-
-    def _core_names(self) -> dict[str, Any] | None:
-        from jaxlens import api
-
-        return api.names_on_core(self._shell.user_ns) if self._asked.take.core else None
+            raise CellError(f"{name} is a {type(function).__name__} and no function")
+        return EvaluatedCall(function, name=name, shapes=self._magic.take.in_)
 
     # ---- fallback output -------------------------------------------------------------------
 
@@ -506,12 +481,10 @@ class Looking:
 
         with self._calls.paused() if self._calls is not None else nullcontext():
             return answer(
-                self._asked,
+                self._magic,
                 self._calls.programs if self._calls is not None else (),
-                self._failure.name if self._failure else "",
-                self._failure.error if self._failure else None,
+                *self._failure,
                 no_call(self._ending, self._shell.user_ns),
-                self._shell.user_ns,
             )
 
     def _opened(self) -> bool:
@@ -524,18 +497,16 @@ class Looking:
         if not api.is_program(value):
             return False
         name = short(self._ending.value) if isinstance(self._ending, ast.Expr) else ""
-        with self._calls.paused():
-            try:
-                self._shown_now(self._plainly(Taken(value, name=name)))
-            except LensError as error:
-                self._failure = _Failure(name, error)
+        try:
+            self._show_only(EvaluatedCall(value, name=name))
+        except LensError as error:
+            self._failure = name, error
         return self._shown
 
     def _explain_own(self, error: Exception) -> None:
         """Adds the notes of the capture's error to the cell's error of the same type."""
-        failed = self._failure.error if self._failure else None
-        if failed is None or type(failed) is not type(error):
-            return
-        for note in getattr(failed, "__notes__", ()):
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
+        failure = self._failure[1]
+        if type(failure) is type(error):
+            for note in getattr(failure, "__notes__", ()):
+                if note not in getattr(error, "__notes__", ()):
+                    error.add_note(note)

@@ -89,8 +89,8 @@ class _Transform(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         name = str(option_string).removeprefix("--")
-        found = (*getattr(namespace, self.dest, ()), (name, values or ""))
-        setattr(namespace, self.dest, found)
+        transforms = (*getattr(namespace, self.dest, ()), (name, values or ""))
+        setattr(namespace, self.dest, transforms)
 
 
 def with_options(magic: Callable[..., None]) -> Callable[..., None]:
@@ -124,7 +124,8 @@ def _arguments(kind: type) -> list[Any]:
 def _argument(entry: "Field[Any]") -> Any:
     data = entry.metadata
     name = _flag(entry.name)
-    common = {"dest": entry.name, "default": argparse.SUPPRESS, "help": _percent(data["help"])}
+    help = data["help"].replace("%", "%%")  # argparse formats help with %
+    common = {"dest": entry.name, "default": argparse.SUPPRESS, "help": help}
     metavar = data["metavar"]
     if not metavar:
         return argument(name, action="store_true", **common)
@@ -145,10 +146,6 @@ def _flag(name: str) -> str:
     return "-o" if name == "o" else flag(name)
 
 
-def _percent(text: str) -> str:
-    return text.replace("%", "%%")  # argparse formats help with %
-
-
 def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     """Parses a magic's line.
 
@@ -161,21 +158,30 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
         OptionError: An option that does not exist or does not fit, or text that is no option.
     """
     called = ("%" if cell is None else "%%") + str(magic.__name__)
-    words, expression = _split(magic.parser, called, line, alone=cell is not None)
+    words, expression = split(magic.parser, called, line, alone=cell is not None)
     if expression and cell is not None:
         raise OptionError(
             f"{called} takes options only, got {expression!r}; the code goes on the next line"
         )
+    show = vars(parse(magic.parser, called, words))
+    help = show.pop("help")
+    take = {f.name: show.pop(f.name) for f in fields(TakeOptions) if f.name in show}
+    if "diff" in show:
+        show["diff"] = tuple(show["diff"])
+    OPTIONS[magic.__name__](**show)  # raises for a bad value before the cell runs
+    return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
+
+
+def parse(parser: argparse.ArgumentParser, called: str, words: list[str]) -> argparse.Namespace:
+    """Parses the option words of a magic.
+
+    Raises:
+        OptionError: They do not fit.
+    """
     try:
-        given = vars(magic.parser.parse_args(words))
+        return parser.parse_args(words)
     except UsageError as error:
         raise OptionError(f"{called}: {error}; see {called} -h") from None
-    help = given.pop("help")
-    take = {f.name: given.pop(f.name) for f in fields(TakeOptions) if f.name in given}
-    if "diff" in given:
-        given["diff"] = tuple(given["diff"])
-    show = OPTIONS[magic.__name__](**given) and given  # raises for a bad value before the cell runs
-    return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
 
 
 def stored(names: Mapping[str, Any], name: str) -> Any:
@@ -187,32 +193,47 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
     from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View
 
-    found = names.get(name)
-    if not isinstance(found, Capture | View):
-        held = [key for key, value in names.items() if isinstance(value, Capture | View)]
-        known = nearest(name, [key for key in held if not key.startswith("_")])
-        what = f"{name} holds {type(found).__name__}" if name in names else f"no variable {name!r}"
-        raise OptionError(f"--against takes what -o NAME stored; {what}; {known}")
-    return found
+    value = names.get(name)
+    if not isinstance(value, Capture | View):
+        stored = [key for key, value in names.items() if isinstance(value, Capture | View)]
+        hint = nearest(name, [key for key in stored if not key.startswith("_")])
+        fault = f"{name} holds {type(value).__name__}" if name in names else f"no variable {name!r}"
+        raise OptionError(f"--against takes what -o NAME stored; {fault}; {hint}")
+    return value
 
 
-def help_of(magic: Any, asked: MagicLine) -> str:
+def help_of(magic: Any, line: MagicLine) -> str:
     """Returns the text of `-h`: how the magic is used, or how lenses before `-h` get figures."""
-    lenses = [str(known) for name in asked.show if (known := about(name))]
+    lenses = [str(row) for name in line.show if (row := about(name))]
     return "\n\n".join(lenses) or str(magic.__doc__)
 
 
-def _split(
+def split(
     parser: argparse.ArgumentParser, called: str, line: str, alone: bool
 ) -> tuple[list[str], str]:
     """Splits a line into its option words, without their quotes, and the text behind, verbatim.
 
-    With `alone` no expression can follow.
+    Args:
+        parser: The magic's parser.
+        called: The magic as the user wrote it.
+        line: The text behind its name.
+        alone: Whether no expression can follow.
+
+    Raises:
+        OptionError: There is no such option, or a quote is not closed.
     """
     actions = {name: action for action in parser._actions for name in action.option_strings}
+    counts = any(not action.option_strings for action in parser._actions)  # `%norecompile 1 f(x)`
     words: list[str] = []
     rest = line.strip()
-    while _OPTION.match(rest.partition("=")[0].partition(" ")[0]):
+    while True:
+        first, _, behind = rest.partition(" ")
+        if counts and behind.strip() and first.lstrip("-").isdigit():
+            words.append(first)
+            rest, counts = behind.strip(), False
+            continue
+        if not _OPTION.match(first.partition("=")[0]):
+            break
         word, rest = _take(called, rest)
         name, equals, value = word.partition("=")
         if name not in actions:

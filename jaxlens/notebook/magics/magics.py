@@ -11,22 +11,56 @@ from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.widgets.comm import OutputComms
 
 if TYPE_CHECKING:
+    from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
     from jaxlens.views.view import View
 
 
-@magics_class
-class ProgramMagics(Magics):
-    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms.
+class OutputMagics(Magics):
+    """What all magics share: reading the code below or behind them, and showing a view.
 
     Args:
         shell: IPython's shell.
-        lines: Opens comms between a live kernel and its outputs.
+        comms: Opens comms between a live kernel and its outputs.
     """
 
-    def __init__(self, shell: Any, lines: OutputComms) -> None:
+    def __init__(self, shell: Any, comms: OutputComms) -> None:
         super().__init__(shell)
-        self._lines = lines
+        self._comms = comms
+
+    def read_code(self, magic: str, cell: str | None, line: str) -> "ParsedCell":
+        """Parses the cell, or the line behind a line magic.
+
+        Raises:
+            SyntaxError: As Python raises it.
+        """
+        from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
+
+        if cell is None:
+            return cells.read_statement(self.shell, magic, line)
+        return cells.read_cell(self.shell, cell)
+
+    @property
+    def in_html(self) -> bool:
+        """Whether the front end shows HTML."""
+        return "text/html" in self.shell.display_formatter.active_types
+
+    def display(self, view: "View", full: bool = False) -> None:
+        """Displays a view in this front end.
+
+        A terminal gets text only, so that no HTML or layout is computed. Its output is not saved,
+        so the text includes times, which change from run to run.
+        """
+        if self.in_html:
+            bundle = dict(self._comms.bundle(view))
+        else:
+            bundle = {"text/plain": view.text(full=full, times=True)}
+        display(bundle, raw=True)
+
+
+@magics_class
+class ProgramMagics(OutputMagics):
+    """`%%jaxpr`, `%%hlo`, `%%compile` and `%%explore`, and their line forms."""
 
     @line_cell_magic
     @no_var_expand
@@ -120,15 +154,15 @@ class ProgramMagics(Magics):
         """
         return self._look(read(self.explore, line, cell), cell)
 
-    def _look(self, asked: MagicLine, cell: str | None) -> Any:
+    def _look(self, magic: MagicLine, cell: str | None) -> Any:
         """Runs a magic with its parsed line; returns the value of a line magic's expression."""
-        if asked.help:
-            print(help_of(getattr(self, asked.verb), asked))
+        if magic.help:
+            print(help_of(getattr(self, magic.verb), magic))
             return None
         with of_the_user(self.shell):
-            if "against" in asked.show:
-                asked.show["against"] = stored(self.shell.user_ns, asked.show["against"])
-            looking = self._looking(asked, cell)
+            if "against" in magic.show:
+                magic.show["against"] = stored(self.shell.user_ns, magic.show["against"])
+            looking = self._looking(magic, cell)
             return self._awaited(looking) if looking.must_await else looking.run()
 
     async def _awaited(self, looking: "Looking") -> None:
@@ -136,42 +170,22 @@ class ProgramMagics(Magics):
         with of_the_user(self.shell):
             await looking.run_awaiting()
 
-    def _looking(self, asked: MagicLine, cell: str | None) -> "Looking":
+    def _looking(self, magic: MagicLine, cell: str | None) -> "Looking":
         """Returns the run of a cell, or of the statement behind a line magic, not yet started."""
         # Imported by the first magic, not by %load_ext.
-        from jaxlens.notebook.cell import run_cell as cells
         from jaxlens.notebook.magics.look import Looking
         from jaxlens.views import warm_up
 
-        if self._in_html:
+        if self.in_html:
             warm_up.start()
-        code = (
-            cells.read_statement(self.shell, asked.magic, asked.expression)
-            if cell is None
-            else cells.read_cell(self.shell, cell)
-        )
+        code = self.read_code(magic.magic, cell, magic.expression)
 
         def show(view: "View") -> None:
-            if asked.take.o:
-                self.shell.user_ns[asked.take.o] = view
-                remember_name(asked.take.o)
-            display(self._bundle(view, full=bool(asked.show.get("full"))), raw=True)
+            if magic.take.o:
+                self.shell.user_ns[magic.take.o] = view
+                remember_name(magic.take.o)
+            self.display(view, full=bool(magic.show.get("full")))
             if view.capture is not None:
-                remember(view.capture, asked.verb, asked.show)
+                remember(view.capture, magic.verb, magic.show)
 
-        return Looking(self.shell, asked, code, show, cell)
-
-    @property
-    def _in_html(self) -> bool:
-        """Whether the front end shows HTML."""
-        return "text/html" in self.shell.display_formatter.active_types
-
-    def _bundle(self, view: Any, full: bool) -> dict[str, Any]:
-        """Returns the mime bundle of a view for this front end.
-
-        A terminal gets text only, so that no HTML or layout is computed. Its output is not saved,
-        so the text includes times, which change from run to run.
-        """
-        if self._in_html:
-            return dict(self._lines.bundle(view))
-        return {"text/plain": view.text(full=full, times=True)}
+        return Looking(self.shell, magic, code, show, cell)

@@ -60,29 +60,21 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
         The frames below the magic's, from the user's first frame on; JAX's frames if none is
         the user's; the whole traceback if the innermost frame is jaxlens's.
     """
-    links = _links(trace)
+    links = []
+    link = trace
+    while link is not None:
+        links.append(link)
+        link = link.tb_next
     own = [_is_own(link) for link in links]
     if not any(own) or own[-1]:
         return trace
     under = [link for link in links[own.index(True) :] if not _is_own(link)]
     first = next((i for i, link in enumerate(under) if _is_users(link)), 0)
-    hidden = _is_no_place_of_theirs if any(map(_is_users, under)) else _is_pythons
-    under = [link for link in under[first:] if not hidden(link)]
-    return _chain(under)
-
-
-def _links(trace: TracebackType | None) -> list[TracebackType]:
-    links = []
-    while trace is not None:
-        links.append(trace)
-        trace = trace.tb_next
-    return links
-
-
-def _chain(links: list[TracebackType]) -> TracebackType | None:
+    hidden = _is_of_python_or_core if any(map(_is_users, under)) else _is_pythons
     chain = None
-    for link in reversed(links):
-        chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    for link in reversed(under[first:]):
+        if not hidden(link):
+            chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return chain
 
 
@@ -96,10 +88,10 @@ def _is_core(link: TracebackType) -> bool:
 
 
 def _is_users(link: TracebackType) -> bool:
-    return not _is_no_place_of_theirs(link) and "site-packages" not in _file(link)
+    return not _is_of_python_or_core(link) and "site-packages" not in _file(link)
 
 
-def _is_no_place_of_theirs(link: TracebackType) -> bool:
+def _is_of_python_or_core(link: TracebackType) -> bool:
     return _is_pythons(link) or _is_core(link)
 
 

@@ -2,40 +2,26 @@
 
 import ast
 import keyword
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
-from IPython.display import display
 
-from jaxlens.errors import OptionError, nearest
+from jaxlens.errors import OptionError
+from jaxlens.notebook.magics.magic_line import parse, split
+from jaxlens.notebook.magics.magics import OutputMagics
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.questions.table import RECOMPILES
 
 if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
-    from jaxlens.watches import RecompileLog  # not imported by %load_ext
 
-_OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
 _HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
 
 
 @magics_class
-class WatchMagics(Magics):
-    """`%%recompiles` and `%%norecompile`.
-
-    Args:
-        shell: IPython's shell.
-        show: Returns the mime bundle of a view that a cell displays.
-    """
-
-    def __init__(self, shell: Any, show: Callable[[Any], Any]) -> None:
-        super().__init__(shell)
-        self._show = show
+class WatchMagics(OutputMagics):
+    """`%%recompiles` and `%%norecompile`."""
 
     @line_cell_magic
     @no_var_expand
@@ -61,15 +47,17 @@ class WatchMagics(Magics):
         if options.o and (not options.o.isidentifier() or keyword.iskeyword(options.o)):
             raise OptionError(f"-o takes a name to store the log under, got {options.o!r}")
         with of_the_user(self.shell):
-            code = self._read(cell, rest, "%recompiles")
-            with self._watched("in this cell" if cell else "") as log:
+            code = self.read_code("%recompiles", cell, rest)
+            from jaxlens.watches import RecompileLog  # imports JAX, which %load_ext does not
+
+            with RecompileLog(where="in this cell" if cell else "") as log:
                 if options.o:
                     self.shell.user_ns[options.o] = log
                 try:
                     return self._run(code, cell)
                 finally:
                     log.__exit__()
-                    display(self._faces(log), raw=True)
+                    self.display(log.answer)
 
     @line_cell_magic
     @no_var_expand
@@ -95,46 +83,25 @@ class WatchMagics(Magics):
         if options.n < 0:
             raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")
         with of_the_user(self.shell):
-            code = self._read(cell, rest, magic)
-            with self._watched() as log:
+            code = self.read_code(magic, cell, rest)
+            from jaxlens.watches import RecompileLog, check  # imports JAX, which %load_ext does not
+
+            with RecompileLog() as log:
                 result = self._run(code, cell)
                 log.__exit__()
-                from jaxlens.watches import check
-
                 check(log.log, options.n, options.operations)
         return result
 
     def _options(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
         """Returns the options at the start of a line, and the text behind them."""
         called = ("%" if cell is None else "%%") + magic.__name__
-        words, rest = (line.split(), "") if cell is not None else _split(line, magic.parser)
-        known = [name for action in magic.parser._actions for name in action.option_strings]
-        for word in words:
-            name = word.partition("=")[0]
-            if name.startswith("-") and name not in known and not name[1:].isdigit():
-                raise OptionError(f"{called} has no option {name}; {nearest(name, known)}")
-        try:
-            return magic.parser.parse_args(words), rest
-        except UsageError as error:
-            raise OptionError(f"{called}: {error}; see {called} -h") from None
+        words, rest = split(magic.parser, called, line, alone=cell is not None)
+        if cell is not None:
+            words, rest = [*words, *rest.split()], ""
+        return parse(magic.parser, called, words), rest
 
     def _help(self, magic: Any) -> None:
         print(f"{RECOMPILES.about}\n\n{magic.__doc__}")
-
-    @contextmanager
-    def _watched(self, where: str = "") -> "Iterator[RecompileLog]":
-        from jaxlens.watches import RecompileLog  # imports JAX, which %load_ext does not
-
-        with RecompileLog(where=where) as log:
-            yield log
-
-    def _read(self, cell: str | None, line: str, magic: str) -> "ParsedCell":
-        """Parses a cell or a line; a SyntaxError is raised before the watch starts."""
-        from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
-
-        if cell is None:
-            return cells.read_statement(self.shell, magic, line)
-        return cells.read_cell(self.shell, cell)
 
     def _run(self, code: "ParsedCell", cell: str | None) -> Any:
         """Runs a whole cell, whose result IPython displays, or a line, and returns its value."""
@@ -154,28 +121,3 @@ class WatchMagics(Magics):
         if not cells.is_quiet(cell):
             self.shell.displayhook(value)
         return None
-
-    def _faces(self, log: Any) -> dict[str, str]:
-        if "text/html" in self.shell.display_formatter.active_types:
-            return dict(self._show(log.answer))
-        return {"text/plain": log.answer.text(times=True)}
-
-
-def _split(line: str, parser: Any) -> tuple[list[str], str]:
-    """Splits a line into its option words and the expression behind them."""
-    valued = {name for a in parser._actions for name in a.option_strings if a.nargs != 0}
-    counts = any(not action.option_strings for action in parser._actions)
-    words, rest = [], line.strip()
-    while rest:
-        word, _, after = rest.partition(" ")
-        is_count = counts and after.strip() and word.lstrip("-").isdigit()
-        if not (_OPTION.match(word) or is_count):
-            break
-        words.append(word)
-        rest = after.strip()
-        if word in valued:
-            value, _, after = rest.partition(" ")
-            words += [value] if value else []
-            rest = after.strip()
-        counts = counts and not is_count
-    return words, rest
