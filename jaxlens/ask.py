@@ -34,7 +34,7 @@ _ARGUMENTS = """
 Args:
     f: A function, or a Capture.
     *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
-    **kwargs: Its keyword arguments; with a Capture, the question's options if it has any.
+    **kwargs: Its keyword arguments{options}.
 
 """
 
@@ -62,7 +62,8 @@ def _verb(question: Question[F]) -> Verb[F]:
     sources = str(question.about).replace("\n", "\n\n", 1).splitlines()
     about = "\n".join(fill(line, 96, subsequent_indent="    ") for line in sources)
     answer = cleandoc(question.lens.__doc__ or "").partition("\n\n")[2]
-    verb.__doc__ = about + _ARGUMENTS + answer
+    options = "; with a Capture, the options below" if question.choices else ""
+    verb.__doc__ = about + _ARGUMENTS.format(options=options) + answer
     verb.__annotations__["return"] = Answer  # as help() shows it
     return verb
 
