@@ -9,7 +9,7 @@ import functools
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -69,7 +69,8 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
                 if callable(leaf) or hasattr(leaf, "__dict__"):
                     pending.append((leaf, name))
                 for identity in identities(leaf):
-                    bindings[identity].append(replace(binding, name=name))
+                    named = Binding(name, binding.how, binding.function, binding.span)
+                    bindings[identity].append(named)
     return bindings
 
 

@@ -68,19 +68,15 @@ def updates(results: Any) -> list[tuple[int | str, str]] | None:
     try:
         _, groups = results
         keys = [key for group in groups for key in group._keys]
-        return [(_step(key[1]), _attribute_path(key[2:])) for key in keys]
+        # Paths as Python writes them, without the container of Flax's own.
+        steps = [[step for step in map(_step, key[1:]) if step != "__state__"] for key in keys]
+        return [(root, "".join(map(_step_text, path)) + ".value") for root, *path in steps]
     except (AttributeError, IndexError, TypeError, ValueError):
         return None
 
 
 def _step(key: Any) -> Any:
     return next(getattr(key, name) for name in ("idx", "key", "name") if hasattr(key, name))
-
-
-def _attribute_path(key: tuple[Any, ...]) -> str:
-    """A path as Python writes it, without the container of Flax's own."""
-    steps = [step for step in map(_step, key) if step != "__state__"]
-    return "".join(map(_step_text, steps)) + ".value"
 
 
 def _step_text(step: Any) -> str:

@@ -7,7 +7,7 @@ tuples and Python literals, which are passed as they are.
 
 import ast
 import re
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -81,7 +81,8 @@ def abstract(
 ) -> jax.ShapeDtypeStruct:
     """An array's shape, dtype, sharding and weakness without the array."""
     struct: Any = jax.ShapeDtypeStruct  # it has no types
-    return cast(jax.ShapeDtypeStruct, struct(shape, dtype, sharding=sharding, weak_type=weak_type))
+    result: jax.ShapeDtypeStruct = struct(shape, dtype, sharding=sharding, weak_type=weak_type)
+    return result
 
 
 def _dims(node: ast.expr) -> tuple[int, ...]:

@@ -49,11 +49,11 @@ def composed(
     """
     pytrees.check_call(args, kwargs, signature_of(f))
     positional = tuple(args)
-    for put in reversed(puts):
-        if put.name == "vmap":
-            positional = _batch(positional, axes(put.value), put.size)
-            kwargs = {key: _with_axis(value, 0, put.size) for key, value in kwargs.items()}
-        f, kwargs = transformed(f, positional, kwargs, [(put.name, put.value)])
+    for transform in reversed(puts):
+        if transform.name == "vmap":
+            positional = _batch(positional, axes(transform.value), transform.size)
+            kwargs = {key: _with_axis(value, 0, transform.size) for key, value in kwargs.items()}
+        f, kwargs = transformed(f, positional, kwargs, [(transform.name, transform.value)])
     return f, positional, kwargs
 
 

@@ -56,8 +56,8 @@ def user_call(call: Call) -> Call | None:
     try:
         if not is_equinox(call.function):
             return None
-        donated, kept, static = call.args
-        arrays = {**donated, **kept}
+        donated, undonated, static = call.args
+        arrays = {**donated, **undonated}
         parts = []
         for part, (leaves, tree) in zip(_PARTS, static, strict=True):
             pairs = zip(arrays[part], leaves, strict=True)

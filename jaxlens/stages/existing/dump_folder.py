@@ -10,13 +10,15 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Extra
-from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Program, Source, Stage, Target
+from jaxlens.ir.facts import Input, Kernel, Memory, PassStage, Source, Stage, Target
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import CompileOutput
+from jaxlens.stages.existing.existing_trace import read_capture
+from jaxlens.stages.existing.module_text import OptimizedDriver
 from jaxlens.stages.trace import sources
 
 _CURE = (
@@ -49,25 +51,20 @@ def of_folder(path: Path, module: str = "") -> Capture:
     stem = _chosen(path, stems, module)
     driver = FolderDriver(dump_files.read(path, stem=stem), _platform(path, stem))
     text = driver.first.module
-    program = Program(
-        text.name.removeprefix("jit_"),
-        entry_inputs(text),
-        (),
-        Target(driver.platform, ""),
-        origin=f"read from a folder of XLA's dumps{_among(stems, stem)}",
-    )
-    return Capture(program, driver)
+    name, target = text.name.removeprefix("jit_"), Target(driver.platform, "")
+    origin = f"a folder of XLA's dumps{_among(stems, stem)}"
+    return read_capture(driver, name, entry_inputs(text), target, origin)
 
 
 def _chosen(path: Path, stems: list[str], module: str) -> str:
     if not module:
         sizes = {s: os.stat(path / f"{s}.before_optimizations.txt").st_size for s in stems}
         return max(stems, key=lambda stem: sizes[stem])
-    found = [s for s in stems if module in (s, s.partition(".")[2])]
-    if not found:
-        known = list(dict.fromkeys(s.partition(".")[2] for s in stems))
-        raise OptionError(f"no module {module!r} in this folder; {nearest(module, known)}")
-    return found[-1]  # the latest compile of that name
+    matches = [s for s in stems if module in (s, s.partition(".")[2])]
+    if not matches:
+        modules = list(dict.fromkeys(s.partition(".")[2] for s in stems))
+        raise OptionError(f"no module {module!r} in this folder; {nearest(module, modules)}")
+    return matches[-1]  # the latest compile of that name
 
 
 def _among(stems: list[str], stem: str) -> str:
@@ -88,7 +85,7 @@ def _platform(path: Path, stem: str) -> str:
     return ""
 
 
-class FolderDriver(Driver):
+class FolderDriver(OptimizedDriver):
     """Reads the stages and facts of one module from the files that XLA dumped.
 
     Attributes:
@@ -102,7 +99,7 @@ class FolderDriver(Driver):
         self._files = files
         self.platform = platform
         passes = len(files.pass_names) > 1
-        self._made = CompileOutput("the program", platform, None, files, passes_asked=passes)
+        super().__init__(CompileOutput("the program", platform, None, files, passes_asked=passes))
 
     @cached_property
     def first(self) -> Stage:
@@ -114,12 +111,12 @@ class FolderDriver(Driver):
         files = self._files
         if name == "hlo":
             return self.first
-        if name == "optimized" and files.optimized:
-            return self._made.optimized
         if name == "llvm" and (files.llvm_after or files.llvm_before):
-            return self._made.llvm
+            return self._output.llvm
         if name == "asm" and (files.objects or files.ptx):
-            return self._made.asm
+            return self._output.asm
+        if name == "optimized" and not files.optimized:
+            return Driver.stage(self, name)
         return super().stage(name)
 
     def recorded(self) -> frozenset[Extra]:
@@ -128,37 +125,32 @@ class FolderDriver(Driver):
         return super().recorded()
 
     def passes(self) -> tuple[PassStage, ...]:
-        if not self._made.passes_asked:
-            return super().passes()
-        return self._made.passes
+        return self._output.passes if self._output.passes_asked else super().passes()
 
     def kernels(self) -> tuple[Kernel, ...]:
         self.stage("optimized")  # raises if there is none
-        return self._made.kernels
+        return self._output.kernels
 
     def buffers(self) -> str:
-        return self._made.buffers if self._files.buffers else super().buffers()
+        return self._output.buffers if self._files.buffers else super().buffers()
 
     def outputs(self) -> tuple[Input, ...]:
         return entry_outputs(self.first.module)
 
     def memory(self) -> Memory:
         """Sums the dumped buffer allocations in the way of XLA's `memory_analysis`; in bytes."""
-        found = buffers.read(self.buffers()).allocations
-        given = [each for each in found if each.kind == "parameter"]
+        allocations = buffers.read(self.buffers()).allocations
+        parameters = [a for a in allocations if a.kind == "parameter"]
         return Memory(
-            arguments=sum(each.size for each in given),
-            outputs=sum(each.size for each in found if each.live_out),
-            temporaries=sum(each.size for each in found if each.kind == "temporary"),
-            aliases=sum(each.size for each in given if each.live_out),
+            arguments=sum(a.size for a in parameters),
+            outputs=sum(a.size for a in allocations if a.live_out),
+            temporaries=sum(a.size for a in allocations if a.kind == "temporary"),
+            aliases=sum(a.size for a in parameters if a.live_out),
             note="summed over the buffer assignment in the folder",
         )
 
     def fusion_log(self) -> str:
         return self._files.fusion_log or super().fusion_log()
-
-    def sources(self) -> Mapping[str, Source]:
-        return self._sources
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
@@ -170,10 +162,7 @@ class FolderDriver(Driver):
 
 def is_folder(value: Any) -> bool:
     """Whether a value is the path of an existing folder."""
-    return isinstance(value, str | os.PathLike) and _short(value) and os.path.isdir(value)
-
-
-def _short(value: str | os.PathLike[str]) -> bool:
-    """Whether a string can be a path; the text of a program cannot."""
-    text = os.fspath(value)
-    return len(text) < 4096 and "\n" not in text and "\0" not in text
+    if not isinstance(value, str | os.PathLike):
+        return False
+    path = os.fspath(value)  # a program's text is too long for one, or has several lines
+    return len(path) < 4096 and "\n" not in path and "\0" not in path and os.path.isdir(path)

@@ -10,18 +10,18 @@ import jax
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, ReadError, UnavailableError
 from jaxlens.ir.driver import Driver
-from jaxlens.ir.facts import Input, Kernel, Program, Source, Stage, Target
+from jaxlens.ir.facts import Input, Kernel, Source, Stage, Target
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
-from jaxlens.stages.call.target import ResolvedTarget, resolve, target_of
+from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
-from jaxlens.stages.compile.kernels import kernels, without_code
-from jaxlens.stages.existing.kept_driver import KeptDriver
-from jaxlens.stages.existing.kept_staging import ExistingTrace, named_call
+from jaxlens.stages.compile.kernels import without_code
+from jaxlens.stages.compile.xla import CompileOutput
+from jaxlens.stages.existing.existing_trace import ExistingTrace, captured, read_capture
 from jaxlens.stages.trace import sources
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"
@@ -29,7 +29,6 @@ _HLO = re.compile(r"\s*HloModule\b")
 _MLIR = re.compile(
     r"\s*(?:(?:#[^\n]*|//[^\n]*)\n\s*)*(?:module\b|func\.func\b|\"builtin\.module\")"
 )
-_NO_TARGET = Target("", "")
 
 
 def is_program_text(value: Any) -> bool:
@@ -50,68 +49,60 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
         OptionError: There is a target, but the text is optimised HLO.
         TargetError: The target does not exist.
     """
-    if _HLO.match(text):
-        module = hlo.read(text, stage="optimized")
-        if module.attrs.get("is_scheduled") == "true":
-            return _optimized(text, module, target, name)
-        return _hlo(text, target, name)
-    return stablehlo_capture(stablehlo.parse(text), target or "", name, "StableHLO text")
+    if not _HLO.match(text):
+        return stablehlo_capture(stablehlo.parse(text), target or "", name, "StableHLO text")
+    output = CompileOutput("the program", "", None, Dump(optimized=text))
+    if output.optimized.module.attrs.get("is_scheduled") == "true":
+        return _optimized(output, target, name)
+    stage = Stage(BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo"))
+    sizes = [stage.module.attrs.get(n, "1") for n in ("num_partitions", "replica_count")]
+    lowered = _ModuleOnly(None, text, *_devices(target, *sizes))
+    missing = {"jaxpr": "jaxpr", "stablehlo": "StableHLO"}
+    return _staged(stage.module, lowered, name, "HLO text", {"hlo": stage}, missing)
 
 
 def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Capture:
     """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed."""
     read = stablehlo.read(module)
-    devices, partitions = _devices(platform or None, read.attrs)
-    lowered = _ModuleOnly(module, None, devices, partitions)
-    return _staged(read, lowered, devices, name, holder, {}, {"jaxpr": "jaxpr"})
-
-
-def _hlo(text: str, platform: str | None, name: str) -> Capture:
-    """Returns the capture of HLO text before optimisation."""
-    stage = Stage(BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo"))
-    holder = "HLO text"
-    counts = stage.module.attrs
-    sizes = {
-        "mhlo.num_partitions": counts.get("num_partitions", "1"),
-        "mhlo.num_replicas": counts.get("replica_count", "1"),
-    }
-    devices, partitions = _devices(platform, sizes)
-    lowered = _ModuleOnly(None, text, devices, partitions)
-    missing = {"jaxpr": "jaxpr", "stablehlo": "StableHLO"}
-    return _staged(stage.module, lowered, devices, name, holder, {"hlo": stage}, missing)
+    sizes = [read.attrs.get(f"mhlo.num_{n}", "1") for n in ("partitions", "replicas")]
+    lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes))
+    return _staged(read, lowered, name, holder, {}, {"jaxpr": "jaxpr"})
 
 
 def _staged(
     module: Module,
     lowered: "_ModuleOnly",
-    devices: tuple[Any, ...],
     name: str,
     holder: str,
-    given: Mapping[str, Stage],
+    stages: Mapping[str, Stage],
     missing: Mapping[str, str],
 ) -> Capture:
-    target = target_of(devices)
-    inputs = entry_inputs(module)
-    call = named_call(name or module.name.removeprefix("jit_"), inputs)
     staging = ExistingTrace(
-        call,
-        ResolvedTarget(target),
+        name or module.name.removeprefix("jit_"),
+        entry_inputs(module),
+        target_of(lowered.devices),
         holder,
         CURE,
         make=lambda: lowered,
-        names=lambda: entry_outputs(module),
+        outputs=lambda: entry_outputs(module),
     )
-    program = Program(call.name, inputs, (), target, origin=f"read from {holder}")
-    return Capture(program, KeptDriver(staging, given, missing))
+    return captured(staging, stages, missing)
 
 
-def _devices(platform: str | None, attrs: Mapping[str, str]) -> tuple[tuple[Any, ...], int]:
+def _devices(
+    platform: str | None, partition_text: str, replica_text: str
+) -> tuple[tuple[Any, ...], int]:
     """Returns the devices that a module is compiled for, and its number of partitions.
 
     If this process has too few devices, returns all of them: reading the text needs none.
+
+    Args:
+        platform: The platform to compile for; None for the process's default.
+        partition_text: The number of partitions as the module has it, such as "2 : i32".
+        replica_text: The number of replicas, likewise.
     """
-    counts = [re.match(r"\d+", attrs.get(f"mhlo.num_{n}", "1")) for n in ("partitions", "replicas")]
-    partitions, replicas = (int(match[0]) if match else 1 for match in counts)
+    sizes = [re.match(r"\d+", text) for text in (partition_text, replica_text)]
+    partitions, replicas = (max(int(match[0]), 1) if match else 1 for match in sizes)
     place = resolve(platform)
     first = place.device or jax.devices()[0]
     if place.target.absent:
@@ -119,9 +110,8 @@ def _devices(platform: str | None, attrs: Mapping[str, str]) -> tuple[tuple[Any,
             "text is compiled for a device of this process: name one, as in target='cpu', or look "
             "at the call itself with that target"
         )
-    here = tuple(jax.devices(first.platform))
-    wanted = max(partitions, 1) * max(replicas, 1)
-    return here[:wanted] if wanted > 1 else (first,), max(partitions, 1)
+    count = partitions * replicas
+    return tuple(jax.devices(first.platform))[:count] if count > 1 else (first,), partitions
 
 
 class _ModuleOnly:
@@ -139,7 +129,7 @@ class _ModuleOnly:
     ) -> None:
         self._module = module
         self._text = text
-        self._devices = devices
+        self.devices = devices
         self._partitions = partitions
 
     def compiler_ir(self, dialect: str) -> Any:
@@ -148,35 +138,35 @@ class _ModuleOnly:
             if self._module is None:
                 self._module = stablehlo.parse(self._converted())
             return self._module
-        found = compat.to_hlo(self._module)
-        if found is None:
+        computation = compat.to_hlo(self._module)
+        if computation is None:
             raise UnavailableError("this jaxlib does not convert StableHLO to HLO")
-        return found
+        return computation
 
     def _converted(self) -> Any:
         """Converts the HLO text to StableHLO bytecode."""
         assert self._text is not None
         try:
             read = compat.from_hlo(self._text)
-            made = compat.to_stablehlo(read) if read is not None else None
+            bytecode = compat.to_stablehlo(read) if read is not None else None
         except ValueError as error:
             raise ReadError(f"XLA cannot read this HLO text: {_line(error)}") from None
-        if made is None:
+        if bytecode is None:
             raise UnavailableError("this jaxlib does not compile HLO text; StableHLO it does")
-        return made
+        return bytecode
 
     def compile(self, compiler_options: Mapping[str, Any]) -> "_Executable":
         """Compiles the module with XLA's client, without JAX's caches."""
-        wanted = self._partitions
-        if len(self._devices) % wanted:
+        count = self._partitions
+        if len(self.devices) % count:
             raise UnavailableError(
-                f"the program is for {wanted} devices and this process has {len(self._devices)}: "
-                f"jax.config.update('jax_num_cpu_devices', {wanted}) before JAX's first use"
+                f"the program is for {count} devices and this process has {len(self.devices)}: "
+                f"jax.config.update('jax_num_cpu_devices', {count}) before JAX's first use"
             )
         operation = self.compiler_ir("stablehlo").operation
         code = operation.get_asm(enable_debug_info=True).encode()
         try:
-            loaded = compat.compiled(code, self._devices, wanted, compiler_options)
+            loaded = compat.compiled(code, self.devices, count, compiler_options)
         except Exception as error:  # any error of XLA; the program may not come from JAX
             raise UnavailableError(f"XLA does not compile this program: {_line(error)}") from None
         if loaded is None:
@@ -213,46 +203,43 @@ def _line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-def _optimized(text: str, module: Module, target: str | None, name: str) -> Capture:
+def _optimized(output: CompileOutput, target: str | None, name: str) -> Capture:
     """Returns the capture of optimised HLO text, which is not compiled again."""
     if target:
         raise OptionError(
             f"this HLO is optimised already, for one kind of device: target={target!r} is for "
             "programs that are still to be compiled"
         )
+    module = output.optimized.module
     name = name or module.name.removeprefix("jit_")
-    inputs = entry_inputs(module)
-    program = Program(name, inputs, (), _NO_TARGET, origin="read from optimised HLO text")
-    return Capture(program, OptimizedText(text, module))
+    return read_capture(OptimizedDriver(output), name, entry_inputs(module), Target("", ""))
 
 
-class OptimizedText(Driver):
+class OptimizedDriver(Driver):
     """Reads the stages and facts of a program from optimised HLO text."""
 
     holder = "optimised HLO text"
     cure = CURE
 
-    def __init__(self, text: str, module: Module) -> None:
-        self._stage = Stage(BY_NAME["optimized"], lambda: text, lambda: module)
+    def __init__(self, output: CompileOutput) -> None:
+        self._output = output
 
     def stage(self, name: str) -> Stage:
-        return self._stage if name == "optimized" else super().stage(name)
+        return self._output.optimized if name == "optimized" else super().stage(name)
 
     def outputs(self) -> tuple[Input, ...]:
-        return entry_outputs(self._stage.module)
+        return entry_outputs(self.stage("optimized").module)
 
     def kernels(self) -> tuple[Kernel, ...]:
         return self._kernels
 
     @cached_property
     def _kernels(self) -> tuple[Kernel, ...]:
-        return without_code(
-            kernels(self._stage.module, Dump(), ""), f"{self.holder} does not hold its code"
-        )
+        return without_code(self._output.kernels, f"{self.holder} does not hold its code")
 
     def sources(self) -> Mapping[str, Source]:
         return self._sources
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
-        return sources.sources(self._stage.module)
+        return sources.sources(self.stage("optimized").module)

@@ -46,39 +46,41 @@ def opened(
         OptionError: The arguments or the target do not fit, or the folder has no dumps.
         ReadError: The text cannot be read.
     """
-    given = dict(kwargs or {})
+    keywords = dict(kwargs or {})
     if isinstance(value, str | os.PathLike) and not is_program_text(value):
-        module = given.pop("module", "")
-        _check(value, args, given, target, "")
+        module = keywords.pop("module", "")
+        _check(args, keywords, target)
         return of_folder(Path(value), str(module))
     if isinstance(value, str):
-        _check(value, args, given, None, "")
+        _check(args, keywords, None)
         return of_text(value, target, name)
-    found = stage_objects.stage_object(value)
-    kind = type(found).__name__
-    if isinstance(found, jax.stages.Compiled):
-        _check(found, (), {}, target, kind)
-        return stage_objects.of_compiled(found, args, given, name)
-    _check(found, args, given, target, kind)
-    if isinstance(found, jax.stages.Traced):
-        return stage_objects.of_traced(found, name)
-    if isinstance(found, jax.stages.Lowered):
-        return stage_objects.of_lowered(found, name)
-    return stage_objects.of_exported(found, name)
+    stage = stage_objects.stage_object(value)
+    noun = f"a {type(stage).__name__} object"
+    if isinstance(stage, jax.stages.Compiled):
+        _check((), {}, target, noun)
+        return stage_objects.of_compiled(stage, args, keywords, name)
+    _check(args, keywords, target, noun)
+    if isinstance(stage, jax.stages.Traced):
+        return stage_objects.of_traced(stage, name)
+    if isinstance(stage, jax.stages.Lowered):
+        return stage_objects.of_lowered(stage, name)
+    return stage_objects.of_exported(stage, name)
 
 
 def _check(
-    value: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: str | None, kind: str
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: str | None,
+    noun: str = "text or a folder",
 ) -> None:
-    what = f"a {kind} object" if kind else "text or a folder"
     if args or kwargs:
-        told = ", ".join([*("..." for _ in args), *(f"{key}=..." for key in kwargs)])
+        arguments = ", ".join([*("..." for _ in args), *(f"{key}=..." for key in kwargs)])
         raise OptionError(
-            f"{what} is a program already and takes no arguments, got ({told}): "
+            f"{noun} is a program already and takes no arguments, got ({arguments}): "
             "look at it alone, and give a verb's options with jaxlens.capture(...) first"
         )
     if target:
         raise OptionError(
-            f"{what} is for its device already, got target={target!r}: "
+            f"{noun} is for its device already, got target={target!r}: "
             "look at the call itself with that target"
         )

@@ -12,6 +12,7 @@ from jaxlens.stages.keys.jax_key import JaxKey, sharding_text
 Comparison = tuple[tuple[KeyChange, ...], int]
 """What differs from the nearest earlier key, and how many earlier keys there are."""
 
+EAGER = "{name} is not jitted; called like this it runs op by op and has no cache of its own"
 _IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
 _CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keyword")}
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
@@ -34,7 +35,10 @@ def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
         elif new.inputs[name] != was:
             yield KeyChange("type", name, new.inputs[name], was)
     if new.inputs.keys() == old.inputs.keys():
-        yield from _changed("structure", *_dynamic(new, old))
+        # Without the arguments that are static in one of the keys.
+        static = {*new.statics, *old.statics} - (new.structures.keys() & old.structures.keys())
+        trees = [{n: t for n, t in k.structures.items() if n not in static} for k in (new, old)]
+        yield from _changed("structure", *trees)
     for name in sorted(new.keywords ^ old.keywords):
         if all(name in (*key.structures, *key.statics) for key in (new, old)):
             yield KeyChange("calling", name, *_CALLED[name in new.keywords])
@@ -83,25 +87,35 @@ def nearest(
 def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
     """The inputs that lie elsewhere; constants that JAX passes come before them."""
     constants = [f"constant {i}" for i in range(len(new) - len(names))]
-    for name, now, was in zip((*constants, *names), new, old, strict=False):
+    return differing("place", zip((*constants, *names), new, old, strict=False), sharding_text)
+
+
+def differing(
+    kind: KeyChangeKind,
+    triples: Iterable[tuple[str, Any, Any]],
+    text: Callable[[Any], str] = static_text,
+) -> Iterator[KeyChange]:
+    """The changes among triples of a name, its new and its old value."""
+    for name, now, was in triples:
         if now != was:
-            yield KeyChange("place", name, sharding_text(now), sharding_text(was))
+            yield KeyChange(kind, name, text(now), text(was))
 
 
 def _changed(
     kind: KeyChangeKind,
     new: Mapping[str, Any],
     old: Mapping[str, Any],
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] = {},
 ) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
             if new[name] != old[name]:
                 yield from _parts(kind, name, new[name], old[name])
         else:
-            yield _change(
-                kind, name, *(_value_text(side, name, defaults or {}) for side in (new, old))
-            )
+            default = f" (so {static_text(defaults[name])})" if name in defaults else ""
+            missing = f"not given{default}"
+            texts = (static_text(k[name]) if name in k else missing for k in (new, old))
+            yield _change(kind, name, *texts)
 
 
 def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:
@@ -133,24 +147,8 @@ def _tree_text(value: Any) -> str:
     return static_text(value)
 
 
-def _value_text(values: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> str:
-    if name in values:
-        return static_text(values[name])
-    return f"not given (so {static_text(defaults[name])})" if name in defaults else "not given"
-
-
 def _mesh_text(mesh: Any) -> str:
     return str(dict(mesh.shape)) if getattr(mesh, "shape", None) else "none"
-
-
-def _dynamic(new: JaxKey, old: JaxKey) -> list[dict[str, Any]]:
-    """The containers of both, without arguments that are static in one of them."""
-    static = {*new.statics, *old.statics}
-    both = new.structures.keys() & old.structures.keys()
-    return [
-        {name: tree for name, tree in key.structures.items() if name in both or name not in static}
-        for key in (new, old)
-    ]
 
 
 # ---- distances ----------------------------------------------------------------------------------

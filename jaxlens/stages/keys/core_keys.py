@@ -6,14 +6,13 @@ from typing import Any
 from jaxlens.ir.compile_log import KeyChange, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages.arguments.inputs import static_text
-from jaxlens.stages.keys.changes import nearest
-from jaxlens.stages.keys.source import EAGER, KeySource
+from jaxlens.stages.keys.changes import EAGER, differing, nearest
 
 _SETTINGS = ("device", "axes", "x64")
 
 
-class CoreKeys(KeySource[Any]):
-    """A call of a function of the core's.
+class CoreKeys:
+    """A call of a function of the core's, its key, and the keys of earlier calls.
 
     Args:
         f: A function that the core jitted, or one of the user's that calls the core.
@@ -28,16 +27,14 @@ class CoreKeys(KeySource[Any]):
         self._args = args
         self._kwargs = kwargs
 
-    def key(self) -> Any:
-        return self._f.key(*self._args, **self._kwargs)
-
     def verdict(self) -> Verdict:
+        """Whether the call would hit; if not, what differs from the nearest earlier key."""
         from jaxlens import core
 
         if not isinstance(self._f, core.Jitted):
             return Verdict(None, reasons=(EAGER.format(name=self.name),))
         try:
-            new, keys = self.key(), self._f.cache_keys()
+            new, keys = self._f.key(*self._args, **self._kwargs), self._f.cache_keys()
             hit = new in keys
         except (TypeError, ValueError) as error:
             line = (str(error).splitlines() or [type(error).__name__])[0][:160]
@@ -49,8 +46,9 @@ class CoreKeys(KeySource[Any]):
         reasons = tuple(map(str, nearest(changes(self._f, new, key) for key in keys)))
         return Verdict(False, "trace", reasons, len(keys))
 
-    def parts(self, key: Any, every: bool = False) -> tuple[KeyPart, ...]:
-        return parts(self._f, key)
+    def parts(self) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
+        """The rows of the key; none of them is a default."""
+        return parts(self._f, self._f.key(*self._args, **self._kwargs)), ()
 
 
 def parts(f: Any, key: Any) -> tuple[KeyPart, ...]:
@@ -81,10 +79,8 @@ def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
         if at not in before or before[at] != value:
             was = static_text(before[at]) if at in before else "none"
             yield KeyChange("static", _parameter(f, at), static_text(value), was)
-    for name in _SETTINGS:
-        now, was = getattr(new, name), getattr(old, name)
-        if now != was:
-            yield KeyChange("setting", name, static_text(now), static_text(was))
+    settings = ((name, getattr(new, name), getattr(old, name)) for name in _SETTINGS)
+    yield from differing("setting", settings)
 
 
 def _names(f: Any, key: Any) -> list[str]:

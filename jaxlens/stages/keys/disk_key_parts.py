@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens.ir.compile_log import DiskKey, KeyChange
-from jaxlens.stages.keys.changes import nearest
+from jaxlens.stages.keys.changes import differing, nearest
 
 _LINE = re.compile(r"^(\w+): (.*)$", re.MULTILINE)
 _DEVICES = re.compile(r"Computation\d++\{([^{}]*)\}")
@@ -49,29 +49,31 @@ class DiskPart:
 Parts = Mapping[str, DiskPart]
 
 
-def part(name: str, digest: str, seen: Mapping[str, Any]) -> DiskPart:
+def part(name: str, digest: str, variables: Mapping[str, Any]) -> DiskPart:
     """A part, with the values that were hashed.
 
     Args:
         name: JAX's name of it.
         digest: Its hash.
-        seen: The variables of JAX's function that makes the key, and the flags that it read.
+        variables: The variables of JAX's function that makes the key, and the flags that it read.
     """
     try:
-        return DiskPart(digest, dict(_values(name, seen)))
+        return DiskPart(digest, dict(_values(name, variables)))
     except (AttributeError, TypeError, ValueError):
         return DiskPart(digest, {})
 
 
-def _values(name: str, seen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _values(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name == "XLA flags":
-        yield from (_pair(flag) for flag in seen.get("flags", ()))
-    elif name == "accelerator_config" and "devices" in seen:
-        kinds = [device.device_kind for device in seen["devices"].flat]
+        for flag in variables.get("flags", ()):
+            option, _, value = flag.partition("=")
+            yield option, value or "set"
+    elif name == "accelerator_config" and "devices" in variables:
+        kinds = [device.device_kind for device in variables["devices"].flat]
         yield "devices", f"{len(kinds)} of {', '.join(sorted(set(kinds)))}"
-    elif name == "compile_options" and "compile_options" in seen:
-        options = seen["compile_options"]
-        yield from _plain(options.executable_build_options)
+    elif name == "compile_options" and "compile_options" in variables:
+        options = variables["compile_options"]
+        yield from _plain_options(options.executable_build_options)
         yield from _LINE.findall(str(options.executable_build_options.debug_options))
         yield from ((option, str(value)) for option, value in options.env_option_overrides)
         yield "number of replicas", str(options.num_replicas)
@@ -79,7 +81,7 @@ def _values(name: str, seen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "devices", ", ".join(_DEVICES.findall(str(options.device_assignment)))
 
 
-def _plain(options: Any) -> Iterator[tuple[str, str]]:
+def _plain_options(options: Any) -> Iterator[tuple[str, str]]:
     """The options that are numbers, texts or enums."""
     for name in dir(options):
         if not name.startswith("_"):
@@ -87,11 +89,6 @@ def _plain(options: Any) -> Iterator[tuple[str, str]]:
                 value = getattr(options, name)
                 if isinstance(value, bool | int | float | str | enum.Enum):
                     yield name, str(value)
-
-
-def _pair(flag: str) -> tuple[str, str]:
-    name, _, value = flag.partition("=")
-    return name, value or "set"
 
 
 def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
@@ -130,12 +127,10 @@ def _changes(new: Parts, old: Parts) -> Iterator[KeyChange]:
         was = old.get(name)
         if was is None or was.digest == now.digest:
             continue
-        named = list(_value_changes(now.values, was.values))
+        values = (
+            (option, now.values.get(option, "not set"), was.values.get(option, "not set"))
+            for option in dict.fromkeys((*now.values, *was.values))
+            if not option.removeprefix("--").startswith(_LEFT_OUT)
+        )
+        named = list(differing("disk", values, str))
         yield from named or [KeyChange("disk", _NAMES.get(name, name), "another", "")]
-
-
-def _value_changes(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[KeyChange]:
-    for name in dict.fromkeys((*new, *old)):
-        now, was = new.get(name, "not set"), old.get(name, "not set")
-        if now != was and not name.removeprefix("--").startswith(_LEFT_OUT):
-            yield KeyChange("disk", name, now, was)

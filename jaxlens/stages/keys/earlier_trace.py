@@ -4,9 +4,9 @@ JAX keys a trace by the function and the types of its arguments: a global, a clo
 a helper that has changed since is not in the key, so the call runs the earlier program.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import Finder, opened
@@ -27,47 +27,41 @@ def difference(before: Any, now: Any) -> str:
         now: Another.
     """
     find = Finder()
-    pending, seen = [(before, now)], set[tuple[int, int]]()
+    pending, compared = [(before, now)], set[tuple[int, int]]()
     while pending:
         old, new = pending.pop()
         bodies = opened(old), opened(new)
         key = id(bodies[0]), id(bodies[1])
-        if key in seen:
+        if key in compared:
             continue
-        seen.add(key)
-        if said := _constants(old, new) or _equations(*bodies):
-            return said
-        for one, other in zip(bodies[0].eqns, bodies[1].eqns, strict=True):
-            inner = [[body for _, body in find.jaxprs(eqn.params)] for eqn in (one, other)]
+        compared.add(key)
+        if change := _constants(old, new) or _equations(*bodies):
+            return change
+        for eqns in zip(bodies[0].eqns, bodies[1].eqns, strict=True):
+            inner = [[body for _, body in find.jaxprs(eqn.params)] for eqn in eqns]
             if len(inner[0]) != len(inner[1]):
-                return f"its {one.primitive} is another"
+                return f"its {eqns[0].primitive} is another"
             pending += zip(*inner, strict=True)
     return ""
 
 
 def _constants(old: Any, new: Any) -> str:
     """Whether the arrays that two closed jaxprs captured differ."""
-    pairs = getattr(old, "consts", None) or (), getattr(new, "consts", None) or ()
-    if len(pairs[0]) != len(pairs[1]):
+    constants = [getattr(closed, "consts", None) or () for closed in (old, new)]
+    if len(constants[0]) != len(constants[1]):
         return "it captured other arrays"
-    for one, other in zip(*pairs, strict=True):
-        if one is not other and not _equal(one, other):
-            return f"an array of type {type_of(_aval(other))} that it captured has other numbers"
+    for was, now in zip(*constants, strict=True):
+        if was is not now and not _equal(was, now):
+            return f"an array of type {type_of(jax.typeof(now))} that it captured has other numbers"
     return ""
 
 
-def _aval(value: Any) -> Any:
-    import jax
-
-    return jax.typeof(value)
-
-
-def _equal(one: Any, other: Any) -> bool:
+def _equal(old: Any, new: Any) -> bool:
     """Whether two constants have the same numbers; True if that cannot be compared."""
-    if getattr(one, "nbytes", 0) > _LARGE:
+    if getattr(old, "nbytes", 0) > _LARGE:
         return True
     try:
-        return bool(np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True))
+        return bool(np.array_equal(np.asarray(old), np.asarray(new), equal_nan=True))
     except (TypeError, ValueError, RuntimeError):  # keys, deleted arrays, numbers without NaN
         return True
 
@@ -80,19 +74,20 @@ def _equations(old: Any, new: Any) -> str:
     for body, positions in zip((old, new), places, strict=True):
         for variable in (*body.constvars, *body.invars):
             positions[id(variable)] = len(positions)
-    for one, other in zip(old.eqns, new.eqns, strict=True):
-        if one.primitive is not other.primitive or len(one.invars) != len(other.invars):
-            return f"it has {one.primitive} where this one has {other.primitive}"
-        for left, right in zip(one.invars, other.invars, strict=True):
+    for was, now in zip(old.eqns, new.eqns, strict=True):
+        if was.primitive is not now.primitive or len(was.invars) != len(now.invars):
+            return f"it has {was.primitive} where this one has {now.primitive}"
+        for left, right in zip(was.invars, now.invars, strict=True):
             reads = _read(left, places[0]), _read(right, places[1])
             if reads[0] != reads[1]:
                 if hasattr(left, "val") and hasattr(right, "val"):
-                    return f"its {one.primitive} reads {reads[0]} where this one reads {reads[1]}"
-                return f"its {one.primitive} reads another value"
-        for name, value in _settings(one.params):
-            if name in other.params and str(other.params[name]) != str(value):  # NaN is not NaN
-                return f"its {one.primitive} has {name}={value}, this one {other.params[name]}"
-        for eqn, positions in zip((one, other), places, strict=True):
+                    return f"its {was.primitive} reads {reads[0]} where this one reads {reads[1]}"
+                return f"its {was.primitive} reads another value"
+        for name, value in was.params.items():
+            is_compared = name != "name" and name in now.params and _is_plain(value)
+            if is_compared and str(now.params[name]) != str(value):  # NaN is not NaN
+                return f"its {was.primitive} has {name}={value}, this one {now.params[name]}"
+        for eqn, positions in zip((was, now), places, strict=True):
             for variable in eqn.outvars:
                 positions[id(variable)] = len(positions)
     before = [_read(atom, places[0]) for atom in old.outvars]
@@ -105,13 +100,6 @@ def _read(atom: Any, places: dict[int, int]) -> Any:
     if hasattr(atom, "val"):
         return f"{atom.val}:{type_of(atom.aval)}"
     return places.get(id(atom))
-
-
-def _settings(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The parameters that are plain values, but for names."""
-    for name, value in params.items():
-        if name != "name" and _is_plain(value):
-            yield name, value
 
 
 def _is_plain(value: Any) -> bool:

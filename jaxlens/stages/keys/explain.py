@@ -5,7 +5,7 @@ and with those of other function objects that the same line of Python created. O
 remember these: JAX identifies a function by the object, and drops its keys when that is deleted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,12 +21,13 @@ from jaxlens.stages.keys.changes import (
     Comparison,
     apart,
     changes_by_argument,
+    differing,
     donated,
     imported,
     moved,
     nearest,
 )
-from jaxlens.stages.keys.jax_key import JaxKey, kept_key, user_function
+from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function
 
 _MOST = 256  # earlier keys that a call is compared with
 _LOST = (
@@ -45,17 +46,22 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
         return (KeyChange("lost", new.name, _LOST),), len(own)
-    kept_own, kept_others = _kept(new, memory)
-    own = [*reversed(own), *kept_own]
+    cached_own, cached_siblings = _cached(new, memory)
+    own = [*reversed(own), *cached_own]
     if own:
         differences, _ = _nearest(new, own)
         return tuple(_as_place(new, change) for change in differences), len(own)
-    others = [key for key in reversed(memory) if key.origin == new.origin] + kept_others
-    if not others:
+    siblings = [key for key in reversed(memory) if key.origin == new.origin] + cached_siblings
+    if not siblings:
         return (), 0
-    differences, old = _nearest(new, others)
-    closed = _closed_changes(new.closed, old.closed)
-    return (recreated(new.name, new.origin), *differences, *closed), len(others)
+    differences, old = _nearest(new, siblings)
+    # The plain values that two function objects of one line close over, where they differ.
+    closed = (
+        KeyChange("closed", name, static_text(value), static_text(old.closed[name]))
+        for name, value in new.closed.items()
+        if name in old.closed and not same(value, old.closed[name])
+    )
+    return (recreated(new.name, new.origin), *differences, *closed), len(siblings)
 
 
 def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
@@ -70,14 +76,7 @@ def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...]
     return min(differences, key=lambda pair: apart(pair[0]))
 
 
-def _closed_changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[KeyChange]:
-    """The plain values that two function objects of one line close over, where they differ."""
-    for name, value in new.items():
-        if name in old and not same(value, old[name]):
-            yield KeyChange("closed", name, static_text(value), static_text(old[name]))
-
-
-def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
+def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
     """The keys in JAX's trace cache: of this function object, and of others of its line.
 
     Those in `memory` are left out.
@@ -94,7 +93,7 @@ def _kept(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[Jax
         if any(key.function() is function and key.exact == exact for key in memory):
             continue
         call = Call(inner, (), {}, signature_of(inner))
-        keys.append((is_own, kept_key(call, *exact)))
+        keys.append((is_own, cached_key(call, *exact)))
         if len(keys) == _MOST:
             break
     return [key for own, key in keys if own], [key for own, key in keys if not own]
@@ -114,9 +113,9 @@ def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
     program, lowering = stack.program, stack.lowering
     if program is None or lowering is None:
         return (), 0
-    kept = compat.lower_keys(SimpleNamespace(params={"jaxpr": program})) or []
+    cached = compat.lower_keys(SimpleNamespace(params={"jaxpr": program})) or []
     context = compat_events.here()
-    keys = [key[:2] for key in kept if key[:2] != (context, lowering)]
+    keys = [key[:2] for key in cached if key[:2] != (context, lowering)]
     keys = [key for key in keys if not compat.is_apart(key[0], context or ())]
     names = list(new.places) if new else list(compat_events.program_names(program))
     differences = (
@@ -133,9 +132,7 @@ def _lowering_changes(
     if new[0] is not None and len(new[0]) != len(old[0]):
         yield imported(new[0], old[0])
     elif new[0] is not None and len(settings) == len(new[0]):
-        for name, now, was in zip(settings, new[0], old[0], strict=True):
-            if now != was:
-                yield KeyChange("setting", name, static_text(now), static_text(was))
+        yield from differing("setting", zip(settings, new[0], old[0], strict=True))
     for option, now, was in zip(LOWERING, new[1], old[1], strict=False):
         if option == "in_shardings":
             yield from moved(names, now, was)
@@ -144,8 +141,8 @@ def _lowering_changes(
             for name, is_donated, was_donated in zip(names, *ends, strict=False):
                 if is_donated != was_donated:
                     yield donated(name, bool(is_donated))
-        elif now != was:
-            yield KeyChange("option", option, static_text(now), static_text(was))
+        else:
+            yield from differing("option", [(option, now, was)])
 
 
 def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
@@ -169,6 +166,6 @@ def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]
     differences = []
     for parts in reversed(earlier):
         was = {part.name: part.text for part in parts}
-        both = [name for name in now if name in was and now[name] != was[name]]
-        differences.append([KeyChange("type", name, now[name], was[name]) for name in both])
+        triples = ((name, now[name], was[name]) for name in now if name in was)
+        differences.append(list(differing("type", triples, str)))
     return nearest(filter(None, differences), apart), len(earlier)

@@ -65,11 +65,11 @@ class JaxKey:
     holders: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, Any] = field(default_factory=dict)
 
-    def parts(self, every: bool = False) -> Iterator[KeyPart]:
+    def parts(self, with_defaults: bool = False) -> Iterator[KeyPart]:
         """The key as rows: inputs, static values, containers, options, settings.
 
         Args:
-            every: Whether options and settings that have their usual values are listed too.
+            with_defaults: Whether options and settings that have their usual values are listed too.
         """
         for name, text in self.inputs.items():
             place, holder = self.places.get(name, ""), self.holders.get(name, "")
@@ -77,13 +77,13 @@ class JaxKey:
         for name, value in self.statics.items():
             yield KeyPart(name, "static", static_text(value))
         for name, tree in self.structures.items():
-            if every or tree.num_leaves != 1 or tree.num_nodes != 1:
+            if with_defaults or tree.num_leaves != 1 or tree.num_nodes != 1:
                 yield KeyPart(name, "structure", static_text(tree))
         for name, value in self.options.items():
-            if every or not _is_default(name, value):
+            if with_defaults or not _is_default(name, value):
                 yield KeyPart(name, "option", static_text(value))
         for name, value in self.settings.items():
-            if every or (name in _SHOWN and value is not None and value is not False):
+            if with_defaults or (name in _SHOWN and value is not None and value is not False):
                 yield KeyPart(name, "setting", static_text(value))
 
 
@@ -108,11 +108,11 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
         TypeError: An argument is no array and not marked static.
         ValueError: A static argument cannot be hashed.
     """
-    exact_and_leaves = compat.trace_key(info, call.args, call.kwargs)
-    if exact_and_leaves is None:
+    key_and_leaves = compat.trace_key(info, call.args, call.kwargs)
+    if key_and_leaves is None:
         return None
-    exact, leaves = exact_and_leaves
-    key = kept_key(call, *exact)
+    exact, leaves = key_and_leaves
+    key = cached_key(call, *exact)
     function = named_function(call.function, exact[1][1])
     return replace(
         key,
@@ -126,7 +126,7 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
     )
 
 
-def kept_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
+def cached_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
     """A key in JAX's trace cache.
 
     Args:

@@ -5,7 +5,7 @@ compared with those, then the key of the lowering. Nothing is traced and no entr
 is explained by the nearest earlier key.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,8 @@ from jaxlens.stages.arguments.inputs import leaves
 from jaxlens.stages.call import library_jits
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.numbered_call import numbered
-from jaxlens.stages.keys.changes import apart, changes, moved, nearest
-from jaxlens.stages.keys.jax_key import JaxKey, kept_key, key_of, static_arguments
-from jaxlens.stages.keys.source import EAGER, KeySource
+from jaxlens.stages.keys.changes import EAGER, apart, changes, moved, nearest
+from jaxlens.stages.keys.jax_key import cached_key, key_of, static_arguments
 
 _MOST = 12  # differences that are listed
 _WRAPPED = (
@@ -33,8 +32,10 @@ _Exact = tuple[Any, tuple[Any, ...]]
 """A key of the trace cache: trace context, and (jit's settings, signature, types, mesh)."""
 
 
-class JaxKeys(KeySource[JaxKey]):
-    """A call of JAX's: of a jitted function, or of a library's wrapper of one.
+class JaxKeys:
+    """A call of JAX's, its key, and the keys of earlier calls; nothing is traced to read them.
+
+    The call is that of a jitted function, or of a library's wrapper of one.
 
     Args:
         call: The call, partials and methods opened.
@@ -59,34 +60,43 @@ class JaxKeys(KeySource[JaxKey]):
         self._info = jitted[1] if jitted else None
         self._call = replace(call, function=jitted[0]) if jitted else call
 
-    def key(self) -> JaxKey | None:
-        return key_of(self._call, self._info) if self._info is not None else None
+    def parts(self) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
+        """The rows of the key, and those of options and settings that have their defaults.
 
-    def parts(self, key: JaxKey, every: bool = False) -> Iterable[KeyPart]:
-        return key.parts(every)
+        Raises:
+            TypeError: JAX would refuse an argument.
+            ValueError: A static argument cannot be hashed.
+        """
+        key = key_of(self._call, self._info) if self._info is not None else None
+        if key is None:
+            return (), ()
+        parts = tuple(key.parts())
+        return parts, tuple(part for part in key.parts(with_defaults=True) if part not in parts)
 
     def verdict(self) -> Verdict:
+        """Whether the call would hit; if not, what differs from the nearest earlier key."""
         call = self._call
         if self._unknown:
             return _unknown(self._unknown)
         keys = compat.trace_keys(call.function)
         try:
-            wanted = compat.trace_key(self._info, call.args, call.kwargs)
+            new_key = compat.trace_key(self._info, call.args, call.kwargs)
         except (TypeError, ValueError, OverflowError) as error:
             return _unknown(f"JAX would refuse this call: {_one_line(error)}")
-        if keys is None or wanted is None:
+        if keys is None or new_key is None:
             return _unknown(_UNREADABLE)
-        (context, rest), arrays = wanted
+        (context, rest), arrays = new_key
         if unhashable := _unhashable(call, rest):
             return _unknown(unhashable)
         keys = [key for key in keys if not compat.is_apart(key[0], context)]
         for key in keys:
-            if key[0] == context and _equal(key[1], rest):
+            # Equal settings of jit need not be one object.
+            if key[0] == context and key[1][1:] == rest[1:] and tuple(key[1][0]) == tuple(rest[0]):
                 return self._compiled(key, arrays, len(keys))
         if not keys:
             return Verdict(False, "trace", ("never called before",))
-        new = kept_key(call, context, rest)
-        near = nearest((changes(new, kept_key(call, *key)) for key in keys), apart)
+        new = cached_key(call, context, rest)
+        near = nearest((changes(new, cached_key(call, *key)) for key in keys), apart)
         return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
 
     def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:
@@ -95,17 +105,17 @@ class JaxKeys(KeySource[JaxKey]):
         if program is None:
             return Verdict(False, "trace", ("an earlier trace of it failed",), earlier)
         lowered = compat.lower_keys(program)
-        wanted = compat.resolved_shardings(program, arrays)
-        if lowered is None or wanted is None:
+        shardings = compat.resolved_shardings(program, arrays)
+        if lowered is None or shardings is None:
             return _unknown(
                 f"it was traced before; whether it was compiled, {_UNREADABLE}", earlier
             )
         if not lowered:
             return Verdict(False, "compile", ("traced before, never compiled",), earlier)
-        same = [k for k in lowered if k[0] == key[0] and k[1][0] == wanted]
+        same = [k for k in lowered if k[0] == key[0] and k[1][0] == shardings]
         if not same:
             names = self._array_names()
-            near = nearest(moved(names, wanted, k[1][0]) for k in lowered)
+            near = nearest(moved(names, shardings, k[1][0]) for k in lowered)
             return Verdict(False, "compile", _reasons(near) or ("settings differ",), earlier)
         compiled = [compat.is_compiled(program, k) for k in same]
         if any(compiled):
@@ -118,8 +128,8 @@ class JaxKeys(KeySource[JaxKey]):
         call, info = self._call, self._info
         assert info is not None
         static = {*info.static_argnums, *info.static_argnames}
-        every_leaf = leaves(call.args, call.kwargs, call.signature)
-        return call.names or [leaf.name for leaf in every_leaf if leaf.root not in static]
+        call_leaves = leaves(call.args, call.kwargs, call.signature)
+        return call.names or [leaf.name for leaf in call_leaves if leaf.root not in static]
 
 
 def _unknown(reason: str, earlier: int = 0) -> Verdict:
@@ -132,11 +142,6 @@ def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
     if len(reasons) <= _MOST:
         return reasons
     return (*reasons[:_MOST], f"and {len(reasons) - _MOST} more differences")
-
-
-def _equal(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
-    """Whether two keys lead to one program; equal settings need not be one object."""
-    return old[1:] == new[1:] and tuple(old[0]) == tuple(new[0])
 
 
 def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:

@@ -17,7 +17,7 @@ from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import leaves, static_text
-from jaxlens.stages.arguments.written_shapes import arguments
+from jaxlens.stages.arguments.written_shapes import abstract, arguments
 from jaxlens.stages.call.call import Call, open_call
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.keys.core_keys import CoreKeys
@@ -34,9 +34,17 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
     """
     name = function_name(f)
     core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
+    keys: CoreKeys | JaxKeys
     if core is not None and isinstance(f, core.Jitted):
-        return CoreKeys(f, args, kwargs, name).call_key()
-    return JaxKeys(open_call(f, tuple(args), dict(kwargs)), name).call_key()
+        keys = CoreKeys(f, args, kwargs, name)
+    else:
+        keys = JaxKeys(open_call(f, tuple(args), dict(kwargs)), name)
+    verdict = keys.verdict()
+    try:
+        parts, defaults = keys.parts()
+    except (TypeError, ValueError, OverflowError):  # the verdict says why
+        parts, defaults = (), ()
+    return CallKey(name, parts, verdict, defaults)
 
 
 def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
@@ -76,7 +84,7 @@ def varied(
     call, static = _opened(f, args, kwargs)
     new = {slot.name: slot for slot in changed}
     values = [
-        _abstract(new[leaf.name], leaf.value)
+        _with_type(new[leaf.name], leaf.value)
         if leaf.name in new and leaf.root not in static
         else leaf.value
         for leaf in leaves(call.args, call.kwargs, call.signature)
@@ -92,9 +100,8 @@ def _opened(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Cal
     """The call opened, and the arguments that are static in it."""
     opened = open_call(f, tuple(args), dict(kwargs))
     parts = compat.jit_parts(opened.function)
-    if parts is None:
-        return opened, set()
-    return opened, {*parts[1].static_argnums, *parts[1].static_argnames}
+    static = {*parts[1].static_argnums, *parts[1].static_argnames} if parts else set()
+    return opened, static
 
 
 def _is_literal(value: Any) -> bool:
@@ -113,12 +120,10 @@ def _literal(slot: KeySlot) -> Any:
         ) from None
 
 
-def _abstract(slot: KeySlot, value: Any) -> Any:
+def _with_type(slot: KeySlot, value: Any) -> Any:
     """An abstract shape of the type in a slot, at the place of the value."""
     positional, named = arguments(slot.text)
     if len(positional) != 1 or named or not isinstance(positional[0], jax.ShapeDtypeStruct):
         raise OptionError(f"{slot.name}: expected a type such as f32[3,4], got {slot.text!r}")
-    shape: Any = jax.ShapeDtypeStruct  # it has no types
     sharding = getattr(value, "sharding", None) if getattr(value, "committed", False) else None
-    wanted = positional[0]
-    return shape(wanted.shape, wanted.dtype, weak_type=slot.weak, sharding=sharding)
+    return abstract(positional[0].shape, positional[0].dtype, sharding, slot.weak)
