@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from jaxlens.ir.columns import ColumnsModule, Place
 from jaxlens.ir.graph import Module, Span
@@ -57,6 +58,12 @@ class OwnedLines:
 def spot(span: Span) -> Spot:
     """Returns the line where a span begins."""
     return span.key or span.file, span.line
+
+
+def shared_frames(stacks: Sequence[Sequence[object]]) -> int:
+    """Returns the number of outermost frames that call stacks share; the outermost comes first."""
+    levels = zip(*stacks, strict=False)
+    return sum(1 for _ in takewhile(lambda frames: len(set(frames)) == 1, levels))
 
 
 class Owners(LazyDict[Span]):

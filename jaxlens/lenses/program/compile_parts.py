@@ -6,7 +6,7 @@ Work on other threads runs concurrently and is counted apart.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -76,18 +76,13 @@ def compile_parts(profile: Profile) -> CompileParts:
             groups[names[-1]] += max(seconds, 0.0)
     groups[REST] += max(profile.seconds - sum(groups.values()), 0.0)
     busy = sum(part.seconds for part in profile.parts if part.name == _TASK)
-    by_kernel = (_by_name(profile, kind) for kind in ("kernel", "llvm", "code"))
-    lowered, optimised, generated = by_kernel
+    by_kind: dict[str, dict[str, float]] = {"kernel": {}, "llvm": {}, "code": {}}
+    for part in profile.parts:
+        if (kernels := by_kind.get(part.kind)) is not None:
+            kernels[part.name] = kernels.get(part.name, 0.0) + part.seconds
+    lowered, optimised, generated = by_kind.values()
     passes = _passes(profile, own)
     return CompileParts(profile.seconds, groups, passes, lowered, busy, optimised, generated)
-
-
-def _by_name(profile: Profile, kind: str) -> dict[str, float]:
-    found: Counter[str] = Counter()
-    for part in profile.parts:
-        if part.kind == kind:
-            found[part.name] += part.seconds  # type: ignore[assignment]
-    return dict(found)
 
 
 def _group(part: Part) -> str:
@@ -98,17 +93,21 @@ def _group(part: Part) -> str:
         return PASSES
     if part.kind == "kernel":
         return CODE
-    return next((group for group, known in _GROUPS if known.search(part.name)), "")
+    return next((group for group, names in _GROUPS if names.search(part.name)), "")
 
 
 def _passes(profile: Profile, own: list[float]) -> tuple[PassTime, ...]:
-    seconds: defaultdict[str, float] = defaultdict(float)
-    times: Counter[str] = Counter()
-    pipelines: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for part, mine in zip(profile.parts, own, strict=True):
+    runs: defaultdict[str, list[tuple[Part, float]]] = defaultdict(list)
+    for part, seconds in zip(profile.parts, own, strict=True):
         if part.kind == "pass":
-            seconds[part.name] += max(mine, 0.0)
-            times[part.name] += part.times
-            pipelines[part.name][profile.parts[part.inside].name] = None
-    ranked = sorted(seconds, key=lambda name: (-seconds[name], name))
-    return tuple(PassTime(n, tuple(pipelines[n]), seconds[n], times[n]) for n in ranked)
+            runs[part.name].append((part, max(seconds, 0.0)))
+    passes = [
+        PassTime(
+            name,
+            tuple(dict.fromkeys(profile.parts[part.inside].name for part, _ in parts)),
+            sum(seconds for _, seconds in parts),
+            sum(part.times for part, _ in parts),
+        )
+        for name, parts in runs.items()
+    ]
+    return tuple(sorted(passes, key=lambda time: (-time.seconds, time.name)))

@@ -5,18 +5,18 @@ body of a loop counts once. Lines are the user's; library frames are left out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jaxlens.ir.columns import Columns, Place, calls, columns
-from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.graph import Module
+from jaxlens.lenses.lines import shared_frames
 
 _CONTEXTS = 100  # call paths to one body that are kept apart; the others are counted as one
 _FRAMES = 2_000  # frames of the flame graph
 MORE = "(more call paths)"
 
 Line = tuple[str, int, str]
-_Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,13 @@ def equations(module: Module) -> Equations:
     for index, frame in enumerate(flame):
         if index and frame.line != MORE:
             own[frame.line] += frame.own
-            if not _again(flame, frame):
+            above = frame.above
+            while above > 0 and flame[above].line != frame.line:
+                above = flame[above].above
+            if above <= 0:  # else the line is also one of its callers, as in recursion
                 through[frame.line] += frame.equations
     shown = sum(len(region) for region in columns(module).regions.values())
     return Equations(written[module.entry], shown, flame, +own, through, written, times)
-
-
-def _again(flame: Sequence[PathFrame], frame: PathFrame) -> bool:
-    """Whether the frame's line is also one of its callers, as in recursion."""
-    above = frame.above
-    while above > 0:
-        if flame[above].line == frame.line:
-            return True
-        above = flame[above].above
-    return False
 
 
 def _written(module: Module) -> tuple[dict[str, int], dict[str, int]]:
@@ -137,32 +130,26 @@ class _Tree:
         self, region: Columns, contexts: dict[str, Counter[int]], strip: dict[str, int]
     ) -> None:
         skipped = strip.get(region.name, 0)
-        mine = self._bounded(contexts.pop(region.name))
+        callers = self._bounded(contexts.pop(region.name))
         ends: dict[int, list[tuple[int, int]]] = {}
         for place, count in Counter(region.place).items():
             path = self._stacks[place][skipped:]
-            ends[place] = [(self._down(node, path), times) for node, times in mine.items()]
+            ends[place] = [(self._down(node, path), times) for node, times in callers.items()]
             for node, times in ends[place]:
                 self._own[node] += times * count
-        shared: dict[str, list[Line]] = {}
+        shared: dict[str, list[Line]] = {}  # by body, the outermost frames of all its equations
         for step, inner in region.calls.items():
             place = region.place[step]
             for name in inner:
                 if name not in shared:
-                    shared[name] = self._shared(name)
-                same = _common(shared[name], self._stacks[place])
+                    places = set(self._program.regions[name].place)
+                    stacks = [self._stacks[n] for n in places]
+                    shared[name] = stacks[0][: shared_frames(stacks)] if stacks else []
+                same = shared_frames([shared[name], self._stacks[place]])
                 strip[name] = max(strip.get(name, 0), same)
                 reached = contexts.setdefault(name, Counter())
                 for node, times in ends[place]:
                     reached[node] += times
-
-    def _shared(self, name: str) -> list[Line]:
-        """Returns the outermost frames that all equations of a region share."""
-        places = list(dict.fromkeys(self._program.regions[name].place))
-        shared = self._stacks[places[0]] if places else []
-        for place in places[1:]:
-            shared = shared[: _common(shared, self._stacks[place])]
-        return shared
 
     def _down(self, node: int, path: Iterable[Line]) -> int:
         """Returns the tree node at the end of a path from a node; adds nodes as needed."""
@@ -171,25 +158,22 @@ class _Tree:
             if line not in below:
                 if len(self._lines) >= _FRAMES:
                     return node
-                below[line] = self._made(line, node)
+                below[line] = len(self._lines)
+                self._lines.append(line)
+                self._above.append(node)
+                self._own.append(0)
+                self._below.append({})
             node = below[line]
         return node
-
-    def _made(self, line: Line, above: int) -> int:
-        self._lines.append(line)
-        self._above.append(above)
-        self._own.append(0)
-        self._below.append({})
-        return len(self._lines) - 1
 
     def _bounded(self, contexts: Counter[int]) -> Counter[int]:
         """Returns the most frequent call paths, with the others merged into one."""
         if len(contexts) <= _CONTEXTS:
             return contexts
-        kept = Counter(dict(contexts.most_common(_CONTEXTS)))
-        rest = sum(contexts.values()) - sum(kept.values())
-        kept[self._down(0, [(MORE, 0, "")])] += rest
-        return kept
+        frequent = Counter(dict(contexts.most_common(_CONTEXTS)))
+        rest = sum(contexts.values()) - sum(frequent.values())
+        frequent[self._down(0, [(MORE, 0, "")])] += rest
+        return frequent
 
     def frames(self) -> Iterable[PathFrame]:
         """Yields the frames in depth-first order, the largest of siblings first."""
@@ -211,13 +195,5 @@ class _Tree:
 
 def _stack(place: Place) -> list[Line]:
     """Returns the user's lines of a call stack, outermost first."""
-    return [_line(span) for span in reversed(place.spans) if not span.library]
-
-
-def _line(span: Span) -> Line:
-    return span.file, span.line, span.function
-
-
-def _common(one: Sequence[Line], other: Sequence[Line]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    spans = reversed(place.spans)
+    return [(span.file, span.line, span.function) for span in spans if not span.library]

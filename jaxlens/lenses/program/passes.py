@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxlens.captures import Capture
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.glossary import entry
 from jaxlens.ir.graph import Module
@@ -34,25 +33,15 @@ class PassChange:
     change: ProgramChange | None
 
 
-def passes(capture: Capture, everything: bool = False, limit: int | None = None) -> Report:
-    """Reports the passes that changed the program.
+def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[PassChange, ...]:
+    """Returns the dumps that changed the program, with the fates of their instructions.
 
     Args:
-        capture: A capture whose backend dumps passes.
-        everything: List the dumps that changed nothing too.
+        stages: The dumps, in order.
         limit: Characters of dumps that may be read to say what each pass did; in dumps beyond it,
             instructions are only counted. None for no limit.
-
-    Raises:
-        UnavailableError: The backend dumps no passes.
     """
-    stages = capture.passes
-    return report(stages, steps(stages, limit), everything)
-
-
-def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[PassChange, ...]:
-    """Returns the dumps that changed the program, with the fates of instructions up to `limit`."""
-    found = []
+    changes = []
     earlier = stages[0]
     n: int | None = None
     left = limit
@@ -70,62 +59,55 @@ def steps(stages: Sequence[PassStage], limit: int | None = None) -> tuple[PassCh
         else:
             n = instructions(earlier.stage.raw) if n is None else n
             sizes = n, instructions(stage.stage.raw)
-        found.append(PassChange(stage, earlier, sizes, change))
+        changes.append(PassChange(stage, earlier, sizes, change))
         earlier, n = stage, sizes[1]
-    return tuple(found)
+    return tuple(changes)
 
 
 def report(
-    stages: Sequence[PassStage], done: Sequence[PassChange], everything: bool = False
+    stages: Sequence[PassStage], changes: Sequence[PassChange], everything: bool = False
 ) -> Report:
     """Reports the steps in a sentence and a table, with a table of what the passes are for."""
-    first = begin(stages, done)
-    last = done[-1].sizes[1] if done else first
+    first = begin(stages, changes)
+    last = changes[-1].sizes[1] if changes else first
     finding = Finding(
-        f"{count(len(done), 'dump')} of {len(stages) - 1} changed the program: "
+        f"{count(len(changes), 'dump')} of {len(stages) - 1} changed the program: "
         f"{first:,} instructions before, {last:,} after.",
     )
-    tables = (timeline(stages, done, everything), glossary([step.stage for step in done]))
+    tables = (_timeline(stages, changes, everything), _glossary(changes))
     return Report("Passes", (finding,), tables)
 
 
-def begin(stages: Sequence[PassStage], done: Sequence[PassChange]) -> int:
+def begin(stages: Sequence[PassStage], changes: Sequence[PassChange]) -> int:
     """Returns the number of instructions before the first pass."""
-    return done[0].sizes[0] if done else instructions(stages[0].stage.raw)
+    return changes[0].sizes[0] if changes else instructions(stages[0].stage.raw)
 
 
-def timeline(
-    stages: Sequence[PassStage], done: Sequence[PassChange], everything: bool = False
+def _timeline(
+    stages: Sequence[PassStage], changes: Sequence[PassChange], everything: bool
 ) -> Table:
     """Returns a table with a row per dump that changed the program."""
-    known = {step.stage.index: step for step in done}
+    by_index = {change.stage.index: change for change in changes}
     rows = []
-    n = begin(stages, done)
+    n = begin(stages, changes)
     for stage in stages[1:]:
-        step = known.get(stage.index)
-        if step is not None:
-            n = step.sizes[1]
-            rows.append((*_names(stage), *cells(*step.sizes), Cell(did(step))))
+        names = (Cell(str(stage.index), stage.index), Cell(named(stage)))
+        change = by_index.get(stage.index)
+        if change is not None:
+            n = change.sizes[1]
+            rows.append((*names, *cells(*change.sizes), Cell(did(change))))
         elif everything:
-            rows.append((*_names(stage), *cells(n, n), Cell("no change")))
-    columns = ("#", "pass", "before", "after", "what it did")
-    return Table("Passes", columns, tuple(rows), _left_out(done, everything), right=(0, 2, 3))
-
-
-def _left_out(done: Sequence[PassChange], everything: bool) -> str:
-    unread = [step for step in done if step.change is None]
+            rows.append((*names, *cells(n, n), Cell("no change")))
+    unread = [change for change in changes if change.change is None]
     notes = [] if everything else ["Dumps without a change are hidden."]
     if unread:
-        megabytes = sum(len(step.stage.stage.raw) for step in unread) / 1e6
+        megabytes = sum(len(change.stage.stage.raw) for change in unread) / 1e6
         notes.append(
             f"Of {count(len(unread), 'dump')} ({megabytes:.1f} MB) instructions were counted, "
             "no more: --passes says what each did."
         )
-    return " ".join(notes)
-
-
-def _names(stage: PassStage) -> tuple[Cell, ...]:
-    return (Cell(str(stage.index), stage.index), Cell(named(stage)))
+    columns = ("#", "pass", "before", "after", "what it did")
+    return Table("Passes", columns, tuple(rows), " ".join(notes), right=(0, 2, 3))
 
 
 def named(stage: PassStage) -> str:
@@ -133,29 +115,26 @@ def named(stage: PassStage) -> str:
     return f"start of {stage.pipeline}" if stage.name == START else stage.name
 
 
-def did(step: PassChange) -> str:
-    """Returns what a step did in counts; "" where its fates are unknown."""
-    return what(step.change) if step.change else ""
+def did(change: PassChange) -> str:
+    """Returns what a pass did in counts; "" where the fates are unknown."""
+    return what(change.change) if change.change else ""
 
 
-def glossary(stages: Sequence[PassStage]) -> Table:
-    """Returns a table of the passes of these dumps and what each is for."""
-    told = {stage.name: meaning(stage) for stage in stages}
-    rows = tuple(cells(name, sentence) for name, sentence in told.items() if sentence)
+def _glossary(changes: Sequence[PassChange]) -> Table:
+    """Returns a table of the passes that changed the program and what each is for."""
+    meanings = {change.stage.name: meaning(change.stage) for change in changes}
+    rows = tuple(cells(name, sentence) for name, sentence in meanings.items() if sentence)
     return Table("What they are for", ("pass", "what it is for"), rows)
 
 
 def what(change: ProgramChange) -> str:
     """Returns `8 fused, 2 removed, 3 added`, or what changed where no instruction did."""
-    tally = Counter(fate.name for fate in change.fates.values() if fate.name != "same")
-    parts = [
-        f"{tally[name]:,} {name}"
-        for name in ("fused", "rewritten", "merged", "folded", "removed")
-        if tally[name]
-    ]
+    tally = Counter[str](fate.name for fate in change.fates.values() if fate.name != "same")
+    names = ("fused", "rewritten", "merged", "folded", "removed")
+    parts = [f"{tally[name]:,} {name}" for name in names if tally[name]]
     if change.added:
         parts.append(f"{len(change.added):,} added")
-    renamed = sum(1 for fate in change.fates.values() if fate.name == "same" and fate.note)
+    renamed = sum(fate.name == "same" and bool(fate.note) for fate in change.fates.values())
     if renamed:
         parts.append(f"{renamed:,} renamed")
     return ", ".join(parts) or _quiet(change)
@@ -169,10 +148,10 @@ def _quiet(change: ProgramChange) -> str:
         return "copied or moved computations"
     old = {node.id: node for node in change.before.nodes()}
     new = list(change.after.nodes())
-    layouts = sum(1 for n in new if n.id in old and _layouts(n.type) != _layouts(old[n.id].type))
+    layouts = sum(n.type != old[n.id].type for n in new if n.id in old)
     if layouts:
         return f"{count(layouts, 'layout')} set"
-    attrs = sum(1 for n in new if n.id in old and dict(n.attrs) != dict(old[n.id].attrs))
+    attrs = sum(dict(n.attrs) != dict(old[n.id].attrs) for n in new if n.id in old)
     if attrs:
         return f"attributes of {count(attrs, 'instruction')}"
     if list(old) != [node.id for node in new]:
@@ -180,14 +159,10 @@ def _quiet(change: ProgramChange) -> str:
     return "module attributes only"
 
 
-def _layouts(type_: object) -> str:
-    return repr(type_)
-
-
 def meaning(stage: PassStage) -> str:
     """Returns the glossary's sentence on a pass; "" where it has none."""
-    found = entry("pass", stage.name)
-    return found.sentence if found else ""
+    term = entry("pass", stage.name)
+    return term.sentence if term else ""
 
 
 def instructions(text: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from jaxlens.ir.graph import Module, Node, Region
 
-_SAID = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
+_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 _SAME = frozenset({"copy", "bitcast", "copy-done"})
 
 
@@ -24,58 +24,40 @@ def trips(node: Node, region: Region, module: Module) -> int | None:
         region: The computation that it is in.
         module: The program.
     """
-    said = _SAID.search(node.attrs.get("backend_config", ""))
-    if said:
-        return int(said[1])
+    match = _KNOWN.search(node.attrs.get("backend_config", ""))
+    if match:
+        return int(match[1])
     if len(node.regions) != 2 or not all(name in module.regions for name in node.regions):
         return None
     condition, body = (module.regions[name] for name in node.regions)
-    bound = _below(condition)
-    if bound is None:
+    outside, tested, next_ = _by_id(region), _by_id(condition), _by_id(body)
+    test = tested.get(condition.results[0]) if condition.results else None
+    if test is None or test.opcode != "compare" or test.attrs.get("direction") != "LT":
         return None
-    place, limit = bound
-    start = _part(_by_id(region), node.operands[0], place) if node.operands else None
-    if start != 0 or not _counts_up(body, place):
+    index, limit = _state_index(tested, test.operands[0]), _literal(tested, test.operands[1])
+    if index is None or limit is None or not node.operands or not body.results:
         return None
-    return max(limit, 0)
+    add = _computed(next_, _element(next_, body.results[0], index))
+    if _literal(outside, _element(outside, node.operands[0], index)) != 0 or add is None:
+        return None
+    terms = [(_state_index(next_, name), _literal(next_, name)) for name in add.operands]
+    counts_up = add.opcode == "add" and (index, None) in terms and (None, 1) in terms
+    return max(limit, 0) if counts_up else None
 
 
 def _by_id(region: Region) -> Mapping[str, Node]:
     return {node.id: node for node in region.nodes}
 
 
-def _below(condition: Region) -> tuple[str, int] | None:
-    """Returns the index of the counter in the state and its bound, for `counter < constant`."""
-    nodes = _by_id(condition)
-    root = nodes.get(condition.results[0]) if condition.results else None
-    if root is None or root.opcode != "compare" or root.attrs.get("direction") != "LT":
-        return None
-    place, limit = _place(nodes, root.operands[0]), _literal(nodes, root.operands[1])
-    return None if place is None or limit is None else (place, limit)
+def _element(nodes: Mapping[str, Node], name: str, index: str) -> str:
+    """Returns the name of an element of a tuple; "" if the value is not one."""
+    whole = _computed(nodes, name)
+    if whole is None or whole.opcode != "tuple" or int(index) >= len(whole.operands):
+        return ""
+    return whole.operands[int(index)]
 
 
-def _counts_up(body: Region, place: str) -> bool:
-    """Whether the body adds 1 to an element of the state."""
-    nodes = _by_id(body)
-    root = nodes.get(body.results[0]) if body.results else None
-    if root is None or root.opcode != "tuple" or int(place) >= len(root.operands):
-        return False
-    add = _real(nodes, root.operands[int(place)])
-    if add is None or add.opcode != "add":
-        return False
-    seen = [(_place(nodes, name), _literal(nodes, name)) for name in add.operands]
-    return sorted(seen, key=str) == sorted([(place, None), (None, 1)], key=str)
-
-
-def _part(nodes: Mapping[str, Node], name: str, place: str) -> int | None:
-    """Returns the constant that is an element of a tuple; None if it is not one."""
-    whole = _real(nodes, name)
-    if whole is None or whole.opcode != "tuple" or int(place) >= len(whole.operands):
-        return None
-    return _literal(nodes, whole.operands[int(place)])
-
-
-def _real(nodes: Mapping[str, Node], name: str) -> Node | None:
+def _computed(nodes: Mapping[str, Node], name: str) -> Node | None:
     """Returns the instruction that computes a value, skipping copies and bitcasts."""
     node = nodes.get(name)
     while node is not None and node.opcode in _SAME and node.operands:
@@ -83,9 +65,9 @@ def _real(nodes: Mapping[str, Node], name: str) -> Node | None:
     return node
 
 
-def _place(nodes: Mapping[str, Node], name: str) -> str | None:
+def _state_index(nodes: Mapping[str, Node], name: str) -> str | None:
     """Returns the index of the state element that a value is; None where it is not one."""
-    node = _real(nodes, name)
+    node = _computed(nodes, name)
     if node is None or node.opcode != "get-tuple-element":
         return None
     state = nodes.get(node.operands[0])
@@ -93,7 +75,7 @@ def _place(nodes: Mapping[str, Node], name: str) -> str | None:
 
 
 def _literal(nodes: Mapping[str, Node], name: str) -> int | None:
-    node = _real(nodes, name)
+    node = _computed(nodes, name)
     if node is None or node.opcode != "constant":
         return None
     try:

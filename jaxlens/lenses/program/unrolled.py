@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
+from jaxlens.lenses.lines import Spot, spot
+from jaxlens.lenses.program.python_loops import loop_lines
 
 _LEAST = 4  # copies that make a loop
 _SAVED = 16  # equations that a scan has to save for a loop to count
@@ -103,28 +105,28 @@ def unrolled(
     """
     program = columns(module)
     alike = _alike(module, program)
-    found: list[Unrolled] = []
+    loops: list[Unrolled] = []
     for region in program.regions.values():
         if len(region) >= _LEAST and times.get(region.name):
             search = _Search(region, program, alike, written, looped)
-            found += (search.described(loop, times[region.name]) for loop in search.loops())
-    return tuple(sorted(found, key=lambda loop: (-loop.equations, loop.region, loop.first)))
+            loops += (search.described(loop, times[region.name]) for loop in search.loops())
+    return tuple(sorted(loops, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
 
 def _alike(module: Module, program: ProgramColumns) -> "array[int]":
     """Returns a number per kind, equal for kinds that differ only in literals or indices."""
     pool: Pool[object] = Pool()
-    found = array("i", [-1]) * len(program.opcodes)
+    numbers = array("i", [-1]) * len(program.opcodes)
     for region in program.regions.values():
         nodes = module.regions[region.name].nodes
         for step, kind in enumerate(region.kind):
-            if found[kind] < 0:
+            if numbers[kind] < 0:
                 node = nodes[region.steps[step]]
                 own = _OF_A_STEP.get(node.opcode, frozenset())
                 attrs = tuple(pair for pair in node.attrs.items() if pair[0] not in own)
                 key = kind if node.regions else (attrs, tuple(v.type for v in node.results))
-                found[kind] = pool.number((node.opcode, len(node.operands), key))
-    return found
+                numbers[kind] = pool.number((node.opcode, len(node.operands), key))
+    return numbers
 
 
 @dataclass(slots=True)
@@ -175,19 +177,19 @@ class _Search:
     def _within(self, low: int, high: int, levels: int) -> list[_Loop]:
         tokens = [_Token(n, n + 1, self._symbols.number(self._kinds[n])) for n in range(low, high)]
         for level in range(levels):
-            found = self._pass(tokens)
-            if not found:
+            loops = self._pass(tokens)
+            if not loops:
                 break
             if not level and levels > 1:
-                for loop in found:
+                for loop in loops:
                     last = loop.stop - loop.size
                     loop.inside = self._within(last, loop.stop, levels - 1)
-            tokens = self._folded(tokens, found)
+            tokens = self._folded(tokens, loops)
         return [token.loop for token in tokens if token.loop]
 
-    def _folded(self, tokens: list[_Token], found: list[_Loop]) -> list[_Token]:
+    def _folded(self, tokens: list[_Token], loops: list[_Loop]) -> list[_Token]:
         """Replaces the tokens of each loop by one token."""
-        by_first = {loop.first: loop for loop in found}
+        by_first = {loop.first: loop for loop in loops}
         done: list[_Token] = []
         stop = -1
         for token in tokens:
@@ -208,9 +210,9 @@ class _Search:
         ends, which keeps the search linear.
         """
         symbols = [token.symbol for token in tokens]
-        nexts = _next_met(symbols)
+        nexts = _next_occurrences(symbols)
         refused: dict[int, int] = {}
-        found: list[_Loop] = []
+        loops: list[_Loop] = []
         at, size = 0, len(tokens)
         while at < size:
             loop = None
@@ -227,10 +229,10 @@ class _Search:
             if loop is None:
                 at += 1
                 continue
-            found.append(loop)
+            loops.append(loop)
             while at < size and tokens[at].first < loop.stop:
                 at += 1
-        return found
+        return loops
 
     def _loop(self, tokens: list[_Token], at: int, period: int, steps: int) -> _Loop | None:
         """Returns the loop with a period, started where it carries the fewest values, or None."""
@@ -286,9 +288,7 @@ class _Search:
         start = first + copy * size
         values = region.first_result[first + size] - region.first_result[first]
         reads = iter(self._reads(first, size, copy))
-        needs: list[
-            int
-        ] = []  # by value of the copy, the carried values that it depends on, as bits
+        needs: list[int] = []  # by value of the copy, the carried values it depends on, as bits
         handed: Pool[int] = Pool()
         for step in range(start, start + size):
             bits = 0
@@ -302,10 +302,10 @@ class _Search:
         left = {number: needs[value] for value, number in handed.items()}
         while left:
             alive = sum(1 << number for number in left)
-            kept = {number: bits for number, bits in left.items() if bits & alive}
-            if len(kept) == len(left):
+            dependent = {number: bits for number, bits in left.items() if bits & alive}
+            if len(dependent) == len(left):
                 return True
-            left = kept
+            left = dependent
         return False
 
     def _unlike(self, first: int, size: int, count: int) -> int | None:
@@ -316,12 +316,15 @@ class _Search:
         for copy in range(count - 2, -1, -1):
             reads = self._reads(first, size, copy)
             if reads != steady:
-                for mine, usual in zip(reads, steady, strict=True):
+                for value, usual in zip(reads, steady, strict=True):
                     before = usual < 0 and copy * values + usual < 0
-                    if mine != (_OUT if before else usual):
+                    if value != (_OUT if before else usual):
                         return copy
-            if not _same_types(types, self._types(first, size, copy)):
-                return copy
+            copied = self._types(first, size, copy)
+            if copied != types:
+                pairs = zip(types, copied, strict=True)
+                if any(a != b and -1 not in (a, b) for a, b in pairs):
+                    return copy
         return None
 
     def _reads(self, first: int, size: int, copy: int) -> list[int]:
@@ -329,13 +332,13 @@ class _Search:
         region = self._region
         start = first + copy * size
         base, lowest = region.first_result[start], region.first_result[first]
-        found = []
+        offsets = []
         for step in range(start, start + size):
             own = region.first_result[step]
             for back in region.distances(step):
                 value = own - back
-                found.append(_OUT if back == LITERAL or value < lowest else value - base)
-        return found
+                offsets.append(_OUT if back == LITERAL or value < lowest else value - base)
+        return offsets
 
     def _types(self, first: int, size: int, copy: int) -> list[int]:
         """Returns the types of the operands of a copy; -1 for a literal."""
@@ -355,18 +358,19 @@ class _Search:
 
     def described(self, loop: _Loop, times: int) -> Unrolled:
         """Returns the description of a loop, with its source lines."""
-        region = self._region
+        region, places = self._region, self._program.places
+        used = set(region.place[loop.first : loop.stop])
         return Unrolled(
             region.name,
             loop.first,
             loop.size,
             loop.count,
             self._weight(loop.first, loop.size),
-            self._line(loop),
+            loop_lines([places[n] for n in sorted(used)], self._looped),
             region.ids[loop.first],
             loop.carried,
             times,
-            "transpose(" in self._program.places[region.place[loop.first]].scope,
+            "transpose(" in places[region.place[loop.first]].scope,
             tuple(self.described(inner, times * loop.count) for inner in loop.inside),
             self._before(loop),
         )
@@ -377,36 +381,26 @@ class _Search:
         0 unless they are about one repetition: from half to one and a half of its size.
         """
         places, region = self._program.places, self._region
-        frames = {
-            _frames(places[n]) for n in set(region.place[loop.first : loop.first + loop.size])
-        }
+        block = set(region.place[loop.first : loop.first + loop.size])
+        lines = {_user_lines(places[n]) for n in block}
         first = loop.first
-        while first > 0 and _frames(places[region.place[first - 1]]) in frames:
+        while first > 0 and _user_lines(places[region.place[first - 1]]) in lines:
             first -= 1
-        made = loop.first - first
-        return made if frames != {()} and loop.size <= 2 * made < 3 * loop.size else 0
-
-    def _line(self, loop: _Loop) -> str:
-        places = self._program.places
-        used = sorted(set(self._region.place[loop.first : loop.stop]))
-        return lines_named([places[n] for n in used], self._looped)
+        equations = loop.first - first
+        return equations if lines != {()} and loop.size <= 2 * equations < 3 * loop.size else 0
 
 
-def _frames(place: Place) -> tuple[tuple[str, int], ...]:
-    return tuple((span.key or span.file, span.line) for span in place.spans if not span.library)
+def _user_lines(place: Place) -> tuple[Spot, ...]:
+    return tuple(spot(span) for span in place.spans if not span.library)
 
 
-def _same_types(usual: list[int], mine: list[int]) -> bool:
-    return usual == mine or all(a == b or -1 in (a, b) for a, b in zip(usual, mine, strict=True))
-
-
-def _next_met(symbols: Sequence[int]) -> list[list[int]]:
+def _next_occurrences(symbols: Sequence[int]) -> list[list[int]]:
     """Returns, for windows of 1, 2, 4, ... symbols, the next occurrence of each; -1 for none.
 
     Windows are ranked by prefix doubling: equal pairs of ranks of width w are equal windows of
     width 2w, so each width takes one pass, without comparing symbols again.
     """
-    found = []
+    nexts = []
     ranks = list(symbols)
     width = 1
     for _ in range(_WINDOWS):
@@ -415,11 +409,11 @@ def _next_met(symbols: Sequence[int]) -> list[list[int]]:
         for n in range(len(ranks) - 1, -1, -1):
             after[n] = last.get(ranks[n], -1)
             last[ranks[n]] = n
-        found.append(after)
+        nexts.append(after)
         pool: Pool[tuple[int, int]] = Pool()
         ranks = [pool.number(pair) for pair in zip(ranks, ranks[width:], strict=False)]
         width *= 2
-    return found
+    return nexts
 
 
 def _matching(symbols: Sequence[int], at: int, period: int) -> int:
@@ -438,45 +432,6 @@ def _matching(symbols: Sequence[int], at: int, period: int) -> int:
             return low - at
         low, stretch = high, stretch * 2
     return max(end - at, 0)
-
-
-def lines_named(places: Sequence[Place], looped: Callable[[Span], bool]) -> str:
-    """Returns the line or lines of an unrolled loop; a library's if no frame is the user's.
-
-    The call stacks share their outermost frames. If the frames right below these are in one
-    function and in a Python loop, the result is their range of lines; else the innermost shared
-    line in a Python loop; else that range, or the innermost shared line.
-    """
-    every = [tuple(reversed(place.spans)) for place in places]
-    own = [[span for span in stack if not span.library] for stack in every]
-    stacks = [stack for stack in own if stack] or [list(stack) for stack in every if stack]
-    if not stacks:
-        return ""
-    common = _common(stacks)
-    beyond = [stack[common] for stack in stacks if len(stack) > common]
-    if len({(span.key or span.file, span.function) for span in beyond}) != 1:
-        beyond = []
-    if not (beyond and all(map(looped, beyond))):
-        for span in reversed(stacks[0][:common]):
-            if looped(span):
-                return str(span)
-    if beyond:
-        first, last = min(s.line for s in beyond), max(s.line for s in beyond)
-        return f"{beyond[0].file}:{first}" + (f"-{last}" if last > first else "")
-    return str(stacks[0][common - 1]) if common else ""
-
-
-def _common(stacks: Sequence[Sequence[Span]]) -> int:
-    """Returns the number of outermost frames that all stacks share, by line."""
-    first = [(span.key or span.file, span.line) for span in stacks[0]]
-    common = len(first)
-    for stack in stacks[1:]:
-        other = [(span.key or span.file, span.line) for span in stack[:common]]
-        common = next(
-            (n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b),
-            min(common, len(other)),
-        )
-    return common
 
 
 def nested(loops: Sequence[Unrolled]) -> Iterator[Unrolled]:

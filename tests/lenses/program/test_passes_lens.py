@@ -4,20 +4,24 @@ import pytest
 
 from jaxlens.captures import load
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.program.passes import instructions, meaning, passes
+from jaxlens.lenses.program.passes import instructions, meaning, report, steps
 from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES
 
 
+def passes(capture, everything=False, limit=None):
+    return report(capture.passes, steps(capture.passes, limit), everything)
+
+
 def test_a_dump_that_changed_something_has_a_row_with_counts() -> None:
-    report = passes(fixed.capture())
-    assert report.findings[0].text == (
+    answer = passes(fixed.capture())
+    assert answer.findings[0].text == (
         "1 dump of 2 changed the program: 11 instructions before, 21 after."
     )
-    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+    assert [[cell.text for cell in row] for row in answer.tables[0].rows] == [
         ["2", "fusion", "11", "21", "6 fused, 2 added"]
     ]
-    assert [row[0].text for row in report.tables[1].rows] == ["fusion"]
+    assert [row[0].text for row in answer.tables[1].rows] == ["fusion"]
 
 
 def test_dumps_without_a_change_are_shown_on_demand() -> None:
@@ -37,11 +41,11 @@ def test_every_pass_that_changed_a_recorded_program_has_a_sentence(record) -> No
 
 
 def test_long_dumps_are_counted_and_not_compared() -> None:
-    report = passes(fixed.capture(), limit=10)
-    assert [[cell.text for cell in row] for row in report.tables[0].rows] == [
+    answer = passes(fixed.capture(), limit=10)
+    assert [[cell.text for cell in row] for row in answer.tables[0].rows] == [
         ["2", "fusion", "11", "21", ""]
     ]
-    assert report.tables[0].note.endswith(
+    assert answer.tables[0].note.endswith(
         "Of 1 dump (0.0 MB) instructions were counted, no more: --passes says what each did."
     )
 
