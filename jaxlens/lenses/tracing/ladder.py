@@ -3,27 +3,65 @@
 Each jaxpr is a rung. JAX gives an equation that a transform produces the frames of the equation
 that it was produced for, so an equation comes from those of the rung below with the same source
 span. If several have it, the rules of their primitives say which of them produces such an equation
-(`rules.py`). An equation with `transpose` in its name stack is part of the backward pass:
+(`rules.tsv`). An equation with `transpose` in its name stack is part of the backward pass:
 
     f            e0 = sin x                       model.py:3
     grad(f)      e0 = sin x; e1 = cos x           model.py:3, forward: both come from e0
                  e2 = mul ct e1                   model.py:3, transpose(jvp()): comes from e0
+
+`grad` has three steps: linearization (`jvp`), partial evaluation into the equations that depend
+only on the primals (forward) and those linear in the tangents, and transposition of the latter
+(`transpose`), which gives the backward pass. Source: "You Only Linearize Once" (Radul et al., 2022,
+arXiv:2204.10923). `vmap` rewrites each equation for one more axis. A test applies each rule and
+compares it with its sentence.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Node
-from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.lenses.sentences import lines_of, listed, opcodes
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.lenses.tracing.rules import RULES
 from jaxlens.links.name_stack import equation_transforms
 from jaxlens.report import Cell, Finding, Report, Table, cells, count
 
 Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Descriptions of the rules of one primitive.
+
+    Attributes:
+        forward: What `grad` adds to the forward pass, and the residuals it keeps.
+        backward: What the backward pass does with the cotangent `ct` of the result.
+        makes: Primitives of the equations that both add, to link equations of one line.
+        batch: What `vmap` does.
+    """
+
+    forward: str
+    backward: str
+    makes: frozenset[str]
+    batch: str
+
+
+def _rules_of_primitives() -> dict[str, Rules]:
+    """Reads `rules.tsv`; a line that begins with "#" is a heading."""
+    text = files("jaxlens.lenses.tracing").joinpath("rules.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines()[1:] if not line.startswith("#"))
+    return {
+        name: Rules(forward, backward, frozenset(makes.split()), batch)
+        for name, forward, backward, makes, batch in rows
+    }
+
+
+RULES: Mapping[str, Rules] = _rules_of_primitives()
+"""The rules by primitive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +142,14 @@ def facts(captures: Sequence[Capture]) -> Ladder:
     """
     rungs: list[LadderProgram] = []
     for capture in captures:
-        title, transform = _title(capture)
+        transforms = capture.program.transforms
+        title = "".join(f"{transform}(" for transform in transforms)
+        title += capture.program.name + ")" * len(transforms)
+        transform = transforms[0] if transforms else ""
         module = capture.jaxpr.module
         size = sum(len(region.nodes) for region in module.regions.values())
-        backward = _backward(module)
+        by_equation = equation_transforms(module)
+        backward = frozenset(id for id, names in by_equation.items() if "transpose" in names)
         steps = _steps(module, backward, rungs[-1], transform) if rungs else {}
         subject = subject_of(capture, "jaxpr")
         rungs.append(
@@ -115,14 +157,6 @@ def facts(captures: Sequence[Capture]) -> Ladder:
         )
     uses = [use for n in range(1, len(rungs)) for use in _rules(n, rungs)]
     return Ladder(tuple(rungs), tuple(uses))
-
-
-def _title(capture: Capture) -> tuple[str, str]:
-    transforms = capture.program.transforms
-    name = capture.program.name
-    for transform in reversed(transforms):
-        name = f"{transform}({name})"
-    return name, transforms[0] if transforms else ""
 
 
 Place = tuple[tuple[str, int, int, int], ...]
@@ -135,44 +169,41 @@ def _places(module: Module) -> Mapping[str, Place]:
     Equations in bodies of JAX's own functions have no frames of the user's; they have the spans of
     the equation with the body.
     """
-    held: dict[str, Place] = {}
-    found: dict[str, Place] = {}
+    by_region: dict[str, Place] = {}
+    by_id: dict[str, Place] = {}
     for region in module.regions.values():  # callers before callees
-        outer = held.get(region.name, ())
+        outer = by_region.get(region.name, ())
         for node in region.nodes:
             user = [span for span in node.spans if not span.library] or node.spans
             place = tuple((s.key or s.file, s.line, s.column, s.end_column) for s in user)
             place = place or (outer if outer[-1:] == _WITHIN or not outer else outer + _WITHIN)
-            found[node.id] = place
+            by_id[node.id] = place
             for name in node.regions:
-                held.setdefault(name, place)
-    return found
+                by_region.setdefault(name, place)
+    return by_id
 
 
-def _by_place(module: Module, places: Mapping[str, Place]) -> Mapping[Place, list[Node]]:
-    found: defaultdict[Place, list[Node]] = defaultdict(list)
+def _by_place(module: Module) -> Mapping[Place, list[Node]]:
+    places = _places(module)
+    nodes: defaultdict[Place, list[Node]] = defaultdict(list)
     for node in module.nodes():
         if place := places[node.id]:
-            found[place].append(node)
-    return found
-
-
-def _backward(module: Module) -> frozenset[str]:
-    made_by = equation_transforms(module)
-    return frozenset(id for id, transforms in made_by.items() if "transpose" in transforms)
+            nodes[place].append(node)
+    return nodes
 
 
 def _steps(
     module: Module, backward: frozenset[str], below: LadderProgram, transform: str
 ) -> dict[str, Ids]:
     """Returns the equations of the rung below that each equation came from."""
-    before = _by_place(below.module, _places(below.module))
+    before = _by_place(below.module)
     places = _places(module)
     turns: Counter[tuple[Place, str, bool]] = Counter()
-    found = {}
+    came_from = {}
     for node in module.nodes():
         place, back = places[node.id], node.id in backward
-        sources = before.get(place) or before.get(_outside(place), [])
+        outside = place[:-1] if place[-1:] == _WITHIN else place  # of the equation with the body
+        sources = before.get(place) or before.get(outside, [])
         if below.backward:  # forward and backward equations keep their side
             sources = [s for s in sources if (s.id in below.backward) == back]
         turned = back and not below.backward
@@ -182,19 +213,15 @@ def _steps(
             turns[place, node.opcode, back] += 1
             alike = [alike[turn % len(alike)]]
         makers = alike or [s for s in sources if _makes(s.opcode, node.opcode, transform)]
-        found[node.id] = tuple(source.id for source in makers or sources)
-    return found
+        came_from[node.id] = tuple(source.id for source in makers or sources)
+    return came_from
 
 
-def _outside(place: Place) -> Place:
-    """Returns the place of the equation with the body."""
-    return place[:-1] if place[-1:] == _WITHIN else place
-
-
-def _makes(primitive: str, made: str, transform: str) -> bool:
+def _makes(primitive: str, opcode: str, transform: str) -> bool:
+    """Whether a transform's rule for a primitive produces equations with an opcode."""
     if transform == "vmap":
-        return made in _BATCHED.get(primitive, ())
-    return primitive in RULES and (made == primitive or made in RULES[primitive].makes)
+        return opcode in _BATCHED.get(primitive, ())
+    return primitive in RULES and (opcode == primitive or opcode in RULES[primitive].makes)
 
 
 _BATCHED: Mapping[str, frozenset[str]] = {
@@ -215,31 +242,31 @@ def _rules(n: int, rungs: Sequence[LadderProgram]) -> Iterator[RuleUse]:
     for id, name in opcode.items():
         if id not in ruled:
             sources[name].append(id)
-    came: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    results: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for id, from_ in rung.steps.items():
         for name in dict.fromkeys(opcode[source] for source in from_ if source not in ruled):
-            came[name, id in rung.backward].append(id)
+            results[name, id in rung.backward].append(id)
     for name, ids in sources.items():
         for rule in _SIDES.get(rung.transform, ()):
-            made = came[name, rule == "backward"]
+            equations = results[name, rule == "backward"]
             if rule == "batch":
-                made = [*came[name, False], *came[name, True]]
-            if made:
-                words = getattr(RULES[name], rule) if name in RULES else ""
-                yield RuleUse(n, rule, name, tuple(ids), tuple(made), words)
+                equations = [*results[name, False], *results[name, True]]
+            if equations:
+                sentence = getattr(RULES[name], rule) if name in RULES else ""
+                yield RuleUse(n, rule, name, tuple(ids), tuple(equations), sentence)
 
 
 def _ruled(module: Module) -> frozenset[str]:
     """Returns equations in bodies of custom_jvp and custom_vjp calls, whose rules are not used."""
     inside: set[str] = set()
-    found: set[str] = set()
+    ruled: set[str] = set()
     for region in module.regions.values():  # callers before callees
         for node in region.nodes:
             if region.name in inside:
-                found.add(node.id)
+                ruled.add(node.id)
             if region.name in inside or node.opcode in ("custom_jvp_call", "custom_vjp_call"):
                 inside.update(node.regions)
-    return frozenset(found)
+    return frozenset(ruled)
 
 
 _SIDES: Mapping[str, tuple[str, ...]] = {
@@ -260,7 +287,7 @@ def report(ladder: Ladder) -> Report:
 
 
 def _counts(ladder: Ladder) -> Iterator[Finding]:
-    for below, rung in zip(ladder.rungs, ladder.rungs[1:], strict=False):
+    for below, rung in pairwise(ladder.rungs):
         has = count(rung.equations, "equation")
         if rung.transform in _CALLS:
             yield Finding(
@@ -268,11 +295,10 @@ def _counts(ladder: Ladder) -> Iterator[Finding]:
                 f"program below{_CALLS[rung.transform]}."
             )
             continue
-        words = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
+        text = f"{rung.transform} made {has} of the {below.equations:,} of {below.title}"
         if rung.backward and not below.backward:
-            words += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
-        words += _HOW.get(rung.transform, "")
-        yield Finding(f"{words}.")
+            text += f": {rung.forward:,} forward, {len(rung.backward):,} backward"
+        yield Finding(f"{text}{_HOW.get(rung.transform, '')}.")
 
 
 _CALLS: Mapping[str, str] = {
@@ -287,14 +313,18 @@ _HOW: Mapping[str, str] = {
 }
 
 
+_SLICES = frozenset({"dynamic_slice", "dynamic_update_slice"})
+
+
 def _turned(ladder: Ladder) -> Iterator[Finding]:
     """Yields control flow and slices that vmap replaced, and loops that it makes run longer."""
-    for below, rung in zip(ladder.rungs, ladder.rungs[1:], strict=False):
+    for below, rung in pairwise(ladder.rungs):
         if rung.transform != "vmap":
             continue
-        places, old = _by_place(rung.module, _places(rung.module)), _places(below.module)
+        new, places = _by_place(rung.module), _places(below.module)
         for node in below.module.nodes():
-            now = [n for n in places.get(old[node.id], ()) if _same_side(n, node, rung, below)]
+            back = node.id in below.backward
+            now = [n for n in new.get(places[node.id], ()) if (n.id in rung.backward) == back]
             kinds = {n.opcode for n in now}
             where = f" ({', '.join(lines_of([node]))})" if node.owner else ""
             if node.opcode == "cond" and "cond" not in kinds and "select_n" in kinds:
@@ -302,13 +332,11 @@ def _turned(ladder: Ladder) -> Iterator[Finding]:
                     f"The cond{where} became select_n under vmap, for its index differs from "
                     "example to example: every branch is computed for every example."
                 )
-            elif node.opcode in ("dynamic_slice", "dynamic_update_slice") and not kinds & {
-                node.opcode
-            }:
-                new = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
-                if new:
+            elif node.opcode in _SLICES and node.opcode not in kinds:
+                if kinds & {"gather", "scatter", "scatter-add"}:
+                    became = listed(sorted(kinds & {"gather", "scatter", "scatter-add"}))
                     yield Finding(
-                        f"The {node.opcode}{where} became {new} under vmap, for each example "
+                        f"The {node.opcode}{where} became {became} under vmap, for each example "
                         "begins elsewhere."
                     )
             elif node.opcode == "while" and _waits(rung.module, now):
@@ -316,10 +344,6 @@ def _turned(ladder: Ladder) -> Iterator[Finding]:
                     f"The while loop{where} runs under vmap until its last example is done: "
                     "those that are done earlier are computed on, and select_n keeps their values."
                 )
-
-
-def _same_side(new: Node, old: Node, rung: LadderProgram, below: LadderProgram) -> bool:
-    return (new.id in rung.backward) == (old.id in below.backward)
 
 
 def _waits(module: Module, now: Sequence[Node]) -> bool:
@@ -333,21 +357,16 @@ def _waits(module: Module, now: Sequence[Node]) -> bool:
     )
 
 
-def _rungs(found: Ladder) -> Table:
+def _rungs(ladder: Ladder) -> Table:
     """Returns a table with one row per rung."""
     rows = []
-    seen: set[str] = set()
-    for rung in found.rungs:
-        kinds = dict.fromkeys(node.opcode for node in rung.module.nodes())
-        new = [kind for kind in kinds if kind not in seen]
-        seen.update(kinds)
-        rows.append(
-            (
-                Cell(rung.title),
-                *cells(rung.equations, rung.forward, len(rung.backward)),
-                Cell(listed(new, 8)),
-            )
-        )
+    earlier: set[str] = set()
+    for rung in ladder.rungs:
+        primitives = dict.fromkeys(node.opcode for node in rung.module.nodes())
+        new = [name for name in primitives if name not in earlier]
+        earlier.update(primitives)
+        figures = (rung.equations, rung.forward, len(rung.backward))
+        rows.append(cells(rung.title, *figures, listed(new, 8)))
     columns = ("program", "equations", "forward", "backward", "primitives that are new")
     note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
     return Table("Rungs", columns, tuple(rows), note, right=(1, 2, 3))
@@ -360,13 +379,13 @@ def _tables(ladder: Ladder) -> Iterator[Table]:
         if not uses:
             continue
         below = {node.id: node for node in ladder.rungs[n - 1].module.nodes()}
-        kinds = {node.id: node.opcode for node in rung.module.nodes()}
+        equations = {node.id: node for node in rung.module.nodes()}
         rows = tuple(
             (
                 Cell(use.primitive),
                 Cell(_RULE_NAMES[use.rule]),
                 Cell(use.words or "the rule of this primitive is not described here"),
-                Cell(_tally([kinds[id] for id in use.made]), ids=use.made),
+                Cell(opcodes(equations[id] for id in use.made), ids=use.made),
                 Cell(listed(lines_of(below[id] for id in use.sources))),
             )
             for use in uses
@@ -374,8 +393,3 @@ def _tables(ladder: Ladder) -> Iterator[Table]:
         columns = ("primitive", "rule", "what it does", "equations there now", "from lines")
         title = f"Rules that {rung.transform} used"
         yield Table(title, columns, rows, stage=f"{STAGE}{n}")
-
-
-def _tally(kinds: Sequence[str]) -> str:
-    tally = Counter(kinds)
-    return ", ".join(f"{kind} x {n}" if n > 1 else kind for kind, n in tally.items()) or "none"

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from jaxlens.lenses.tracing.rules import RULES
+from jaxlens.lenses.tracing.ladder import RULES
 
 X = jnp.array([0.3, 0.5, 0.2])
 USES = {
