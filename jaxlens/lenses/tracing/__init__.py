@@ -1,1 +1,1 @@
-"""Reports on tracing: the ladder of transforms, the lines that ran, and failures."""
+"""Reports on tracing: the ladder of transforms, and the lines that ran."""

@@ -9,9 +9,9 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from jaxlens.captures import Capture
-from jaxlens.ir.facts import Source
 from jaxlens.ir.line_trace import LineTrace, TracedLine
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
@@ -87,48 +87,34 @@ def facts(capture: Capture) -> Tracing:
         UnavailableError: The capture has no tape, and its call cannot be traced again.
     """
     recorded: LineTrace = capture.tape
-    sources = _texts(capture, recorded)
+    steps = recorded.steps
+    keys = {step.key for step in steps}
+    sources = {key: source for key, source in capture.sources.items() if key in keys}
     blocks = {key: _Blocks(source.text) for key, source in sources.items()}
     notes: defaultdict[int, list[str]] = defaultdict(list)
-    loops, branches = _walk(recorded.steps, blocks, notes)
-    for n, step in enumerate(recorded.steps):
+    loops, branches = _walk(steps, blocks, notes)
+    for n, step in enumerate(steps):
         if step.printed:
             notes[n].append("prints now only")
-        notes[n] += [f"now only: {one}" for one in step.wrote]
+        notes[n] += [f"now only: {effect}" for effect in step.wrote]
         if step.raised and step.event == "line":
             notes[n].append(f"raises {step.raised}")
-    after = [s for s in recorded.steps if s.event == "after"]
+    effects = [f"{w.partition(':')[0]} ({_where(s)})" for s in steps for w in s.wrote]
+    owners = [node.owner for node in capture.jaxpr.module.nodes()] if not steps else []
+    library = Counter(str(owner) for owner in owners if owner is not None and owner.library)
     return Tracing(
-        recorded.steps,
+        steps,
         recorded.cut,
         tuple(loops),
         tuple(dict.fromkeys(branches)),
-        tuple(dict.fromkeys(_where(s) for s in recorded.steps if s.printed)),
-        tuple(
-            dict.fromkeys(
-                f"{w.partition(':')[0]} ({_where(s)})" for s in recorded.steps for w in s.wrote
-            )
-        ),
-        {n: tuple(said) for n, said in notes.items() if said},
-        sum(len(s.made) for s in after),
-        *(_elsewhere(capture) if not recorded.steps else (0, "")),
+        tuple(dict.fromkeys(_where(s) for s in steps if s.printed)),
+        tuple(dict.fromkeys(effects)),
+        {n: tuple(texts) for n, texts in notes.items() if texts},
+        sum(len(s.made) for s in steps if s.event == "after"),
+        len(owners),
+        next((line for line, _ in library.most_common(1)), ""),
         _subject=subject_of(capture, "jaxpr"),
     )
-
-
-def _elsewhere(capture: Capture) -> tuple[int, str]:
-    """Returns the number of equations, and the library line that recorded most of them."""
-    owners = [node.owner for node in capture.jaxpr.module.nodes()]
-    lines = Counter(str(owner) for owner in owners if owner is not None and owner.library)
-    return len(owners), next((line for line, _ in lines.most_common(1)), "")
-
-
-def _texts(capture: Capture, recorded: LineTrace) -> Mapping[str, Source]:
-    return {
-        key: source
-        for key, source in capture.sources.items()
-        if any(step.key == key for step in recorded.steps)
-    }
 
 
 def _where(step: TracedLine) -> str:
@@ -163,6 +149,14 @@ class _Running:
     times: int = 0
     equations: int = 0
 
+    def contains(self, step: TracedLine) -> bool:
+        """Whether a step belongs to the loop."""
+        return step.event != "return" and (step.line == self.header or step.line in self.inside)
+
+    def ended(self, file: str) -> PythonLoop:
+        """Returns the loop with its counts."""
+        return PythonLoop(f"{file}:{self.header}", self.times, self.equations)
+
 
 def _walk(
     steps: Sequence[TracedLine], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
@@ -183,53 +177,63 @@ def _walk(
     for n, step in enumerate(steps):
         name = step.key, step.function
         if step.event in ("call", "resume"):
-            held = paused.pop(name, []) if step.event == "resume" else []
-            frames.append((held, -1))
+            frames.append((paused.pop(name, []) if step.event == "resume" else [], -1))
         if not frames:
             continue
         running, header = frames[-1]
-        known = blocks.get(step.key)
-        if known and header >= 0:
-            _decide(steps[header], step, n, header, known, running, notes, branches)
-        while running and known and not _within(running[-1], step):
-            loops.append(_ended(running.pop(), step.file))
-        for loop in (one for held, _ in frames for one in held):
+        statements = blocks.get(step.key)
+        if statements and header >= 0:
+            _decide(steps, header, n, statements, running, notes, branches)
+        while running and statements and not running[-1].contains(step):
+            loops.append(running.pop().ended(step.file))
+        for loop in chain.from_iterable(open_loops for open_loops, _ in frames):
             loop.equations += len(step.made)
-        is_header = known and step.line in (known.loops.keys() | known.branches.keys())
+        is_header = statements and (
+            step.line in statements.loops or step.line in statements.branches
+        )
         frames[-1] = running, n if is_header and step.event == "line" else -1
         if step.event == "yield":
             paused[name] = running
             frames.pop()
         elif step.event == "return":
-            loops += [_ended(one, step.file) for one in reversed(running)]
+            loops += [loop.ended(step.file) for loop in reversed(running)]
             frames.pop()
     return [loop for loop in loops if loop.times], branches
 
 
 def _decide(
-    header: TracedLine,
-    now: TracedLine,
-    n: int,
+    steps: Sequence[TracedLine],
     at: int,
-    known: _Blocks,
+    n: int,
+    statements: _Blocks,
     running: list[_Running],
     notes: dict[int, list[str]],
     branches: list[Branch],
 ) -> None:
-    """Records the outcome of a branch, or an iteration of a loop, by the step after its header."""
-    line = header.line
+    """Records the outcome of a branch, or an iteration of a loop, by the step after its header.
+
+    Args:
+        steps: All steps.
+        at: The step of the header.
+        n: The step after it.
+        statements: The loops and branches of the source.
+        running: Open loops of the frame; a new loop is added.
+        notes: Notes by step, which are added to.
+        branches: The outcomes so far, which are added to.
+    """
+    header, line = steps[at], steps[at].line
     if header.raised:
         return  # the header raised: it has no outcome
-    if line in known.branches:
-        taken = now.line in known.branches[line] and now.event == "line"
-        branches.append(Branch(_where(header), taken))
-        side = "True: this branch alone is traced" if taken else "False: its body is not traced"
+    inside = statements.branches.get(line) or statements.loops[line]
+    entered = steps[n].line in inside and steps[n].event == "line"
+    if line in statements.branches:
+        branches.append(Branch(_where(header), entered))
+        side = "True: this branch alone is traced" if entered else "False: its body is not traced"
         notes[at].append(f"known now, {side}")
         return
-    inside = known.loops[line]
-    if now.line not in inside or now.event != "line":
+    if not entered:
         return
-    loop = next((one for one in running if one.header == line), None)
+    loop = next((loop for loop in running if loop.header == line), None)
     if loop is None:
         loop = _Running(line, inside)
         running.append(loop)
@@ -237,19 +241,11 @@ def _decide(
     notes[n].append(f"pass {loop.times} of the loop of line {line}")
 
 
-def _within(loop: _Running, step: TracedLine) -> bool:
-    return step.event != "return" and (step.line == loop.header or step.line in loop.inside)
-
-
-def _ended(loop: _Running, file: str) -> PythonLoop:
-    return PythonLoop(f"{file}:{loop.header}", loop.times, loop.equations)
-
-
 def findings(tracing: Tracing) -> Iterator[Finding]:
     """Yields what tracing did, in sentences."""
     lines = {(s.key, s.line) for s in tracing.steps if s.event == "line"}
     functions = {(s.key, s.function) for s in tracing.steps if s.event == "call"}
-    made = sum(len(s.made) for s in tracing.steps)
+    equations = sum(len(s.made) for s in tracing.steps)
     rest = f", {tracing.after:,} of them when it was done" if tracing.after else ""
     if not tracing.steps:
         recorded = count(tracing.equations, "equation")
@@ -261,7 +257,7 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
         return
     yield Finding(
         f"Tracing ran {count(len(lines), 'line')} of {count(len(functions), 'function')} once, in "
-        f"{count(len(tracing.steps), 'step')}, and recorded {count(made, 'equation')}{rest}."
+        f"{count(len(tracing.steps), 'step')}, and recorded {count(equations, 'equation')}{rest}."
     )
     for loop in _largest(tracing.loops):
         yield Finding(
@@ -271,12 +267,11 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
     sides: defaultdict[str, set[bool]] = defaultdict(set)
     for branch in tracing.branches:
         sides[branch.line].add(branch.taken)
-    one = [line for line, taken in sides.items() if len(taken) == 1]
-    if one:
-        words = f"the if at {one[0]}" if len(one) == 1 else f"{len(one)} ifs ({listed(one)})"
+    fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
+    if fixed:
+        ifs = f"the if at {fixed[0]}" if len(fixed) == 1 else f"{len(fixed)} ifs ({listed(fixed)})"
         yield Finding(
-            f"Of {words} one branch alone is in the program: Python knew the condition while "
-            "tracing."
+            f"Of {ifs} one branch alone is in the program: Python knew the condition while tracing."
         )
     if tracing.printed:
         places = listed(list(tracing.printed))
@@ -295,10 +290,8 @@ def _largest(loops: Sequence[PythonLoop]) -> list[PythonLoop]:
     for loop in loops:
         times[loop.line][0] += loop.times
         times[loop.line][1] += loop.equations
-    python_loops = [PythonLoop(line, n, equations) for line, (n, equations) in times.items()]
-    return sorted((one for one in python_loops if one.equations), key=lambda one: -one.equations)[
-        :3
-    ]
+    sums = [PythonLoop(line, n, equations) for line, (n, equations) in times.items() if equations]
+    return sorted(sums, key=lambda loop: -loop.equations)[:3]
 
 
 def table(tracing: Tracing) -> Table:
@@ -309,7 +302,7 @@ def table(tracing: Tracing) -> Table:
         (
             Cell(f"{n + 1:,}", n + 1),
             Cell(_where(step) if step.event != "after" else ""),
-            Cell(_said(step, texts)),
+            Cell(_code(step, texts)),
             Cell("; ".join(f"{b.name} = {b.text}" for b in step.bound)),
             Cell(" ".join(step.made), ids=step.made),
             Cell("; ".join(tracing.notes.get(n, ()))),
@@ -321,12 +314,12 @@ def table(tracing: Tracing) -> Table:
     return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
 
 
-def _said(step: TracedLine, texts: Mapping[str, Sequence[str]]) -> str:
+def _code(step: TracedLine, texts: Mapping[str, Sequence[str]]) -> str:
     """Returns the text of a step's line, indented by call depth."""
     if step.event == "after":
         return "(JAX, when the function is done)"
     lines = texts.get(step.key, ())
     text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
     inset = "  " * min(step.depth, 8)
-    words = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
-    return f"{inset}{words} {step.function}" if words else f"{inset}{text}"
+    verb = {"return": "return from", "yield": "yield from", "resume": "on in"}.get(step.event)
+    return f"{inset}{verb} {step.function}" if verb else f"{inset}{text}"

@@ -2,27 +2,44 @@
 
 from collections.abc import Iterator
 
-from jaxlens.ir.failure import Failure, Remedy, advice, where
-from jaxlens.lenses.tracing.failure import findings, tables
+from jaxlens.ir.failure import Failure, advice, operands, origin, where, why
 from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
-from jaxlens.report import Finding
+from jaxlens.report import Finding, Table, cells, count
 
 
-def document(found: Failure) -> Document:
+def document(failure: Failure) -> Document:
     """Returns the document of a tracing failure."""
-    traced = f" while tracing {found.name}" if found.name else ""
-    line = f", at {where(found)}" if found.place else ""
-    first = f"{found.error}{traced}{line}"
-    return Document("explain", first, tuple(_blocks(found)))
+    traced = f" while tracing {failure.name}" if failure.name else ""
+    line = f", at {where(failure)}" if failure.place else ""
+    first = f"{failure.error}{traced}{line}"
+    return Document("explain", first, tuple(_blocks(failure)))
 
 
-def _blocks(found: Failure) -> Iterator[Block]:
-    yield Findings(tuple(findings(found)))
-    yield from map(_remedy, found.remedies)
-    yield from map(TableBlock, tables(found))
+def _blocks(failure: Failure) -> Iterator[Block]:
+    came = origin(failure.value) if failure.value else ""
+    texts = (f"{why(failure)} {came}".strip(), operands(failure))
+    yield Findings(tuple(Finding(text, "traced") for text in texts if text))
+    for remedy in failure.remedies:
+        if remedy.code:
+            yield Code("text", remedy.code, title=advice(remedy))
+        else:
+            yield Findings((Finding(f"{advice(remedy)}.", "estimate"),))
+    if failure.steps:
+        yield TableBlock(_steps(failure))
 
 
-def _remedy(remedy: Remedy) -> Block:
-    if remedy.code:
-        return Code("text", remedy.code, title=advice(remedy))
-    return Findings((Finding(f"{advice(remedy)}.", "estimate"),))
+def _steps(failure: Failure) -> Table:
+    """Returns the table of the lines that ran, the failing one last."""
+    rows = []
+    for step in failure.steps:
+        raised = (f"raises {step.raised}",) if step.raised else ()
+        code = "  " * min(step.depth, 8) + step.code
+        recorded = "; ".join((*step.recorded, *raised))
+        rows.append(cells(step.place, code, "; ".join(step.bound), recorded))
+    left = f"{count(failure.skipped, 'line')} ran before these. " if failure.skipped else ""
+    return Table(
+        "Until the failing line",
+        ("line", "code", "bound", "recorded"),
+        tuple(rows),
+        f"{left}A tracer stands for a value that is known when the program runs.",
+    )
