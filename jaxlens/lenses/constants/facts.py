@@ -1,64 +1,31 @@
 """Constants of a program: arrays that it closes over, and results of XLA's constant folding.
 
 A captured array is part of the program: it is copied into StableHLO, HLO and the executable, XLA
-may compute with it at compile time, and another value needs another trace. What XLA's constant
-folding computed is read from the dumps before and after it: an instruction that became a constant,
-and its operands that are gone.
+may compute with it at compile time, and another value needs another trace.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.facts import CONVERSION, Constant, PassStage, Stage, Timing
-from jaxlens.ir.graph import Node, Type
+from jaxlens.ir.facts import Constant
+from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import buffers
-from jaxlens.lenses.constants.conversion_folds import conversion_folds
+from jaxlens.lenses.constants.folds import FOLDING, Folded, conversion_folds, folds
 from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen
-from jaxlens.links.match.instruction_fates import between
-from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
-FOLDING = "constant_folding"
 _NOT_COMPILED = "not compiled"
 _ROWS = 30
-_ENOUGH = 30_000_000  # characters of dumps that are read to list folds
 _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
 _HANDED = "captured arrays as arguments"
 _ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
 _LARGE = 1_000  # bytes of a constant from which a sentence names it
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """An op or instruction that was computed at compile time.
-
-    Attributes:
-        id: The instruction before the pass, or the op of StableHLO.
-        opcode: Its opcode.
-        constant: The constant that it became.
-        type: Its type as text.
-        bytes: Its bytes; None where unknown.
-        line: The source line that owns it; "" for none.
-        gone: Instructions that it was computed from and that are gone with it.
-        by: The pass, or the conversion from StableHLO to HLO.
-        step: Index of the pass's dump; 0 for the conversion.
-    """
-
-    id: str
-    opcode: str
-    constant: str
-    type: str
-    bytes: int | None
-    line: str
-    gone: tuple[str, ...]
-    by: str
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +56,7 @@ class Captured:
     @property
     def folded_bytes(self) -> int:
         """Sum of the bytes of all folded constants."""
-        return sum(one.bytes or 0 for one in self.folded)
+        return sum(fold.bytes or 0 for fold in self.folded)
 
 
 def facts(capture: Capture, compiled: bool = True) -> Captured:
@@ -106,24 +73,23 @@ def facts(capture: Capture, compiled: bool = True) -> Captured:
     folded: tuple[Folded, ...] = ()
     try:
         folded, missing = folds(capture.passes)
-        folded = (*_converted(capture), *folded)
+        # Not `hlo`, which may be another conversion.
+        first = capture.passes[0].stage.module
+        folded = (*conversion_folds(capture.stablehlo.module, first), *folded)
     except LensError as why:
         missing = str(why)
     handed = bool(constants) and is_stand_in(capture)
     if handed:  # known after the compile, which becomes a stand-in's if it takes too long
         folded, missing = (), "a stand-in was compiled, which takes the arrays as arguments"
-    for name, held in (("stablehlo", _of_ops), ("optimized", _of_text)):
-        try:
-            sizes = list(held(capture.stage(name)))
+    for name, constant_sizes in _CONSTANT_SIZES.items():
+        with suppress(LensError):
+            sizes = list(constant_sizes(capture))
             stages[name] = len(sizes), sum(sizes)
-        except LensError:
-            continue
-    try:
-        kept = [a for a in buffers.read(capture.buffers).allocations if a.kind == "constant"]
-        stages["executable"] = len(kept), sum(a.size for a in kept)
-    except LensError:
-        pass
-    return Captured(constants, stages, handed, folded, _seconds(capture), missing)
+    seconds = None
+    if "profile" in capture.driver.recorded():
+        passes = compile_parts(capture.profile).passes
+        seconds = next((p.seconds for p in passes if p.name == FOLDING), 0.0)
+    return Captured(constants, stages, handed, folded, seconds, missing)
 
 
 def _of_trace(capture: Seen) -> Captured:
@@ -132,123 +98,52 @@ def _of_trace(capture: Seen) -> Captured:
     return Captured(constants, stages, missing=_NOT_COMPILED)
 
 
-def _converted(capture: Capture) -> Iterator[Folded]:
-    """Yields what the conversion to HLO folded, before XLA's first pass."""
-    first = capture.passes[0].stage.module  # not `hlo`, which may be another conversion
-    for one in conversion_folds(capture.stablehlo.module, first):
-        owner, type = str(one.op.owner or ""), one.constant.type
-        yield Folded(
-            one.op.id,
-            one.op.opcode.rpartition(".")[2],
-            one.constant.id,
-            str(type),
-            type.bytes,
-            owner,
-            one.gone,
-            CONVERSION,
-            0,
-        )
-
-
 def is_stand_in(capture: Seen) -> bool:
     """Whether the compiled program takes captured arrays as arguments."""
-    return any(_HANDED in step.note for step in _timings(capture))
-
-
-def _timings(capture: Seen) -> tuple[Timing, ...]:
     try:
-        return capture.times
+        return any(_HANDED in step.note for step in capture.times)
     except LensError:
-        return ()
+        return False
 
 
-def _of_ops(stage: Stage) -> Iterator[int]:
-    """Yields the bytes of each array constant of a StableHLO program."""
-    for node in stage.module.nodes():
+def _op_sizes(capture: Capture) -> Iterator[int]:
+    """Yields the bytes of each array constant of the StableHLO program."""
+    for node in capture.stablehlo.module.nodes():
         if node.opcode == "stablehlo.constant" and node.type.shape:
             yield node.type.bytes or 0
 
 
-def _of_text(stage: Stage) -> Iterator[int]:
-    """Yields the bytes of each array constant of an HLO program, from its text: parsing is slow."""
-    for dtype, shape in _CONSTANT.findall(stage.raw):
+def _text_sizes(capture: Capture) -> Iterator[int]:
+    """Yields the bytes of each array constant of the HLO text, without the time of parsing it."""
+    for dtype, shape in _CONSTANT.findall(capture.optimized.raw):
         yield Type(dtype, tuple(map(int, shape.split(",")))).bytes or 0
 
 
-def _seconds(capture: Capture) -> float | None:
-    """Returns the seconds of constant folding; None if the compile was not profiled."""
-    if "profile" not in capture.driver.recorded():
-        return None
-    parts = compile_parts(capture.profile)
-    return next((p.seconds for p in parts.passes if p.name == FOLDING), 0.0)
+def _allocation_sizes(capture: Capture) -> Iterator[int]:
+    """Yields the bytes of each allocation of the executable that holds a constant."""
+    for allocation in buffers.read(capture.buffers).allocations:
+        if allocation.kind == "constant":
+            yield allocation.size
 
 
-def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
-    """Returns what the constant folding passes computed, and what was not read, in words."""
-    found: list[Folded] = []
-    programs = NumberedModules()
-    read = unread = 0
-    for earlier, later in pairwise(stages):
-        if not (later.changed and later.name == FOLDING):
-            continue
-        size = len(earlier.stage.raw) + len(later.stage.raw)
-        if read + size > _ENOUGH and read:
-            unread += 1
-            continue
-        read += size
-        found += _step(earlier, later, programs)
-    missing = f"{count(unread, 'dump')} of it were not read: too long" if unread else ""
-    return tuple(found), missing
-
-
-def _step(earlier: PassStage, later: PassStage, programs: NumberedModules) -> list[Folded]:
-    """Returns what one run of the pass computed."""
-    before, after = earlier.stage.module, later.stage.module
-    fates = between(before, after, (), programs).fates
-    nodes = {node.id: node for node in before.nodes()}
-    made = {node.id: node for node in after.nodes() if node.opcode == "constant"}
-    became = {f.id: f.into[0] if f.into else f.note.removeprefix("into ") for f in fates.values()}
-    roots = {
-        id: constant
-        for id, constant in became.items()
-        if constant in made and nodes[id].opcode != "constant"
-    }
-    gone = {f.id for f in fates.values() if f.name == "folded" and f.id not in roots}
-    return [
-        Folded(
-            id,
-            nodes[id].opcode,
-            constant,
-            str(made[constant].type),
-            made[constant].type.bytes,
-            str(nodes[id].owner or ""),
-            _under(nodes[id], nodes, gone),
-            later.name,
-            later.index,
-        )
-        for id, constant in roots.items()
-    ]
-
-
-def _under(root: Node, nodes: Mapping[str, Node], gone: set[str]) -> tuple[str, ...]:
-    """Returns the instructions that the root depended on, transitively, and that are gone."""
-    found: dict[str, None] = {}
-    pending = list(root.operands)
-    while pending:
-        name = pending.pop()
-        if name in gone and name not in found:
-            found[name] = None
-            pending.extend(nodes[name].operands)
-    return tuple(found)
+_CONSTANT_SIZES = {
+    "stablehlo": _op_sizes,
+    "optimized": _text_sizes,
+    "executable": _allocation_sizes,
+}
 
 
 def report(facts: Captured) -> Report:
     """Reports the constants of a program, their cost, and the cure."""
     compiled = facts.missing != _NOT_COMPILED
+    folding = _folding(facts) if compiled else []
     if facts.constants:
-        findings = [_first(facts), *_copies(facts), *(_folding(facts, "") if compiled else ())]
+        findings = [_first(facts), *_copies(facts), *folding]
+    elif compiled and facts.folded and not facts.missing:
+        findings = _folding(facts, "No array is closed over; ")
     else:
-        findings = _none(facts, compiled)
+        nothing = ", and nothing was folded" if compiled and not facts.missing else ""
+        findings = [Finding(f"No array is closed over{nothing}."), *folding]
     tables = [_arrays(facts)] if facts.constants else []
     if len(facts.stages) > 1 and not facts.handed and any(n for n, _ in facts.stages.values()):
         tables.append(_stages(facts))
@@ -270,19 +165,13 @@ def alarm(facts: Captured | None) -> tuple[Finding, ...]:
     return (_first(facts),) if facts and facts.bytes >= _ALARM else ()
 
 
-def _none(facts: Captured, compiled: bool) -> list[Finding]:
-    """Returns the findings of a program without captured arrays: what was folded."""
-    if compiled and facts.folded and not facts.missing:
-        return _folding(facts, "No array is closed over; ")
-    nothing = ", and nothing was folded" if compiled and not facts.missing else ""
-    first = Finding(f"No array is closed over{nothing}.")
-    return [first, *(_folding(facts, "") if compiled else ())]
-
-
 def _first(facts: Captured) -> Finding:
     """Returns the number and bytes of captured arrays, and the cure, in one sentence."""
     largest = facts.constants[0]
-    cure = "" if largest.bytes < _LARGE else _cure(largest)
+    cure = ""
+    if largest.bytes >= _LARGE:
+        value = "the object, as a pytree," if largest.held == "attribute" else "it"
+        cure = f": pass {value} as an argument, and its values are no part of the program"
     if len(facts.constants) == 1:
         return Finding(f"One array is closed over, {_named(largest)}{cure}.")
     share = f"{largest.bytes / (facts.bytes or 1):.0%}"
@@ -294,22 +183,17 @@ def _first(facts: Captured) -> Finding:
 
 def _named(constant: Constant) -> str:
     """Returns `W` (f32[64,64], 16.4 kB), a global of `f`, first read at cell 3:5."""
-    words = f"`{constant.name}` ({constant.type}, {amount(constant.bytes)})"
+    text = f"`{constant.name}` ({constant.type}, {amount(constant.bytes)})"
     if constant.held:
         article = "an" if constant.held[0] in "aeiou" else "a"
         where = f" ({constant.defined})" if constant.defined else ""
-        held = "held by" if constant.held == "closure" else "of"
-        words += f", {article} {constant.held} {held} `{constant.holder}`{where}"
+        preposition = "held by" if constant.held == "closure" else "of"
+        text += f", {article} {constant.held} {preposition} `{constant.holder}`{where}"
     if constant.span:
-        words += f", first read at {constant.span}"
+        text += f", first read at {constant.span}"
     if constant.reads > 1:
-        words += f", read {constant.reads:,} times"
-    return words
-
-
-def _cure(constant: Constant) -> str:
-    what = "the object, as a pytree," if constant.held == "attribute" else "it"
-    return f": pass {what} as an argument, and its values are no part of the program"
+        text += f", read {constant.reads:,} times"
+    return text
 
 
 def _copies(facts: Captured) -> list[Finding]:
@@ -324,46 +208,38 @@ def _copies(facts: Captured) -> list[Finding]:
     several = [c for c in facts.constants if c.bodies > 1]
     if not several:
         return []
-    words = [f"`{c.name}` {c.bodies:,} times" for c in several]
+    copies = [f"`{c.name}` {c.bodies:,} times" for c in several]
     extra = sum((c.bodies - 1) * c.bytes for c in several)
     return [
         Finding(
-            f"Jitted functions hold their own: {listed(words)}; that is {amount(extra)} more in "
+            f"Jitted functions hold their own: {listed(copies)}; that is {amount(extra)} more in "
             "what is lowered."
         )
     ]
 
 
-def _folding(facts: Captured, before: str) -> list[Finding]:
+def _folding(facts: Captured, before: str = "") -> list[Finding]:
     """Returns the finding on what was folded; `before` is the beginning of its sentence."""
     if facts.missing:
         return [Finding(f"What was folded is not known: {facts.missing}.", "unknown")]
     if not facts.folded:
         return []
-    lead = ""
-    if facts.folding is not None:
-        lead = f"Constant folding took {duration(facts.folding)}. "
-    gone = {id for one in facts.folded for id in (one.id, *one.gone)}
-    made = count(len(facts.folded), "constant")
-    return [
-        Finding(
-            f"{before}XLA folded {count(len(gone), 'instruction')} into {made} of "
-            f"{amount(facts.folded_bytes)} while it compiled{_largest_fold(facts)}.",
-            ids=tuple(one.constant for one in facts.folded),
-            lead=lead,
-        )
-    ]
-
-
-def _largest_fold(facts: Captured) -> str:
-    most = max(facts.folded, key=lambda one: one.bytes or 0)
-    if (most.bytes or 0) < _LARGE:
-        return ""
-    where = f" at {most.line}" if most.line else ""
-    return (
-        f", the largest ({most.type}, {amount(most.bytes)}) the result of {most.opcode}{where}: "
-        "made from an argument, it would be computed when the program runs"
+    seconds = facts.folding
+    lead = "" if seconds is None else f"Constant folding took {duration(seconds)}. "
+    instructions = {id for fold in facts.folded for id in (fold.id, *fold.gone)}
+    text = (
+        f"{before}XLA folded {count(len(instructions), 'instruction')} into "
+        f"{count(len(facts.folded), 'constant')} of {amount(facts.folded_bytes)} while it compiled"
     )
+    largest = max(facts.folded, key=lambda fold: fold.bytes or 0)
+    if (largest.bytes or 0) >= _LARGE:
+        where = f" at {largest.line}" if largest.line else ""
+        text += (
+            f", the largest ({largest.type}, {amount(largest.bytes)}) the result of "
+            f"{largest.opcode}{where}: made from an argument, it would be computed when the "
+            "program runs"
+        )
+    return [Finding(f"{text}.", ids=tuple(fold.constant for fold in facts.folded), lead=lead)]
 
 
 def _arrays(facts: Captured) -> Table:
@@ -375,7 +251,7 @@ def _arrays(facts: Captured) -> Table:
             Cell(str(c.type)),
             Cell(amount(c.bytes), c.bytes, bar=c.bytes / largest),
             Cell(c.held),
-            Cell(_holder(c)),
+            Cell(f"{c.holder} ({c.defined})" if c.defined else c.holder),
             Cell(str(c.span or "")),
             Cell(f"{c.reads:,}" if c.reads else "", c.reads),
         )
@@ -390,10 +266,6 @@ def _arrays(facts: Captured) -> Table:
         f"Reads: equations that name it, in all bodies.{more}",
         right=(2, 6),
     )
-
-
-def _holder(constant: Constant) -> str:
-    return f"{constant.holder} ({constant.defined})" if constant.defined else constant.holder
 
 
 def _stages(facts: Captured) -> Table:
@@ -425,18 +297,18 @@ def _stages(facts: Captured) -> Table:
 
 def _folded(facts: Captured) -> Table:
     """Returns a table with one row per folded constant."""
-    ranked = sorted(facts.folded, key=lambda one: (-(one.bytes or 0), one.step, one.id))
+    ranked = sorted(facts.folded, key=lambda fold: (-(fold.bytes or 0), fold.step, fold.id))
     largest = ranked[0].bytes or 1
     rows = tuple(
         (
-            Cell(one.constant, ids=(one.constant,)),
-            Cell(one.type),
-            Cell(amount(one.bytes), one.bytes, bar=(one.bytes or 0) / largest),
-            Cell(one.opcode),
-            Cell(f"{len(one.gone) + 1:,}", len(one.gone) + 1),
-            Cell(one.line or "(no line)"),
+            Cell(fold.constant, ids=(fold.constant,)),
+            Cell(fold.type),
+            Cell(amount(fold.bytes), fold.bytes, bar=(fold.bytes or 0) / largest),
+            Cell(fold.opcode),
+            Cell(f"{len(fold.gone) + 1:,}", len(fold.gone) + 1),
+            Cell(fold.line or "(no line)"),
         )
-        for one in ranked[:_ROWS]
+        for fold in ranked[:_ROWS]
     )
     left = len(ranked) - len(rows)
     more = f" {count(left, 'more constant')} below these." if left else ""

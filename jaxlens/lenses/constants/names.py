@@ -34,11 +34,11 @@ class CapturedNames:
         """
         if not any(_alike(constant.type, type) for constant in self._constants):
             return ""
-        given, foldable = self._before
-        if instruction not in given and (type.bytes, type.shape) in foldable:
+        initial, foldable = self._before
+        if instruction not in initial and (type.bytes, type.shape) in foldable:
             return ""  # it may be the result of a fold
-        found = {c.name for c in self._read_by(instruction) if _alike(c.type, type)}
-        return found.pop() if len(found) == 1 else ""
+        names = {c.name for c in self._read_by(instruction) if _alike(c.type, type)}
+        return names.pop() if len(names) == 1 else ""
 
     @cached_property
     def _constants(self) -> tuple[Constant, ...]:
@@ -54,7 +54,7 @@ class CapturedNames:
         Most constants keep their names in the passes; those in a loop's body do not.
         """
         constants: set[str] = set()
-        known: set[str] = set()
+        computed: set[str] = set()
         foldable: set[_Size] = set()
         capture = self._capture
         try:  # `hlo` may be another conversion, which can fold for as long as a compile takes
@@ -65,21 +65,20 @@ class CapturedNames:
         for node in module.nodes():
             if node.opcode == "constant":
                 constants.add(node.id)
-            elif node.operands and all(o in constants or o in known for o in node.operands):
-                known.add(node.id)
+            elif node.operands and all(o in constants or o in computed for o in node.operands):
+                computed.add(node.id)
                 foldable.add((node.type.bytes, node.type.shape))
         return constants, foldable
 
     def _read_by(self, instruction: str) -> Iterator[Constant]:
         """Yields the captured arrays that the equations behind a constant read."""
         try:
-            found = self._capture.links.back(instruction, "jaxpr", "optimized")
+            equations = self._capture.links.back(instruction, "jaxpr", "optimized")
         except LensError:
             return
-        for id in found:
-            region, node = self._nodes.get(id, ("", None))
-            for operand in node.operands if node is not None else ():
-                yield from self._meant(region, operand)
+        for region, node in (self._nodes[id] for id in equations if id in self._nodes):
+            for operand in node.operands:
+                yield from self._bound(region, operand)
 
     @cached_property
     def _nodes(self) -> dict[str, tuple[str, Node]]:
@@ -93,7 +92,7 @@ class CapturedNames:
             inner: (region, node) for region, node in self._nodes.values() for inner in node.regions
         }
 
-    def _meant(self, region: str, value: str) -> Iterator[Constant]:
+    def _bound(self, region: str, value: str) -> Iterator[Constant]:
         """Yields the captured arrays that a variable of a body can be, directly or through callers.
 
         A body's first parameters are its constvars, the arrays that it closes over itself; the
@@ -104,21 +103,21 @@ class CapturedNames:
             names = [parameter.name for parameter in parameters]
             if value not in names:
                 return
-            place, caller = names.index(value), self._callers.get(region)
-            given = len(caller[1].operands) if caller else len(self._capture.program.inputs)
-            own = len(names) - given
-            if place < own:
-                type = parameters[place].type
+            index, caller = names.index(value), self._callers.get(region)
+            bound = len(caller[1].operands) if caller else len(self._capture.program.inputs)
+            own = len(names) - bound
+            if index < own:
+                type = parameters[index].type
                 own_constants = self._constants[:own] if caller is None else self._constants
                 if len(own_constants) == own and caller is None:
-                    yield own_constants[place]
+                    yield own_constants[index]
                 else:
                     yield from (c for c in own_constants if _alike(c.type, type))
                 return
             if caller is None:
                 return
-            region, value = caller[0], caller[1].operands[place - own]
+            region, value = caller[0], caller[1].operands[index - own]
 
 
-def _alike(one: Type, other: Type) -> bool:
-    return (one.shape, one.bytes) == (other.shape, other.bytes)  # stages name types differently
+def _alike(a: Type, b: Type) -> bool:
+    return (a.shape, a.bytes) == (b.shape, b.bytes)  # stages name types differently

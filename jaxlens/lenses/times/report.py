@@ -11,6 +11,7 @@ from dataclasses import replace
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import CONVERSION, Trial
 from jaxlens.lenses.constants import facts as constants
+from jaxlens.lenses.constants.folds import FOLDING
 from jaxlens.lenses.lines import lines
 from jaxlens.lenses.program.compile_parts import LLVM, PASSES, REST, CompileParts
 from jaxlens.lenses.program.equations import Equations
@@ -139,7 +140,7 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
     which = ""
     if name == PASSES and parts.passes:
         which = f", most of it in `{parts.passes[0].name}`"
-        if parts.passes[0].name == constants.FOLDING:
+        if parts.passes[0].name == FOLDING:
             which += " (--captured says of what)"
     elif name == CONVERSION:
         which = ": it computes what only depends on constants (--captured says what)"

@@ -7,8 +7,9 @@ import pytest
 from jaxlens.captures import load
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
-from jaxlens.lenses.constants.facts import Captured, alarm, closed_over, folds, report
+from jaxlens.lenses.constants.facts import Captured, alarm, closed_over, report
 from jaxlens.lenses.constants.facts import facts as facts_of
+from jaxlens.lenses.constants.folds import folds
 from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.text.document_text import text
 from tests.support import fixed_captures as fixed
