@@ -11,6 +11,7 @@ serializing staged-out computations" (docs.jax.dev, export).
 
 from ast import literal_eval
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +60,7 @@ class Exported:
         Raises:
             TypeError: The arguments are not of the types that it was written for.
         """
-        label, call = f"{self.fun_name} was exported", (args, kwargs)
-        leaves = fitting(label, self.in_tree, self.in_avals, self.arg_names, call)
+        leaves = fitting(self, "exported", args, kwargs)
         return self.out_tree.unflatten(call_exported_p.bind(*leaves, exported=self))
 
     __call__ = call
@@ -121,11 +121,9 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
     """The containers, with types as leaves: Python that can be read back without running any."""
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
     written = tree.unflatten(types)
-    try:
+    with suppress(SyntaxError, ValueError):
         if tree_structure(literal_eval(repr(written))) is tree:
             return written
-    except (SyntaxError, ValueError):
-        pass
     raise ValueError(f"export: expected tuples, lists, dicts and None around arrays, got {tree}.")
 
 

@@ -39,6 +39,7 @@ class Traced:
         arg_names: How each leaf of the arguments would be written: `params['w']`.
         donated: Which of these leaves' memory may be used for results.
         device: Where it is to run; None for the default device.
+        in_avals: The types of these leaves.
     """
 
     fun_name: str
@@ -48,6 +49,7 @@ class Traced:
     arg_names: Sequence[str]
     donated: Sequence[bool]
     device: Any = None
+    in_avals = property(lambda self: self.jaxpr.in_avals)
 
     @cached_property
     def hoisted(self) -> tuple[ClosedJaxpr, list[Any]]:
@@ -81,7 +83,7 @@ class Traced:
         free = {n: aval.strong for n, aval in enumerate(self.jaxpr.out_avals)}
         aliases: list[int | None] = []
         unused = []
-        triples = zip(self.jaxpr.in_avals, self.arg_names, self.donated, strict=True)
+        triples = zip(self.in_avals, self.arg_names, self.donated, strict=True)
         for aval, name, donated in triples:
             match = next((n for n, out in free.items() if donated and out is aval.strong), None)
             aliases.append(match)
@@ -132,10 +134,10 @@ class Lowered:
         Args:
             compiler_options: XLA's, by name, such as `{"xla_cpu_enable_fast_math": True}`.
         """
-        traced, jaxpr = self.traced, self.traced.jaxpr
-        in_avals = [*map(aval_of, self.consts), *jaxpr.in_avals]
+        traced, out_avals = self.traced, self.traced.jaxpr.out_avals
+        in_avals = [*map(aval_of, self.consts), *traced.in_avals]
         executable = Executable(
-            self.module, in_avals, jaxpr.out_avals, traced.device, compiler_options, self.layout
+            self.module, in_avals, out_avals, traced.device, compiler_options, self.layout
         )
         if observer.listeners:
             observer.emit("compile", traced.fun_name, executable=executable)
@@ -180,10 +182,8 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         traced, name = self.traced, self.traced.fun_name
-        names, in_avals = traced.arg_names, traced.jaxpr.in_avals
-        label, call = f"{name} was compiled", (args, kwargs)
-        leaves = fitting(label, traced.in_tree, in_avals, names, call)
-        for x, argument in zip(leaves, names, strict=True):
+        leaves = fitting(traced, "compiled", args, kwargs)
+        for x, argument in zip(leaves, traced.arg_names, strict=True):
             if isinstance(x, Tracer):
                 raise TypeError(
                     f"{name} is compiled and cannot be transformed: argument {argument} is traced. "

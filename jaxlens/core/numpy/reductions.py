@@ -106,14 +106,12 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 
 def argmax(x: Any, axis: int | None = None) -> Any:
     """Where the largest is, the first of equals."""
-    flat, place = _one_axis(x, axis)
-    return contractions.argmax(flat, place)
+    return contractions.argmax(*_one_axis(x, axis))
 
 
 def argmin(x: Any, axis: int | None = None) -> Any:
     """Where the smallest is, the first of equals."""
-    flat, place = _one_axis(x, axis)
-    return contractions.argmin(flat, place)
+    return contractions.argmin(*_one_axis(x, axis))
 
 
 def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
@@ -259,10 +257,7 @@ def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any
     y, b = _summed_alone(y, b, rest | set(a))
     batch = [c for c in a if c in b and c in rest]
     summed = [c for c in a if c in b and c not in rest]
-    numbers = (
-        (tuple(map(a.index, summed)), tuple(map(b.index, summed))),
-        (tuple(map(a.index, batch)), tuple(map(b.index, batch))),
-    )
+    numbers = [(map(a.index, letters), map(b.index, letters)) for letters in (summed, batch)]
     own = [[c for c in term if c not in (*batch, *summed)] for term in (a, b)]
     return _dot_general(x, y, numbers), "".join([*batch, *own[0], *own[1]])
 

@@ -192,15 +192,8 @@ def dot_general(
 
 
 @dot_general_p.rule("abstract")
-def _(
-    x: ShapedArray,
-    y: ShapedArray,
-    *,
-    dimension_numbers: DotDimensions,
-    preferred_element_type: np.dtype | None = None,
-    **_: Any,
-) -> ShapedArray:
-    (x_sum, y_sum), (x_batch, y_batch) = dimension_numbers
+def _(x: ShapedArray, y: ShapedArray, **params: Any) -> ShapedArray:
+    (x_sum, y_sum), (x_batch, y_batch) = params["dimension_numbers"]
     for role, x_axes, y_axes in (("contracting", x_sum, y_sum), ("batch", x_batch, y_batch)):
         sizes = [[a.shape[i] for i in axes] for a, axes in ((x, x_axes), (y, y_axes))]
         if sizes[0] != sizes[1]:
@@ -211,7 +204,7 @@ def _(
     shape = [x.shape[axis] for axis in (*x_batch, *basics.others(x.ndim, x_sum, x_batch))]
     shape += [y.shape[axis] for axis in basics.others(y.ndim, y_sum, y_batch)]
     dtype, weak = promote(x, y)
-    return ShapedArray(tuple(shape), preferred_element_type or dtype, weak)
+    return ShapedArray(tuple(shape), params.get("preferred_element_type", dtype), weak)
 
 
 @dot_general_p.rule("lower")

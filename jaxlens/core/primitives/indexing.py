@@ -102,18 +102,13 @@ def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
 def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any:
     """For each row along an axis, its elements at that row's places."""
     shape, axis = aval_of(x).shape, axis % aval_of(x).ndim
-
-    def with_length(n: int, shape: Sequence[int]) -> Numbers:
-        return (*shape[:axis], n, *shape[axis + 1 :])
-
     at = wrapped(indices, shape[axis])
-    count = aval_of(at).shape[axis]
-    common = broadcast_shapes(with_length(1, aval_of(at).shape), with_length(1, shape))
-    rows = with_length(count, common)
+    own = aval_of(at).shape
+    common = broadcast_shapes(shapes.resized(own, axis, 1), shapes.resized(shape, axis, 1))
+    rows = shapes.resized(common, axis, own[axis])
     at = basics.reshape(basics.broadcast_to(at, rows), (*rows, 1))
-    return gathering.gather_along(
-        basics.broadcast_to(x, with_length(shape[axis], common)), at, axis, mode=mode
-    )
+    x = basics.broadcast_to(x, shapes.resized(common, axis, shape[axis]))
+    return gathering.gather_along(x, at, axis, mode=mode)
 
 
 def _update(kind: str, meaning: str) -> Callable[..., Any]:
@@ -329,12 +324,10 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     batch = [n for _, n in along]
     pointed = tuple(sorted(columns))
     values = [shapes.convert_element_type(columns[axis], INT) for axis in pointed]
-    rows = [
-        basics.broadcast_in_dim(
-            value, (*batch, 1), [k for k, (a, _) in enumerate(along) if a == walks[axis]]
-        )
-        for value, axis in zip(values, pointed, strict=True)
-    ]
+    rows = []
+    for value, axis in zip(values, pointed, strict=True):
+        dims = [k for k, (about, _) in enumerate(along) if about == walks[axis]]
+        rows.append(basics.broadcast_in_dim(value, (*batch, 1), dims))
     offsets = tuple(i for i, about in enumerate(own_axes) if about in windows)
     return _Places(
         indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
@@ -379,6 +372,5 @@ def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
             f"x.at[...]: a value of shape {aval.shape} cannot be broadcast to the shape {shape} "
             f"of what it replaces."
         )
-    return shapes.squeeze(
-        basics.broadcast_to(shapes.convert_element_type(value, dtype), shape), places.new
-    )
+    fitted = basics.broadcast_to(shapes.convert_element_type(value, dtype), shape)
+    return shapes.squeeze(fitted, places.new)

@@ -25,16 +25,10 @@ from jaxlens.core.kernel.trace import Flat, Staging, trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.kernel.vmap import mapped_axis
+from jaxlens.core.transforms import jaxprs
 from jaxlens.core.transforms.batching import vmap_flat
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
-from jaxlens.core.transforms.jaxprs import (
-    batch_jaxpr,
-    jvp_jaxpr,
-    memoized,
-    partial_jaxpr,
-    transpose_jaxpr,
-    used,
-)
+from jaxlens.core.transforms.jaxprs import memoized
 
 Jaxprs = ClosedJaxpr | tuple[ClosedJaxpr, ...]  # of a call, or of branches
 
@@ -72,7 +66,7 @@ def reordered(
 
 def pruned(closed: ClosedJaxpr, invars: Sequence[Var], outvars: Sequence[Any]) -> ClosedJaxpr:
     """Returns a jaxpr with these parameters and results, and only the equations that they need."""
-    eqns = used(closed.eqns, {atom for atom in outvars if isinstance(atom, Var)})
+    eqns = jaxprs.used(closed.eqns, {atom for atom in outvars if isinstance(atom, Var)})
     return ClosedJaxpr(Jaxpr([], invars, outvars, eqns), [])
 
 
@@ -107,11 +101,11 @@ def with_common_consts(
     if not consts:
         return [closed for closed, _ in branches], []
     order, types = list(consts), tuple(map(aval_of, consts.values()))
-    jaxprs = [
+    widened = [
         with_params(closed, tuple(order.index(id(const)) for const in own), types)
         for closed, own in branches
     ]
-    return jaxprs, list(consts.values())
+    return widened, list(consts.values())
 
 
 def _agreed(
@@ -126,18 +120,18 @@ def _agreed(
 
 
 @memoized
-def transformed(jaxprs: Jaxprs, transform: Callable[..., Any], *args: Any) -> Any:
+def transformed(callee: Jaxprs, transform: Callable[..., Any], *args: Any) -> Any:
     """Returns a transformed jaxpr or branches, the constants that were added, and the flags."""
-    if isinstance(jaxprs, ClosedJaxpr):
-        closed, *_, flags = transform(jaxprs, *args)
+    if isinstance(callee, ClosedJaxpr):
+        closed, *_, flags = transform(callee, *args)
         return *hoisted(closed), flags
-    results, flags = _agreed(jaxprs, transform, *args)
+    results, flags = _agreed(callee, transform, *args)
     branches, consts = with_common_consts([hoisted(result[0]) for result in results])
     return tuple(branches), consts, flags
 
 
 @memoized
-def _halves(jaxprs: Jaxprs, unknown: Flags) -> Any:
+def _halves(callee: Jaxprs, unknown: Flags) -> Any:
     """Applies `partial_jaxpr` to a jaxpr or to branches.
 
     The residuals of branches share slots: the n-th residual of a type is the same result in all.
@@ -146,10 +140,10 @@ def _halves(jaxprs: Jaxprs, unknown: Flags) -> Any:
         What is known now, with the results and then the residuals; the constants that were added.
         What is left, of the residuals and the unknown parameters. And flags for its results.
     """
-    if isinstance(jaxprs, ClosedJaxpr):
-        now_half, later, flags = partial_jaxpr(jaxprs, unknown)
+    if isinstance(callee, ClosedJaxpr):
+        now_half, later, flags = jaxprs.partial_jaxpr(callee, unknown)
         return *hoisted(now_half), later, flags
-    halves, flags = _agreed(jaxprs, partial_jaxpr, unknown)
+    halves, flags = _agreed(callee, jaxprs.partial_jaxpr, unknown)
     count = flags.count(False)
     kinds = [now_half.out_avals[count:] for now_half, *_ in halves]
     slots_of = [[(aval, types[:n].count(aval)) for n, aval in enumerate(types)] for types in kinds]
@@ -178,7 +172,7 @@ def call_rules(
     primitive: Primitive,
     key: str = "jaxpr",
     before: int = 0,
-    transposed: Callable[..., Any] = transpose_jaxpr,
+    transposed: Callable[..., Any] = jaxprs.transpose_jaxpr,
 ) -> None:
     """Gives the rules of the transforms to a primitive that calls a jaxpr, or one of several.
 
@@ -189,20 +183,20 @@ def call_rules(
         transposed: How a jaxpr is transposed.
     """
 
-    def call(first: Sequence[Any], args: Sequence[Any], params: Any, jaxprs: Jaxprs) -> Any:
-        return primitive.bind(*first, *args, **params | {key: jaxprs})
+    def call(first: Sequence[Any], args: Sequence[Any], params: Any, callee: Jaxprs) -> Any:
+        return primitive.bind(*first, *args, **params | {key: callee})
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         (first, args), moving = cut(primals, before), tangents[before:]
         has = nonzero(moving)
-        both, consts, flags = transformed(params[key], jvp_jaxpr, has)
+        both, consts, flags = transformed(params[key], jaxprs.jvp_jaxpr, has)
         results = call(first, [*consts, *args, *split(has, moving)[1]], params, both)
         values, tangents_out = cut(results, len(flags))
         return values, with_zeros(list(map(aval_of, values)), flags, tangents_out)
 
     def batch(size: int, args: Any, dims: Any, **params: Any) -> Any:
         batched = tuple(dim is not None for dim in dims[before:])
-        whole, consts, flags = transformed(params[key], batch_jaxpr, size, batched)
+        whole, consts, flags = transformed(params[key], jaxprs.batch_jaxpr, size, batched)
         operands = [*consts, *in_front(size, args[before:], dims[before:])]
         results = call(args[:before], operands, params, whole)
         return results, [0 if has else None for has in flags]
@@ -214,10 +208,10 @@ def call_rules(
             return whole
         unknown = tuple(map(interpreter.unknown, args))
         now, consts, later, flags = _halves(params[key], unknown)
-        known, rest = split(unknown, args)
+        values, rest = split(unknown, args)
         with interpreting(interpreter.parent):
             branch = now if isinstance(now, ClosedJaxpr) else now[0]
-            results = call(first, [*consts, *known], params, now) if branch.out_avals else []
+            results = call(first, [*consts, *values], params, now) if branch.out_avals else []
         done, residuals = cut(results, flags.count(False))
         operands = [*first, *residuals, *rest]
         return record_rest(interpreter, primitive, flags, done, operands, params | {key: later})
@@ -226,8 +220,8 @@ def call_rules(
         first, operands = cut(args, before)
         linear, has = tuple(type(x) is Linear for x in operands), nonzero(cts)
         back, consts, flags = transformed(params[key], transposed, linear, has)
-        known, moving = split(linear, operands)[0], split(has, cts)[1]
-        results = call(first, [*consts, *known, *moving], params, back)
+        fixed, moving = split(linear, operands)[0], split(has, cts)[1]
+        results = call(first, [*consts, *fixed, *moving], params, back)
         cts_in = merge(linear, repeat(None), merge(flags, repeat(None), results))
         return [*[None] * before, *cts_in]
 

@@ -90,29 +90,26 @@ def type_of(f: Callable[..., Any], leaf: Any, argument: str) -> ShapedArray:
         ) from None
 
 
-def fitting(
-    label: str,
-    in_tree: TreeDef,
-    in_avals: Sequence[ShapedArray],
-    names: Sequence[str],
-    call: tuple[tuple[Any, ...], dict[str, Any]],
-) -> list[Any]:
+def fitting(program: Any, stage: str, args: Any, kwargs: dict[str, Any]) -> list[Any]:
     """Returns the leaves of the arguments of a program, checked against its types.
 
     Args:
-        label: Begins the error: `f was compiled`.
-        in_tree: The tree of `(args, kwargs)` that the program takes.
-        in_avals: The types of their leaves.
-        names: The leaves as text.
-        call: The `(args, kwargs)` of this call.
+        program: Has `fun_name`, and for its arguments `in_tree`, `in_avals` and `arg_names`.
+        stage: What was done at these types, for the errors: `compiled`.
+        args: The arguments of this call.
+        kwargs: Its keyword arguments.
 
     Raises:
         TypeError: The tree or a type is another.
     """
-    leaves, tree = tree_flatten(call)
-    if tree is not in_tree:
-        raise TypeError(f"{label} for (args, kwargs) in the containers {in_tree}, got {tree}.")
-    for leaf, expected, name in zip(leaves, in_avals, names, strict=True):
+    leaves, tree = tree_flatten((args, kwargs))
+    label = f"{program.fun_name} was {stage}"
+    if tree is not program.in_tree:
+        raise TypeError(
+            f"{label} for (args, kwargs) in the containers {program.in_tree}, got {tree}."
+        )
+    triples = zip(leaves, program.in_avals, program.arg_names, strict=True)
+    for leaf, expected, name in triples:
         aval = aval_of(leaf)
         if aval.strong is not expected.strong:
             raise TypeError(
@@ -183,7 +180,9 @@ def filled(f: Callable[..., Any], static: Static) -> Callable[..., Any]:
     return of_traced
 
 
-def unhashable(f: Callable[..., Any], static: Static, error: type = ValueError) -> Exception:
+def unhashable(
+    f: Callable[..., Any], static: Static, error: type[Exception] = ValueError
+) -> Exception:
     """Returns the error for a static value that cannot be hashed."""
     for where, kind, value in static:
         try:
@@ -191,10 +190,9 @@ def unhashable(f: Callable[..., Any], static: Static, error: type = ValueError) 
         except TypeError:
             names = parameters(f)[0]
             name = names[where] if isinstance(where, int) and where < len(names) else where
-            result: Exception = error(
+            return error(
                 f"Non-hashable static arguments are used: argument {name} of {name_of(f)} is of "
                 f"type {kind.__name__}. Give a value that hashes, such as a tuple for a list, or "
                 f"trace the argument."
             )
-            return result
     raise
