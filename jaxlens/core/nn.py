@@ -15,7 +15,7 @@ Axis = int | Sequence[int] | None
 
 @custom_jvp
 def relu(x: Any) -> Any:
-    """The larger of `x` and 0; its derivative at 0 is taken to be 0."""
+    """Rectified linear unit: max(x, 0); its derivative at 0 is 0."""
     return cnp.maximum(x, 0)
 
 
@@ -26,35 +26,35 @@ def relu_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """Logistic function: 1 / (1 + exp(-x))."""
     return functions.logistic_p.bind(x)
 
 
 def silu(x: Any) -> Any:
-    """`x * sigmoid(x)`."""
+    """Sigmoid-weighted linear unit: `x * sigmoid(x)`."""
     return x * sigmoid(x)
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x)), without overflow."""
+    """Softplus: log(1 + exp(x)), without overflow."""
     return cnp.maximum(x, 0) + cnp.log1p(cnp.exp(-cnp.abs(x)))
 
 
 def gelu(x: Any) -> Any:
-    """`x` times the normal distribution function, by the usual tanh (arXiv:1606.08415)."""
+    """Gaussian error linear unit, by its tanh approximation (arXiv:1606.08415)."""
     inner = np.sqrt(2 / np.pi).item() * (x + 0.044715 * x**3)
     return x * (0.5 * (1.0 + cnp.tanh(inner)))
 
 
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """log of the sum of exp, the largest taken out first so that nothing overflows."""
+    """Log of the sum of exponentials; the maximum is subtracted first, against overflow."""
     top = functions.stop_gradient(cnp.max(x, axis, keepdims=True))
     result = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
     return result if keepdims else cnp.squeeze(result, axis)
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
-    """exp, made to sum to 1."""
+    """Softmax: exponentials divided by their sum along an axis."""
     exps = cnp.exp(x - functions.stop_gradient(cnp.max(x, axis, keepdims=True)))
     return exps / cnp.sum(exps, axis, keepdims=True)
 
@@ -65,7 +65,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = np.float32) -> Any:
-    """1 at the place that an integer names, 0 elsewhere, along a new last axis."""
+    """One-hot encoding of integers along a new last axis."""
     ndim = aval_of(x).ndim
     places = shapes.iota(aval_of(x).dtype, (*(1,) * ndim, num_classes), ndim)
     return cnp.astype(cnp.equal(shapes.expand_dims(x, [ndim]), places), dtype)

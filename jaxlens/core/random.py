@@ -29,7 +29,7 @@ Shape = Sequence[int]
 
 
 def key(seed: int) -> Any:
-    """The key of a seed: u32[2]."""
+    """Returns the key for a seed: u32[2]."""
     return cnp.array(np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32))
 
 
@@ -70,25 +70,25 @@ def _rotated(x: Any, distance: int) -> Any:
 
 
 def _counted(shape: Shape) -> tuple[Any, Any]:
-    """The number of each element, as a high word (always 0 here) and a low one."""
+    """Returns the index of each element as a high word (always 0 here) and a low word."""
     size = int(np.prod(shape, dtype=object))
     low = basics.reshape(shapes.iota(_U32, (size,), 0), tuple(shape))
     return cnp.zeros(shape, _U32), low
 
 
 def bits(key: Any, shape: Shape = ()) -> Any:
-    """Random bits: u32 of a shape."""
+    """Returns random bits: u32 of a shape."""
     first, second = threefry(key, *_counted(shape))
     return first ^ second
 
 
 def split(key: Any, num: int = 2) -> Any:
-    """New keys, u32[num, 2], as good as independent of each other and of the old one."""
+    """Splits a key into `num` new keys, u32[num, 2]; do not use the old one again."""
     return cnp.stack(threefry(key, *_counted((num,))), axis=1)
 
 
 def fold_in(key: Any, data: Any) -> Any:
-    """The key of a number under a key."""
+    """Derives a new key from a key and an integer."""
     zero, word = np.uint32(0), cnp.astype(data, _U32)
     return cnp.stack(threefry(key, zero, word))
 
@@ -96,7 +96,7 @@ def fold_in(key: Any, data: Any) -> Any:
 def uniform(
     key: Any, shape: Shape = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
-    """Numbers in [minval, maxval), each as likely: 23 random bits behind the binary point."""
+    """Samples the uniform distribution on [minval, maxval), with 23 random bits."""
     mantissa = ew.shift_right_logical_p.bind(bits(key, shape), np.uint32(9))
     one_bits = np.uint32(0x3F800000)  # the bits of 1.0: between 1 and 2 the mantissa is the number
     floats = ew.bitcast_convert_type(mantissa | one_bits, np.dtype("float32")) - np.float32(1)
@@ -105,34 +105,34 @@ def uniform(
 
 
 def normal(key: Any, shape: Shape = (), dtype: Any = np.float32) -> Any:
-    """Numbers of the standard normal distribution."""
+    """Samples the standard normal distribution."""
     low = np.nextafter(np.float32(-1), np.float32(0))
     even = uniform(key, shape, np.float32, low, np.float32(1))
     return cnp.astype(fn.erf_inv_p.bind(even) * np.float32(np.sqrt(2)), dtype)
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Shape = ()) -> Any:
-    """True with probability `p`."""
+    """Samples booleans that are true with probability `p`."""
     return uniform(key, shape) < p
 
 
 def randint(key: Any, shape: Shape, minval: int, maxval: int, dtype: Any = np.int32) -> Any:
-    """Integers in [minval, maxval); nearly each as likely, the span being small beside 2**32."""
+    """Samples integers in [minval, maxval), nearly uniform if the span is small beside 2**32."""
     span = np.uint32(maxval - minval)
     return cnp.astype(bits(key, shape) % span, canonical(dtype)) + minval
 
 
 def categorical(key: Any, logits: Any, axis: int = -1) -> Any:
-    """Draws of a place along an axis, by unnormalised log probabilities."""
+    """Samples indices along an axis by unnormalised log probabilities."""
     return cnp.argmax(logits + gumbel(key, aval_of(logits).shape), axis)
 
 
 def gumbel(key: Any, shape: Shape = ()) -> Any:
-    """Numbers of the standard Gumbel distribution."""
+    """Samples the standard Gumbel distribution."""
     tiny = np.finfo(np.float32).tiny
     return -cnp.log(-cnp.log(uniform(key, shape, np.float32, tiny, 1.0)))
 
 
 def permutation(key: Any, n: int) -> Any:
-    """0 to n - 1 in random order."""
+    """Returns a random permutation of 0 to n - 1."""
     return cnp.argsort(bits(key, (n,)))

@@ -76,7 +76,7 @@ class Array(Value):
         self.device = device
 
     def live(self) -> Buffer:
-        """The buffer.
+        """Returns the buffer.
 
         Raises:
             RuntimeError: It was donated to a program, which has used its memory.
@@ -98,16 +98,16 @@ class Array(Value):
         return numbers.copy() if copy else numbers
 
     def block_until_ready(self) -> "Array":
-        """Waits until the numbers are there."""
+        """Waits until the array is computed."""
         self.live().block_until_ready()
         return self
 
     def is_deleted(self) -> bool:
-        """Whether the memory was given away."""
+        """Whether the buffer was donated or deleted."""
         return bool(self.buffer.is_deleted())
 
     def devices(self) -> Any:
-        """Where the numbers are."""
+        """Returns the devices that hold the array."""
         return self.live().devices()
 
     item = _on_numpy(np.ndarray.item)
@@ -138,13 +138,13 @@ _ALIAS = _jax.HostBufferSemantics.ZERO_COPY
 
 @cache
 def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
-    """JAX's name for a layout over several devices."""
+    """Returns JAX's `NamedSharding` for a partition spec."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
 
 @cache
 def _sharding(place: Place) -> Any:
-    """JAX's name for a place."""
+    """Returns JAX's sharding for a place."""
     if isinstance(place, NamedSharding):
         return place
     return SingleDeviceSharding(place or jax_backend.get_default_device())
@@ -152,7 +152,7 @@ def _sharding(place: Place) -> Any:
 
 @cache
 def _parts(place: Place, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
-    """The devices of a place, and the index of what each has of an array of this shape."""
+    """Returns each device of a place and the index of its shard of an array of this shape."""
     indices = _sharding(place).addressable_devices_indices_map(shape)
     return [(device, (*index, ...)) for device, index in indices.items()]
 
@@ -164,7 +164,7 @@ def _jax_aval(aval: ShapedArray) -> Any:
 
 
 def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) -> Buffer:
-    """Numbers on a device as a buffer of this type; no copy where they are there already.
+    """Puts a value on a device as a buffer of this type, without a copy if it is there already.
 
     On the CPU a NumPy array is there already, as for JAX: it must not change until the program
     that it was given to is done.
@@ -207,7 +207,7 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
-    """Numbers as an array on a device, copied if they are NumPy's."""
+    """Returns a value as an array on a device; copies a NumPy array."""
     if dtype is not None or not isinstance(value, Array | jax.Array | int | float | complex):
         value = np.asarray(value)
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
@@ -215,17 +215,17 @@ def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
 
 
 def device_put(tree: Any, device: Any = None) -> Any:
-    """A tree of arrays, put on a device."""
+    """Puts the arrays of a tree on a device."""
     return tree_map(lambda x: x if isinstance(x, Tracer) else array(x, device=device), tree)
 
 
 def device_get(tree: Any) -> Any:
-    """A tree of arrays as NumPy's, once their numbers are there."""
+    """Returns the arrays of a tree as NumPy arrays, once they are computed."""
     return tree_map(np.asarray, tree)
 
 
 def block_until_ready(tree: Any) -> Any:
-    """Waits until the numbers of all arrays in a tree are there."""
+    """Waits until all arrays of a tree are computed."""
     for leaf in tree_leaves(tree):
         if isinstance(leaf, Array):
             leaf.block_until_ready()
@@ -233,7 +233,7 @@ def block_until_ready(tree: Any) -> Any:
 
 
 def common_device(values: Sequence[Any]) -> Any:
-    """The device that arrays among these were put on; None for the default one.
+    """Returns the device that the arrays among these were put on; None for the default one.
 
     An array over several devices is brought to where it is needed.
 
@@ -251,7 +251,7 @@ def common_device(values: Sequence[Any]) -> Any:
 
 
 def devices(backend: str | None = None) -> list[Any]:
-    """The devices of a backend; None for the default one."""
+    """Returns the devices of a backend, by default of the default one."""
     return list(jax.devices(backend))
 
 
@@ -304,7 +304,7 @@ class Executable:
         self._empty = any(aval.dtype == float0 for aval in out_avals)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """Starts it; its results may be used at once and are there later."""
+        """Starts the program; returns its results, which may still be being computed."""
         buffers = [
             x.buffer if type(x) is Array and x.device is place else put(x, aval, place)
             for x, aval, place in zip(values, self._in_avals, self._in_places, strict=True)
@@ -323,7 +323,7 @@ class Executable:
 
 
 def _handler(aval: ShapedArray, place: Place) -> Any:
-    """What makes an array of a result; jaxlib 0.12 has one keyword less."""
+    """Returns what makes a `jax.Array` of a result; jaxlib 0.12 has one keyword less."""
     handler, args = _jax.array_result_handler, (_jax_aval(aval), _sharding(place))
     try:
         return handler(*args, committed=False, _skip_checks=True)

@@ -34,7 +34,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A function at certain types, as a program that can be kept.
+    """A function at certain types, as a serializable StableHLO program.
 
     Attributes:
         fun_name: Its name.
@@ -55,7 +55,7 @@ class Exported:
     program: bytes
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs it.
+        """Runs the program, or binds it in a function that is traced.
 
         Raises:
             TypeError: The arguments are not of the types that it was written for.
@@ -66,7 +66,7 @@ class Exported:
     __call__ = call
 
     def serialize(self) -> bytes:
-        """All of it, for `deserialize`: a line of Python literals, and the program.
+        """Returns bytes for `deserialize`: a line of Python literals, then the program.
 
         Raises:
             ValueError: It has containers that are not written as literals.
@@ -77,7 +77,7 @@ class Exported:
 
 
 def export(f: Jitted) -> Callable[..., Exported]:
-    """The function of the same arguments that gives the program of a jitted function."""
+    """Returns a function of the arguments of a jitted function that exports it at their types."""
     if not isinstance(f, Jitted):
         raise ValueError(f"export: expected a function that core.jit gave, got {f!r:.60}.")
 
@@ -99,7 +99,7 @@ def export(f: Jitted) -> Callable[..., Exported]:
 
 
 def deserialize(data: bytes) -> Exported:
-    """What `serialize` wrote.
+    """Reads the bytes that `Exported.serialize` returned.
 
     Raises:
         ValueError: The bytes are none of it.
@@ -118,7 +118,7 @@ def deserialize(data: bytes) -> Exported:
 
 
 def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
-    """The containers, with types as leaves: Python that can be read back without running any."""
+    """Returns the tree with types as leaves: Python literals, which can be read back safely."""
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
     written = tree.unflatten(types)
     with suppress(SyntaxError, ValueError):

@@ -27,7 +27,7 @@ def pmap(
     out_axes: Any = 0,
     devices: Sequence[Any] | None = None,
 ) -> Any:
-    """The function that does on many devices, one example each, what `f` does on one; jitted.
+    """Returns a jitted function that applies `f` to one example per device.
 
     Args:
         f: A function of pytrees of arrays.

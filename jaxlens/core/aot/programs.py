@@ -48,7 +48,7 @@ class Key(NamedTuple):
 
     @property
     def weak_types(self) -> tuple[bool, ...]:
-        """Which leaves came from Python scalars."""
+        """Which leaves have a weak type."""
         return tuple(aval.weak_type for aval in self.in_avals)
 
 
@@ -61,7 +61,7 @@ class CacheInfo(NamedTuple):
 
 
 class Jitted:
-    """A function with its programs: what `jit` gives.
+    """A jitted function with its cache of programs.
 
     Attributes:
         f: The function.
@@ -142,11 +142,11 @@ class Jitted:
         return Traced(self.name, closed, key.in_tree, out_trees[0], names, donated, key.device)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """The first stage of it at the types of these arguments, which may be types alone."""
+        """Traces the function at the types of these arguments, which may be `ShapedArray`s."""
         return self._look_up(args, kwargs)[1]
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The second stage of it at the types of these arguments."""
+        """Traces and lowers the function at the types of these arguments."""
         return self.trace(*args, **kwargs).lower()
 
     def cache_info(self) -> CacheInfo:
@@ -177,6 +177,6 @@ def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The types of a function's results at the types of these arguments; computes nothing."""
+    """Returns the types of a function's results without computing them."""
     traced = Jitted(f).trace(*args, **kwargs)
     return traced.out_tree.unflatten(traced.jaxpr.out_avals)

@@ -53,11 +53,11 @@ class Traced:
 
     @cached_property
     def hoisted(self) -> tuple[ClosedJaxpr, list[Any]]:
-        """The jaxpr as other programs call it, its constants in front, and their values."""
+        """The jaxpr with its constants as first parameters, and their values."""
         return hoisted(self.jaxpr)
 
     def lower(self) -> "Lowered":
-        """Writes it as a StableHLO module."""
+        """Lowers the jaxpr to a StableHLO module."""
         inner = self.jaxpr.jaxpr
         large = [var.aval.size > _INLINE for var in inner.constvars]
         constvars, more = split(large, inner.constvars)
@@ -79,7 +79,7 @@ class Traced:
         return Lowered(self, module, large_consts, aliases, place)
 
     def _aliases(self) -> list[int | None]:
-        """For each argument, the result that gets its memory: a donated one of the same type."""
+        """Returns for each argument the result that reuses its donated buffer, of the same type."""
         free = {n: aval.strong for n, aval in enumerate(self.jaxpr.out_avals)}
         aliases: list[int | None] = []
         unused = []
@@ -101,7 +101,7 @@ class Traced:
 
     @cached_property
     def compiled(self) -> "Compiled":
-        """The program of the default options, compiled when first asked for."""
+        """The program with XLA's default options, compiled once."""
         return self.lower().compile()
 
 
@@ -124,12 +124,12 @@ class Lowered:
     layout: MeshLayout | None = None
 
     def as_text(self, *, debug_info: bool = False) -> str:
-        """The module as text; with `debug_info`, where each op came from."""
+        """Returns the module as text; with `debug_info`, with the location of each op."""
         text: str = self.module.operation.get_asm(enable_debug_info=debug_info)
         return text
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
-        """Lets XLA make a program of it.
+        """Compiles the module with XLA.
 
         Args:
             compiler_options: XLA's, by name, such as `{"xla_cpu_enable_fast_math": True}`.
@@ -159,7 +159,7 @@ class Compiled:
         self._donated = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Starts it on arguments of its types; gives the tree of its results."""
+        """Runs the program on leaves of its types; returns the tree of its results."""
         if self._donated:
             self._check_once(leaves)
         results = self.executable([*self._consts, *leaves] if self._consts else leaves)
@@ -170,7 +170,7 @@ class Compiled:
         return self.traced.out_tree.unflatten(results)
 
     def _check_once(self, leaves: Sequence[Any]) -> None:
-        """Checks that no array comes twice where memory is given away."""
+        """Raises if an array is passed twice to a program that reuses donated buffers."""
         names: dict[int, str] = {}
         for x, name in zip(leaves, self.traced.arg_names, strict=True):
             first = names.setdefault(id(x.buffer), name) if type(x) is Array else name
@@ -192,14 +192,14 @@ class Compiled:
         return self.run(leaves)
 
     def as_text(self) -> str:
-        """The optimised HLO."""
+        """Returns the optimised HLO."""
         modules = self.executable.loaded.hlo_modules()
         return "\n\n".join(module.to_string() for module in modules)
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates of operations and bytes; a loop's body counts once."""
+        """Returns XLA's estimates of operations and bytes; the body of a loop counts once."""
         return dict(self.executable.loaded.cost_analysis())
 
     def memory_analysis(self) -> Any:
-        """XLA's sizes of arguments, results and temporary buffers, in bytes."""
+        """Returns XLA's sizes of arguments, results and temporary buffers, in bytes."""
         return self.executable.loaded.get_compiled_memory_stats()

@@ -34,7 +34,7 @@ Branches = tuple[ClosedJaxpr, ...]
 def cond(
     pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
 ) -> Any:
-    """`true_fun(*operands)` if `pred`, else `false_fun(*operands)`, decided when the program runs.
+    """Applies `true_fun` or `false_fun` to the operands, chosen by `pred` when the program runs.
 
     Args:
         pred: A scalar; a number counts as true if it is not zero.
@@ -51,11 +51,11 @@ def cond(
     if aval.dtype != np.bool_:
         pred = ne_p.bind(pred, np.zeros((), aval.dtype)[()])
     index = convert_element_type(pred, np.int32)
-    return _chosen("cond", index, {"false_fun": false_fun, "true_fun": true_fun}, operands)
+    return _bind("cond", index, {"false_fun": false_fun, "true_fun": true_fun}, operands)
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, decided when the program runs; an index outside is clamped.
+    """Applies `branches[index]` to the operands when the program runs; the index is clamped.
 
     Args:
         index: An integer scalar.
@@ -71,10 +71,10 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         return branches[0](*operands)
     index = convert_element_type(index, np.int32)
     index = clamp_p.bind(np.int32(0), index, np.int32(len(branches) - 1))
-    return _chosen("switch", index, {f"branch {i}": f for i, f in enumerate(branches)}, operands)
+    return _bind("switch", index, {f"branch {i}": f for i, f in enumerate(branches)}, operands)
 
 
-def _chosen(
+def _bind(
     caller: str, index: Any, fs: dict[str, Callable[..., Any]], operands: Sequence[Any]
 ) -> Any:
     bodies = [traced(f, operands, {}) for f in fs.values()]
@@ -138,6 +138,6 @@ def _(size: int, args: Any, dims: Any, *, branches: Branches) -> Any:
 
 
 def selected(which: Any, *cases: Any) -> Any:
-    """For each example the case that it says."""
+    """Selects a case for each example."""
     shape = aval_of(cases[0]).shape
     return select_n(broadcast_in_dim(which, shape, range(aval_of(which).ndim)), *cases)

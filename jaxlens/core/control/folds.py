@@ -36,7 +36,7 @@ def reduce(
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
 ) -> Any:
-    """Combines all elements along axes.
+    """Reduces arrays along axes by an associative function.
 
     Args:
         operands: A pytree of arrays of one shape.
@@ -62,10 +62,10 @@ def reduce(
                 f"operand of {aval_of(leaf).str_short()}, got {aval_of(init).str_short()} and "
                 f"{out.str_short()}."
             )
-    reducer = _known(body.jaxpr, inits)
+    reducer = _reducer_of(body.jaxpr, inits)
     if reducer:
         return body.out_tree.unflatten([reducer(leaves[0], tuple(axes))])
-    (shape,), rest_axes = of_all, basics.others(ndim, axes)
+    (shape,), rest_axes = of_all, basics.other_axes(ndim, axes)
     count, rest = prod(shape[axis] for axis in axes), [shape[axis] for axis in rest_axes]
     rows = []
     for x, init in zip(leaves, inits, strict=True):
@@ -85,8 +85,8 @@ _KNOWN: dict[str, tuple[Callable[[np.dtype], Any], Callable[..., Any]]] = {
 }
 
 
-def _known(closed: ClosedJaxpr, inits: Sequence[Any]) -> Callable[..., Any] | None:
-    """The function for a combination that has a primitive of its own."""
+def _reducer_of(closed: ClosedJaxpr, inits: Sequence[Any]) -> Callable[..., Any] | None:
+    """Returns the function of the primitive that computes this reduction, if there is one."""
     if len(inits) != 1 or len(closed.eqns) != 1 or isinstance(inits[0], Value):
         return None
     (eqn,), (init,) = closed.eqns, inits
@@ -96,7 +96,7 @@ def _known(closed: ClosedJaxpr, inits: Sequence[Any]) -> Callable[..., Any] | No
 
 
 def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
-    """All rows of arrays combined to one, neighbours first, so that their order is kept."""
+    """Combines all rows of arrays to one, neighbours first, so that their order is kept."""
     n, *rest = aval_of(rows[0]).shape
 
     def part(*place: int) -> list[Any]:
@@ -120,7 +120,7 @@ def _folded(f: Callable[..., Any], rows: list[Any]) -> list[Any]:
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """The combinations of the first element, the first two, the first three, and so on.
+    """Computes all prefix combinations by an associative function, in logarithmic depth.
 
     Args:
         fn: An associative function of two trees like `elems`, applied to many pairs at once.

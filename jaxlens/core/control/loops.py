@@ -44,7 +44,7 @@ while_p = Primitive("while", multiple_results=True)
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
-    """Applies `body_fun` to a value again and again, as long as `cond_fun` of it is true.
+    """Applies `body_fun` to a value as long as `cond_fun` of it is true.
 
     Args:
         cond_fun: The value to a boolean scalar.
@@ -88,7 +88,7 @@ def loop_body(
     carry_of: Callable[[TreeDef], TreeDef] = lambda tree: tree,
     after: Sequence[Any] = (),
 ) -> tuple[TracedFunction, list[Any]]:
-    """Traces the body of a loop, and checks that it returns what it is to be given next.
+    """Traces the body of a loop, and checks that its carry keeps its type.
 
     A first value that is weakly typed, such as a Python 0, gets the dtype of the next one.
 
@@ -129,7 +129,7 @@ def loop_body(
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
-    """An array of this dtype; a scalar of it in place of a number of Python's of another one."""
+    """Converts an array or a Python scalar to a dtype."""
     if isinstance(x, Value) or aval_of(x).dtype == dtype:
         return convert_element_type(x, dtype) if aval_of(x).dtype != dtype else x
     return np.asarray(x, dtype)[()]
@@ -147,7 +147,7 @@ def looped(
     xs: Flags = (),
     *args: Any,
 ) -> tuple[Any, ...]:
-    """A transform of the body of a loop: what is carried has the same flags going in as coming out.
+    """Transforms the body of a loop until the carry has the same flags in and out: a fixpoint.
 
     Args:
         closed: The body, of constants, what is carried, and rows.
@@ -170,13 +170,13 @@ def looped(
 
 
 def _woven(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-    """Constants, what is carried and rows, each with its tangents behind it."""
+    """Returns constants, carry and rows, each followed by its tangents."""
     return list(chain(*chain(*zip(values, moving, strict=True))))
 
 
 @memoized
 def _jvp_of(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
-    """As `looped`; constants, what is carried and rows have their tangents behind them."""
+    """Applies `looped` with `jvp_jaxpr`; each of constants, carry, rows is followed by tangents."""
     both, new, results, carry = looped(closed, jvp_jaxpr, *flags)
     own, values, moving = cut(both.jaxpr.invars, len(new), len(closed.in_avals))
     sizes = [(len(group), sum(group)) for group in (flags[0], carry)]
@@ -190,7 +190,7 @@ def _jvp_of(closed: ClosedJaxpr, *flags: Flags) -> tuple[Any, ...]:
 def loop_jvp(
     closed: ClosedJaxpr, primals: Sequence[list[Any]], tangents: Sequence[list[Any]]
 ) -> tuple[ClosedJaxpr, list[list[Any]], list[bool], Flags]:
-    """The jvp of the body of a loop.
+    """Returns the jvp of the body of a loop.
 
     Args:
         closed: The body.
@@ -216,7 +216,7 @@ def _(*avals: ShapedArray, body_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArra
 
 
 def while_op(state: Sequence[Any], test: Callable[..., Any], turn: Callable[..., Any]) -> list[Any]:
-    """A loop in StableHLO, whose condition and body are the ops that two functions write."""
+    """Emits a while op whose condition and body are emitted by two functions."""
     types = [x.type for x in state]
     op = hlo.WhileOp(types, list(state))
     for region, write in ((op.cond, test), (op.body, turn)):
@@ -277,7 +277,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
 def _until_the_last(
     jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], num_tests: int
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """A loop of examples that are not done together: one that is done keeps what it has.
+    """Returns a loop that goes on until all examples are done; one that is done keeps its carry.
 
     Args:
         jaxprs: The condition, which is true for some examples, and the body.
@@ -300,7 +300,7 @@ def _until_the_last(
 
 @while_p.rule("partial")
 def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-    """Runs now what is known, if the condition is known; records the whole loop for the rest."""
+    """Runs the known part now if the condition is known; records the whole loop for the rest."""
     tests, consts, carry = (tuple(map(interpreter.unknown, part)) for part in _parts(args, params))
     body, new, *_, carry = looped(params["body_jaxpr"], partial_jaxpr, consts, carry)
     test, new_tests, waits = transformed(params["cond_jaxpr"], partial_jaxpr, (*tests, *carry))

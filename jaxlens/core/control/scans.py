@@ -43,7 +43,7 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """A loop over the first axis of arrays that carries a value and stacks results.
+    """Loops over the first axis of arrays, carrying a value and stacking results.
 
     Args:
         f: `(carry, x) -> (carry, y)`; the carry keeps its containers and types.
@@ -69,7 +69,7 @@ def scan(
 
 
 def _rows(xs: Any, length: int | None) -> tuple[list[Any], Any, int]:
-    """The arrays, the types of a row of each, and how many rows there are."""
+    """Returns the arrays, the type of a row of each, and the number of rows."""
     leaves, tree = tree_flatten(xs)
     types, sizes = [aval_of(leaf) for leaf in leaves], {}
     for aval, path in zip(types, paths(tree), strict=True):
@@ -95,7 +95,7 @@ def _carry_tree(tree: TreeDef) -> TreeDef:
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """`f` of each row of arrays, one after another; `vmap` does them at once."""
+    """Applies `f` to each row of arrays, one after another; `vmap` does so at once."""
     leaves, row, length = _rows(xs, None)
     body = traced(f, (row,), {})
     how = {"length": length, "reverse": False, "unroll": 1}
@@ -111,7 +111,7 @@ def _turns(
 
 
 def _parts(params: dict[str, Any]) -> tuple[ClosedJaxpr, list[int], dict[str, Any]]:
-    """The body, its numbers of constants and of carried values, and how it goes over the rows."""
+    """Returns the body, the numbers of constants and carried values, and the other parameters."""
     how = dict(params)
     body, *sizes = (how.pop(key) for key in ("jaxpr", "num_consts", "num_carry"))
     return body, sizes, how
@@ -125,7 +125,7 @@ def _(*avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, **_:
 
 @scan_p.rule("lower")
 def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **params: Any) -> Any:
-    """A while loop that counts, cuts rows out and puts rows in."""
+    """Emits a while loop with a counter that slices rows out and writes rows in."""
     body, (num_consts, num_carry), _ = _parts(params)
     consts, carry, xs = cut(operands, num_consts, num_carry)
     i32 = ShapedArray((), np.dtype(np.int32))
@@ -182,7 +182,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
 
 @memoized
 def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
-    """The body split in two, and the first half in what changes by the turn and what does not.
+    """Splits the body in known and unknown, and the known half in what is loop-invariant or not.
 
     Returns:
         What is computed once, of the new constants and the known ones: the residuals that do not
@@ -233,7 +233,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
 
 @memoized
 def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> Any:
-    """The body backwards: carries the cotangents of constants, which add up, and of the carry.
+    """Returns the transposed body, which carries the cotangents of constants and of the carry.
 
     Args:
         closed: The body, linear in its carry.
@@ -295,7 +295,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Any) -> Any:
-    """`for i in range(lower, upper): value = body_fun(i, value)`.
+    """Computes `for i in range(lower, upper): value = body_fun(i, value)`.
 
     A scan if both bounds are known while tracing, so that reverse mode works; else a while loop.
 

@@ -106,7 +106,7 @@ def bump(axes: Sequence[int], dim: int) -> Axes:
     return tuple(axis + (axis >= dim) for axis in axes)
 
 
-def others(ndim: int, *groups: Sequence[int]) -> list[int]:
+def other_axes(ndim: int, *groups: Sequence[int]) -> list[int]:
     """Returns the axes that are in none of the groups."""
     return [axis for axis in range(ndim) if not any(axis in group for group in groups)]
 
@@ -158,7 +158,7 @@ broadcast_in_dim_p = movement(
 def _(ct: Any, x: Linear, *, shape: Axes, broadcast_dimensions: Axes) -> Any:
     pairs = zip(x.aval.shape, broadcast_dimensions, strict=True)
     axes = [axis for n, axis in pairs if n == shape[axis]]
-    return [reshape(reduce_sum(ct, tuple(others(len(shape), axes))), x.aval.shape)]
+    return [reshape(reduce_sum(ct, tuple(other_axes(len(shape), axes))), x.aval.shape)]
 
 
 def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
@@ -187,7 +187,7 @@ reduce_sum_p = movement(
     abstract=lambda x, *, axes: without(x, axes, "reduce_sum"),
     lower=lambda ctx, x, *, axes: ctx.reduce(hlo.add, x, 0, axes),
     transpose=lambda ct, x, *, axes: [
-        broadcast_in_dim(ct, x.aval.shape, others(x.aval.ndim, axes))
+        broadcast_in_dim(ct, x.aval.shape, other_axes(x.aval.ndim, axes))
     ],
 )
 
@@ -202,7 +202,7 @@ def without(x: ShapedArray, axes: Axes, name: str) -> ShapedArray:
     """Returns the type of `x` without these axes, for a primitive of this name."""
     if len(set(axes)) != len(axes) or not all(0 <= axis < x.ndim for axis in axes):
         raise ValueError(f"{name}: axes must be different ones of {x.str_short()}, got {axes}.")
-    return x.update(shape=tuple(x.shape[axis] for axis in others(x.ndim, axes)))
+    return x.update(shape=tuple(x.shape[axis] for axis in other_axes(x.ndim, axes)))
 
 
 def reduce_sum(x: Any, axes: Axes) -> Any:
@@ -243,7 +243,7 @@ def inverse(permutation: Sequence[int]) -> Axes:
 
 def moveaxis(x: Any, source: int, target: int) -> Any:
     """Returns the same array with one axis in another position."""
-    order = others(aval_of(x).ndim, [source])
+    order = other_axes(aval_of(x).ndim, [source])
     order.insert(target, source)
     return transpose(x, order)
 

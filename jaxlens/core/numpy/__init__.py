@@ -55,7 +55,7 @@ _NUMBERS = (Value, int, float, complex)
 
 
 def _operators(form: str, table: str, swap: bool = False) -> dict[str, Any]:
-    """The methods for operators, which leave operands that are no arrays to answer themselves."""
+    """Returns the methods for operators; for an operand that is no array: NotImplemented."""
 
     def operator(function: Any) -> Any:
         def operate(x: Any, y: Any) -> Any:

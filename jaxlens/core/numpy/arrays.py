@@ -26,7 +26,7 @@ float32, int32 = np.dtype("float32"), np.dtype("int32")
 
 
 def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
-    """Axes counted from the front; None is all of them."""
+    """Returns sorted axes, counted from the front; None means all axes."""
     if axis is None:
         return tuple(range(aval.ndim))
     named = (axis,) if isinstance(axis, int) else axis
@@ -34,12 +34,12 @@ def axes_of(axis: Axis, aval: ShapedArray) -> tuple[int, ...]:
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple; a tracer in it says what to do instead."""
+    """Returns a shape as a tuple of integers; a tracer in it raises an error."""
     return tuple(operator.index(n) for n in (shape if isinstance(shape, tuple | list) else [shape]))
 
 
 def array(x: Any, dtype: Any = None) -> Any:
-    """An array of what is given: numbers, arrays, or nested lists of them."""
+    """Returns an array of numbers, arrays, or nested lists of them."""
     if isinstance(x, list | tuple) and any(isinstance(leaf, Value) for leaf in tree_leaves(x)):
         return stack([array(item, dtype) for item in x])
     if isinstance(x, Value):
@@ -56,38 +56,38 @@ asarray = array
 
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
-    """An array of one number."""
+    """Returns an array filled with one number."""
     number = array(value) if dtype is None else uf.astype(value, dtype)
     return basics.broadcast_to(number, sizes_of(shape))
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
-    """An array of 0."""
+    """Returns an array of zeros."""
     return basics.full(sizes_of(shape), 0, dtype)
 
 
 def ones(shape: Shape, dtype: Any = float32) -> Any:
-    """An array of 1."""
+    """Returns an array of ones."""
     return basics.full(sizes_of(shape), 1, dtype)
 
 
 def zeros_like(x: Any, dtype: Any = None) -> Any:
-    """0 for each element."""
+    """Returns zeros in the shape of `x`."""
     return zeros(aval_of(x).shape, dtype or aval_of(x).dtype)
 
 
 def ones_like(x: Any, dtype: Any = None) -> Any:
-    """1 for each element."""
+    """Returns ones in the shape of `x`."""
     return ones(aval_of(x).shape, dtype or aval_of(x).dtype)
 
 
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
-    """One number for each element."""
+    """Returns an array in the shape of `x`, filled with one number."""
     return full(aval_of(x).shape, value, dtype or aval_of(x).dtype)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
-    """Numbers from `start`, 0 if there is only one argument, up to before `stop`."""
+    """Returns evenly spaced numbers in [start, stop); `arange(n)` begins at 0."""
     if stop is None:
         start, stop = 0, start
     limits = (start, stop, step)  # a tracer among them says what to do instead
@@ -100,29 +100,29 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
 
 
 def linspace(start: Any, stop: Any, num: int = 50) -> Any:
-    """`num` numbers from `start` to `stop`, both among them."""
+    """Returns `num` evenly spaced numbers from `start` to `stop`, both included."""
     share = uf.divide(shapes.iota(float32, (num,), 0), np.float32(max(num - 1, 1)))
     return uf.add(uf.multiply(start, uf.subtract(1.0, share)), uf.multiply(stop, share))
 
 
 def _places(shape: Sequence[int], k: int) -> tuple[Any, Any]:
-    """For each element of a matrix its row, `k` more, and its column."""
+    """Returns the row index plus `k`, and the column index, of each element of a matrix."""
     rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
     return uf.add(rows, k), columns
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float32) -> Any:
-    """1 on a diagonal, 0 elsewhere."""
+    """Returns a matrix with ones on the `k`-th diagonal and zeros elsewhere."""
     return uf.astype(uf.equal(*_places((n, n if m is None else m), k)), dtype)
 
 
 def tril(x: Any, k: int = 0) -> Any:
-    """The matrix with zeros above a diagonal."""
+    """Returns the matrix with zeros above the `k`-th diagonal."""
     return uf.where(uf.greater_equal(*_places(aval_of(x).shape[-2:], k)), x, zeros_like(x))
 
 
 def triu(x: Any, k: int = 0) -> Any:
-    """The matrix with zeros below a diagonal."""
+    """Returns the matrix with zeros below the `k`-th diagonal."""
     return uf.subtract(x, tril(x, k - 1))
 
 
@@ -130,7 +130,7 @@ def triu(x: Any, k: int = 0) -> Any:
 
 
 def reshape(x: Any, *shape: Any) -> Any:
-    """The same numbers under another shape; one length may be -1."""
+    """Returns the same elements in another shape; one length may be -1."""
     aval, sizes = aval_of(x), sizes_of(shape[0] if len(shape) == 1 else shape)
     if -1 in sizes:
         rest = prod(n for n in sizes if n != -1)
@@ -141,12 +141,12 @@ def reshape(x: Any, *shape: Any) -> Any:
 
 
 def ravel(x: Any) -> Any:
-    """All numbers along one axis."""
+    """Returns the elements along one axis."""
     return reshape(x, -1)
 
 
 def transpose(x: Any, *axes: Any) -> Any:
-    """Axes in another order; in reverse where none is given."""
+    """Permutes the axes; reverses them if no order is given."""
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
     ndim = aval_of(x).ndim
     places = [axis_of(axis, ndim) for axis in order] if order else range(ndim)[::-1]
@@ -154,27 +154,27 @@ def transpose(x: Any, *axes: Any) -> Any:
 
 
 def swapaxes(x: Any, a: int, b: int) -> Any:
-    """Two axes exchanged."""
+    """Exchanges two axes."""
     order = list(range(aval_of(x).ndim))
     order[a], order[b] = order[b], order[a]
     return basics.transpose(x, order)
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
-    """One axis elsewhere."""
+    """Moves one axis to another position."""
     ndim = aval_of(x).ndim
     return basics.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
 
 
 def expand_dims(x: Any, axis: Shape) -> Any:
-    """New axes of length 1, at these places of the result."""
+    """Inserts axes of length 1 at these positions of the result."""
     axes = (axis,) if isinstance(axis, int) else axis
     ndim = aval_of(x).ndim + len(axes)
     return shapes.expand_dims(x, [axis_of(number, ndim) for number in axes])
 
 
 def broadcast_to(x: Any, shape: Shape) -> Any:
-    """New axes in front, and axes of length 1 repeated, to this shape."""
+    """Broadcasts an array to a shape."""
     sizes, own = sizes_of(shape), aval_of(x).shape
     if broadcast_shapes(own, sizes) != sizes:
         raise ValueError(f"broadcast_to: an array of shape {own} does not fit into {sizes}.")
@@ -182,14 +182,14 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
 
 
 def squeeze(x: Any, axis: Axis = None) -> Any:
-    """Without axes of length 1."""
+    """Removes axes of length 1: all of them, or those in `axis`."""
     aval = aval_of(x)
     ones_ = [i for i, n in enumerate(aval.shape) if n == 1]
     return shapes.squeeze(x, ones_ if axis is None else axes_of(axis, aval))
 
 
 def _joined(xs: Sequence[Any], name: str, same: bool = False) -> list[Any]:
-    """Arrays of one dtype and one rank, or one shape."""
+    """Promotes arrays to one dtype; they must have one rank, or with `same` one shape."""
     shapes_ = [aval_of(x).shape for x in xs]
     if len({shape if same else len(shape) for shape in shapes_}) != 1:
         raise (ValueError if same or not xs else TypeError)(
@@ -200,19 +200,19 @@ def _joined(xs: Sequence[Any], name: str, same: bool = False) -> list[Any]:
 
 
 def concatenate(xs: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays one after another along an axis."""
+    """Joins arrays along an existing axis."""
     arrays = _joined(xs, "concatenate")
     return pieces.concatenate(arrays, axis_of(axis, aval_of(arrays[0]).ndim))
 
 
 def stack(xs: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays one after another along a new axis."""
+    """Joins arrays along a new axis."""
     arrays = _joined(xs, "stack", same=True)
     return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))
 
 
 def split(x: Any, sections: Shape, axis: int = 0) -> list[Any]:
-    """Pieces of an array along an axis: how many, or where to cut."""
+    """Splits an axis into equal parts, or at the indices in `sections`."""
     place, length = axis_of(axis, aval_of(x).ndim), aval_of(x).shape[axis]
     if isinstance(sections, int):
         if length % sections:
@@ -224,7 +224,7 @@ def split(x: Any, sections: Shape, axis: int = 0) -> list[Any]:
 
 
 def pad(x: Any, pad_width: Any, constant_values: Any = 0) -> Any:
-    """More elements before and after each axis."""
+    """Pads each axis with a constant before and after its elements."""
     aval = aval_of(x)
     widths = np.broadcast_to(np.asarray(pad_width), (aval.ndim, 2)).tolist()
     value = uf.typed(constant_values, aval.dtype, False)
@@ -232,12 +232,12 @@ def pad(x: Any, pad_width: Any, constant_values: Any = 0) -> Any:
 
 
 def flip(x: Any, axis: Axis = None) -> Any:
-    """Axes backwards."""
+    """Reverses the order of elements along axes."""
     return pieces.rev(x, axes_of(axis, aval_of(x)))
 
 
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
-    """Each element several times."""
+    """Repeats each element along an axis."""
     if axis is None:
         return repeat(ravel(x), repeats, 0)
     place, shape = axis_of(axis, aval_of(x).ndim), aval_of(x).shape

@@ -26,22 +26,22 @@ from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
 _HALF = (np.dtype("float16"), bfloat16)
 
 
-def _kept(reduced: Any, axes: Sequence[int], keepdims: bool) -> Any:
+def _with_axes(reduced: Any, axes: Sequence[int], keepdims: bool) -> Any:
     return expand_dims(reduced, axes) if keepdims and axes else reduced
 
 
 def _counting(dtype: np.dtype) -> np.dtype:
-    """The dtype that sums of small integers and of truth values are taken in."""
+    """Returns the dtype that small integers and booleans are summed in."""
     if dtype.kind not in "biu":
         return dtype
     return canonical(np.uint64 if dtype.kind == "u" else np.int64)
 
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Any:
-    """Sums over axes; 16-bit floats are summed in 32 bits."""
+    """Sums over axes; 16-bit floats are accumulated in 32 bits."""
     axes, result = axes_of(axis, aval_of(x)), canonical(dtype or _counting(aval_of(x).dtype))
     total = basics.reduce_sum(uf.typed(x, float32 if result in _HALF else result, False), axes)
-    return _kept(convert_element_type(total, result), axes, keepdims)
+    return _with_axes(convert_element_type(total, result), axes, keepdims)
 
 
 def _count(x: Any, axes: Sequence[int]) -> int:
@@ -49,7 +49,7 @@ def _count(x: Any, axes: Sequence[int]) -> int:
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The arithmetic mean over axes."""
+    """Computes the arithmetic mean over axes."""
     aval, axes = aval_of(x), axes_of(axis, aval_of(x))
     result = aval.dtype if is_inexact(aval.dtype) else canonical(np.float64)
     total = sum(x, axes, keepdims, float32 if result in _HALF else result)
@@ -57,7 +57,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The mean square distance from the mean, over axes."""
+    """Computes the variance over axes."""
     axes = axes_of(axis, aval_of(x))
     apart = uf.subtract(x, mean(x, axes, keepdims=True))
     centred = uf.square(uf.abs(apart) if aval_of(apart).dtype.kind == "c" else apart)
@@ -65,24 +65,24 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any
 
 
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """The root of `var`."""
+    """Computes the standard deviation over axes."""
     return uf.sqrt(var(x, axis, keepdims, ddof))
 
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Products over axes."""
+    """Multiplies over axes."""
     axes, wide = axes_of(axis, aval_of(x)), uf.typed(x, _counting(aval_of(x).dtype), False)
-    return _kept(cumulative.reduce_prod(wide, axes), axes, keepdims)
+    return _with_axes(cumulative.reduce_prod(wide, axes), axes, keepdims)
 
 
 def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """The largest or smallest over axes; of no elements there is none."""
+    """Returns NumPy's `max` or `min`, which raises for axes without elements."""
 
     def function(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         axes = axes_of(axis, aval_of(x))
         if 0 in (aval_of(x).shape[number] for number in axes):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return _kept(reduce(uf.typed(x, aval_of(x).dtype, False), axes), axes, keepdims)
+        return _with_axes(reduce(uf.typed(x, aval_of(x).dtype, False), axes), axes, keepdims)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name} over axes."
@@ -93,24 +93,24 @@ max, min = _extreme("max", contractions.reduce_max), _extreme("min", contraction
 
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Whether one is not zero."""
+    """Tests whether any element is nonzero."""
     axes = axes_of(axis, aval_of(x))
-    return _kept(contractions.reduce_or(uf.truth(x), axes), axes, keepdims)
+    return _with_axes(contractions.reduce_or(uf.truth(x), axes), axes, keepdims)
 
 
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Whether none is zero."""
+    """Tests whether all elements are nonzero."""
     axes = axes_of(axis, aval_of(x))
-    return _kept(contractions.reduce_and(uf.truth(x), axes), axes, keepdims)
+    return _with_axes(contractions.reduce_and(uf.truth(x), axes), axes, keepdims)
 
 
 def argmax(x: Any, axis: int | None = None) -> Any:
-    """Where the largest is, the first of equals."""
+    """Returns the index of the largest element, the first of equals."""
     return contractions.argmax(*_one_axis(x, axis))
 
 
 def argmin(x: Any, axis: int | None = None) -> Any:
-    """Where the smallest is, the first of equals."""
+    """Returns the index of the smallest element, the first of equals."""
     return contractions.argmin(*_one_axis(x, axis))
 
 
@@ -126,35 +126,35 @@ def _no_truth(x: Any) -> Any:
 
 
 def cumsum(x: Any, axis: int | None = None) -> Any:
-    """Sums of the elements so far."""
+    """Computes cumulative sums."""
     flat, place = _one_axis(x, axis)
     return cumulative.cumsum(_no_truth(flat), place)
 
 
 def cumprod(x: Any, axis: int | None = None) -> Any:
-    """Products of the elements so far."""
+    """Computes cumulative products."""
     flat, place = _one_axis(x, axis)
     return cumulative.cumprod(_no_truth(flat), place)
 
 
 def sort(x: Any, axis: int = -1) -> Any:
-    """Elements in order."""
+    """Sorts along an axis."""
     return sorting.sort(x, axis_of(axis, aval_of(x).ndim))
 
 
 def argsort(x: Any, axis: int = -1) -> Any:
-    """Where the elements in order are."""
+    """Returns the indices that sort along an axis."""
     return sorting.argsort(x, axis_of(axis, aval_of(x).ndim))
 
 
 def take(x: Any, indices: Any, axis: int | None = None) -> Any:
-    """Elements at places along an axis; NaN where there is none, as in `jax.numpy`."""
+    """Takes elements along an axis; NaN for an index out of bounds, as in `jax.numpy`."""
     flat, place = _one_axis(x, axis)
     return indexing.take(flat, indices, place)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
-    """For each row along an axis, its elements at that row's places."""
+    """Takes elements of each row along an axis at that row's indices."""
     return indexing.take_along_axis(x, indices, axis_of(axis, aval_of(x).ndim))
 
 
@@ -162,7 +162,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
 
 
 def dot(x: Any, y: Any) -> Any:
-    """Sums of products over the last axis of `x` and the last but one of `y`."""
+    """Contracts the last axis of `x` with the last but one of `y`."""
     x, y = uf.alike(x, y)
     a, b = aval_of(x), aval_of(y)
     if not a.ndim or not b.ndim:
@@ -171,17 +171,17 @@ def dot(x: Any, y: Any) -> Any:
 
 
 def _dot_general(x: Any, y: Any, numbers: Any) -> Any:
-    """Adds up in the dtype that the arguments have."""
+    """Binds `dot_general` with the dtype of the arguments for the sum."""
     return dot_general(x, y, numbers, preferred_element_type=aval_of(x).dtype)
 
 
 def outer(x: Any, y: Any) -> Any:
-    """All products of an element of `x` with one of `y`."""
+    """Computes the outer product of two arrays, which are flattened."""
     return uf.multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
 
 
 def matmul(x: Any, y: Any) -> Any:
-    """Products of matrices along the last two axes, the axes before them broadcast.
+    """Multiplies matrices along the last two axes; the axes before them are broadcast.
 
     Raises:
         TypeError: An argument has no axes, or the lengths summed over differ.
@@ -212,7 +212,7 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 def einsum(subscripts: str, *operands: Any) -> Any:
-    """Einstein's sums: a letter for each axis; letters that are not in the result are summed over.
+    """Evaluates the Einstein summation convention: letters not in the result are summed over.
 
     Args:
         subscripts: Such as `"bqhd,bkhd->bhqk"`; letters only. Without `->`, letters that occur once
@@ -252,7 +252,7 @@ def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
 
 
 def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any, str]:
-    """Two arrays as one: a `dot_general`, and the letters of its axes."""
+    """Contracts two operands by `dot_general`; returns also the letters of the result's axes."""
     x, a = _summed_alone(x, a, rest | set(b))
     y, b = _summed_alone(y, b, rest | set(a))
     batch = [c for c in a if c in b and c in rest]
@@ -263,7 +263,7 @@ def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any
 
 
 def _summed_alone(x: Any, term: str, letters: set[str]) -> tuple[Any, str]:
-    """Sums over letters that occur in this operand only; a repeated letter takes the diagonal."""
+    """Sums over all but these letters; a letter that is repeated takes the diagonal."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         i, j, *_ = (place for place, c in enumerate(term) if c == letter)

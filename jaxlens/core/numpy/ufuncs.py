@@ -23,7 +23,7 @@ from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
-    """`x` with a dtype; a Python or NumPy number stays one, which makes it a literal."""
+    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
     if isinstance(x, bool | int | float | complex | np.generic):
         scalar = np.asarray(x).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar
@@ -31,7 +31,7 @@ def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
 
 
 def alike(*xs: Any, inexact: bool = False) -> list[Any]:
-    """Arguments with one dtype, their shapes as they are."""
+    """Promotes arguments to one dtype."""
     avals = [aval_of(x) for x in xs]
     dtype, weak = promote(*avals)
     if inexact and not is_inexact(dtype):
@@ -43,7 +43,7 @@ def alike(*xs: Any, inexact: bool = False) -> list[Any]:
 
 
 def together(*xs: Any, inexact: bool = False) -> list[Any]:
-    """Arguments with one dtype and one rank; scalars stay scalars."""
+    """Promotes arguments to one dtype and one rank; scalars stay scalars."""
     arrays = alike(*xs, inexact=inexact)
     shapes = [aval_of(x).shape for x in arrays]
     ranks = list(map(len, shapes))
@@ -57,7 +57,7 @@ def together(*xs: Any, inexact: bool = False) -> list[Any]:
 
 
 def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
-    """NumPy's function for a primitive of one array; `inexact` turns integers into floats."""
+    """Returns NumPy's function for a unary primitive; `inexact` turns integers into floats."""
 
     def function(x: Any) -> Any:
         return primitive.bind(*together(x, inexact=inexact))
@@ -66,7 +66,7 @@ def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
 
 
 def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any], Any]:
-    """NumPy's function for a primitive of two arrays; `inexact` turns integers into floats."""
+    """Returns NumPy's function for a binary primitive; `inexact` turns integers into floats."""
 
     def function(x: Any, y: Any) -> Any:
         return primitive.bind(*together(x, y, inexact=inexact))
@@ -101,34 +101,34 @@ sinh, cosh, arctan2 = _float(fn.sinh_p), _float(fn.cosh_p), _binary(fn.atan2_p, 
 
 
 def logical_and(x: Any, y: Any) -> Any:
-    """Whether both are not zero."""
+    """Tests whether both are nonzero."""
     return bitwise_and(truth(x), truth(y))
 
 
 def logical_or(x: Any, y: Any) -> Any:
-    """Whether one is not zero."""
+    """Tests whether at least one is nonzero."""
     return bitwise_or(truth(x), truth(y))
 
 
 def logical_not(x: Any) -> Any:
-    """Whether it is zero."""
+    """Tests whether each element is zero."""
     return bitwise_not(truth(x))
 
 
 def truth(x: Any) -> Any:
-    """Whether each element is not zero."""
+    """Tests whether each element is nonzero."""
     return x if aval_of(x).dtype == np.bool_ else not_equal(x, 0)
 
 
 def power(x: Any, y: Any) -> Any:
-    """`x ** y`; a Python integer as `y` multiplies."""
+    """Computes `x ** y`; a Python integer `y` becomes multiplications."""
     if isinstance(y, int) and not isinstance(y, bool):
         return ew.integer_pow(x, y)
     return fn.pow_p.bind(*together(x, y))
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """The quotient rounded down."""
+    """Divides and rounds down."""
     x, y = together(x, y)
     if is_inexact(aval_of(x).dtype):
         return round(divide(subtract(x, remainder(x, y)), y))
@@ -138,7 +138,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """What is left by `floor_divide`: it has the sign of `y`."""
+    """Computes the remainder of `floor_divide`, which has the sign of `y`."""
     x, y = together(x, y)
     rest = fn.rem_p.bind(x, y)
     other = logical_and(not_equal(less(rest, 0), less(y, 0)), not_equal(rest, 0))
@@ -149,17 +149,17 @@ mod = remainder
 
 
 def floor(x: Any) -> Any:
-    """The largest integer that is not above."""
+    """Rounds down."""
     return fn.floor_p.bind(x) if is_inexact(aval_of(x).dtype) else x
 
 
 def ceil(x: Any) -> Any:
-    """The smallest integer that is not below."""
+    """Rounds up."""
     return fn.ceil_p.bind(x) if is_inexact(aval_of(x).dtype) else x
 
 
 def round(x: Any, decimals: int = 0) -> Any:
-    """To the nearest, ties to even."""
+    """Rounds to the nearest number with `decimals` digits; ties go to even."""
     if not is_inexact(aval_of(x).dtype):
         return x
     if decimals:
@@ -168,27 +168,27 @@ def round(x: Any, decimals: int = 0) -> Any:
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate; a real number is its own."""
+    """Returns the complex conjugate; a real number is its own."""
     return fn.conj(x) if aval_of(x).dtype.kind == "c" else x
 
 
 def real(x: Any) -> Any:
-    """The real part."""
+    """Returns the real part."""
     return fn.real_p.bind(x) if aval_of(x).dtype.kind == "c" else x
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part."""
+    """Returns the imaginary part."""
     return fn.imag_p.bind(x) if aval_of(x).dtype.kind == "c" else multiply(x, 0)
 
 
 def isnan(x: Any) -> Any:
-    """Whether each element is not a number."""
+    """Tests whether each element is NaN."""
     return not_equal(x, x)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where the condition holds, `y` elsewhere."""
+    """Selects `x` where the condition holds, `y` elsewhere."""
     x, y = together(x, y)
     shape = broadcast_shapes(*(aval_of(operand).shape for operand in (condition, x, y)))
     chosen = truth(condition)
@@ -198,11 +198,11 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Any:
-    """Not below `min`, not above `max`."""
+    """Limits elements to the range from `min` to `max`."""
     low = x if min is None else maximum(min, x)
     return low if max is None else minimum(max, low)
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """The same numbers as elements of another dtype."""
+    """Converts elements to another dtype."""
     return convert_element_type(x, dtype)

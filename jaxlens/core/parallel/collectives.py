@@ -32,7 +32,7 @@ from jaxlens.core.transforms.trees import tree_map
 
 
 def axis_size(axis_name: str | Sequence[str]) -> int:
-    """How many take part along an axis, or along several.
+    """Returns the number of participants along an axis, or along several.
 
     Raises:
         NameError: Nothing around names such an axis.
@@ -54,7 +54,7 @@ def _size(name: str) -> int:
 
 
 def mesh_of(ctx: Any) -> Any:
-    """The devices that the program is for."""
+    """Returns the mesh that the program is compiled for."""
     if ctx.program.layout is None:
         raise NotImplementedError(
             "what runs on many devices can be compiled only in a program of core's own, not "
@@ -64,7 +64,7 @@ def mesh_of(ctx: Any) -> Any:
 
 
 def groups(ctx: Any, names: Names) -> dict[str, Any]:
-    """Who takes part with whom, as StableHLO's collectives take it."""
+    """Returns the attributes of a StableHLO collective: replica groups and channel."""
     rows = ir.DenseElementsAttr.get(np.ascontiguousarray(mesh_of(ctx).groups(names)))
     channel = hlo.ChannelHandle.get(1, 1)  # between devices
     ids = ir.UnitAttr.get()
@@ -77,7 +77,7 @@ def groups(ctx: Any, names: Names) -> dict[str, Any]:
 def batched(
     primitive: Primitive, together: Callable[..., Any], named: str | None = None
 ) -> Callable[..., Any]:
-    """The batch rule of a collective.
+    """Returns the batch rule of a collective.
 
     Args:
         primitive: The collective.
@@ -104,7 +104,7 @@ def batched(
 
 
 def _reducer(name: str, combine: Callable[..., Any], along: Callable[..., Any]) -> Primitive:
-    """Returns a primitive that reduces over peers, by `combine` or `along` axes."""
+    """Returns a primitive that reduces over participants, by `combine` or `along` axes."""
     primitive = Primitive(name, abstract=lambda x, axes: x)
 
     @primitive.rule("lower")
@@ -127,7 +127,7 @@ psum_p.transpose = lambda ct, x, axes: [psum_p.bind(ct, axes=axes)]
 
 
 def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the sum over all peers; of a tree, leaf by leaf."""
+    """Returns the sum over all participants; of a tree, leaf by leaf."""
     size, names = axis_size(axis_name), names_of(axis_name)
 
     def total(leaf: Any) -> Any:
@@ -138,19 +138,19 @@ def psum(x: Any, axis_name: str | Sequence[str]) -> Any:
 
 
 def pmean(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the mean over all peers."""
+    """Returns the mean over all participants."""
     size = axis_size(axis_name)
     return tree_map(lambda total: total / size, psum(x, axis_name))
 
 
 def pmax(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the maximum over all peers; it has no derivative."""
+    """Returns the maximum over all participants; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmax_p.bind, axes=names_of(axis_name)), x)
 
 
 def pmin(x: Any, axis_name: str | Sequence[str]) -> Any:
-    """Returns the minimum over all peers; it has no derivative."""
+    """Returns the minimum over all participants; it has no derivative."""
     axis_size(axis_name)
     return tree_map(partial(pmin_p.bind, axes=names_of(axis_name)), x)
 
@@ -172,7 +172,7 @@ def _(ctx: Any, *, axis_name: Names) -> Any:
 
 
 def axis_index(axis_name: str) -> Any:
-    """One's own place along an axis, from 0."""
+    """Returns the index of this participant along an axis."""
     axis_size(axis_name)
     return axis_index_p.bind(axis_name=(axis_name,))
 
@@ -198,7 +198,7 @@ def _(ct: Any, x: Linear, *, axis_name: Names, perm: Any) -> list[Any]:
 
 
 def _passed(x: Any, *, perm: Any, **_: Any) -> Any:
-    """Rows passed on."""
+    """Permutes rows as `ppermute` permutes values; a row without source is zeros."""
     size, *rest = aval_of(x).shape
     sources = np.full((size, 1), size, np.int32)  # outside: who is sent nothing gets zeros
     for a, b in perm:
@@ -212,7 +212,7 @@ ppermute_p.batch = batched(ppermute_p, _passed)
 
 
 def ppermute(x: Any, axis_name: str | Sequence[str], perm: Sequence[tuple[int, int]]) -> Any:
-    """Values passed on: `perm` has a pair (from, to) for each; who is sent nothing gets zeros."""
+    """Sends values by pairs (source, destination); a destination without source gets zeros."""
     size = axis_size(axis_name)
     pairs = tuple((int(a), int(b)) for a, b in perm)
     columns = list(zip(*pairs, strict=True))
@@ -258,7 +258,7 @@ def _(
 
 
 def _cut(aval: ShapedArray, axis: int, size: int) -> ShapedArray:
-    """The type of one of so many parts along an axis."""
+    """Returns the type of one of `size` equal parts along an axis."""
     return aval.update(shape=resized(aval.shape, axis, aval.shape[axis] // size))
 
 
@@ -287,14 +287,14 @@ def _(ct: Any, x: Linear, *, scatter_dimension: int, **params: Any) -> list[Any]
 
 
 def _gathered(x: Any, *, all_gather_dimension: int, over: str, **params: Any) -> Any:
-    """Rows along another axis, or one after another along one that there was."""
+    """Moves the axis of examples where the gathered axis is, or merges it there if tiled."""
     row = aval_of(x).update(shape=aval_of(x).shape[1:])
     gathered = all_gather_p.abstract(row, all_gather_dimension=all_gather_dimension, **params)
     return reshape(moveaxis(x, 0, all_gather_dimension), gathered.shape), None
 
 
 def _scattered(x: Any, *, scatter_dimension: int, over: str, **params: Any) -> Any:
-    """The sum of rows, one axis of which then goes through the rows."""
+    """Sums over examples, and splits an axis of the sum among them."""
     total = reduce_sum(x, (0,))
     own = reduce_scatter_p.abstract(aval_of(total), scatter_dimension=scatter_dimension, **params)
     shape = list(own.shape)
@@ -309,7 +309,7 @@ reduce_scatter_p.batch = batched(reduce_scatter_p, _scattered, "scatter_dimensio
 def all_gather(
     x: Any, axis_name: str | Sequence[str], *, axis: int = 0, tiled: bool = False
 ) -> Any:
-    """Returns the values of all peers along a new axis; `tiled`: concatenated along one."""
+    """Returns the values of all participants along a new axis; `tiled`: concatenated along one."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     return tree_map(partial(all_gather_p.bind, all_gather_dimension=axis, **params), x)
 
@@ -317,7 +317,7 @@ def all_gather(
 def psum_scatter(
     x: Any, axis_name: str | Sequence[str], *, scatter_dimension: int = 0, tiled: bool = False
 ) -> Any:
-    """Sums over all peers, each of which receives its part along an axis."""
+    """Sums over all participants, each of which receives its part along an axis."""
     params = {"axis_name": names_of(axis_name), "axis_size": axis_size(axis_name), "tiled": tiled}
     scatter = partial(reduce_scatter_p.bind, scatter_dimension=scatter_dimension, **params)
     return tree_map(scatter, x)

@@ -41,7 +41,7 @@ from jaxlens.core.transforms.trees import paths, prefix_leaves, tree_structure
 def shard_map(
     f: Callable[..., Any], *, mesh: Mesh, in_specs: Any, out_specs: Any
 ) -> Callable[..., Any]:
-    """The function of whole arrays whose parts `f` is applied to, on all devices of a mesh.
+    """Returns the function of global arrays that applies `f` to their shards on each device.
 
     Args:
         f: A function of pytrees of arrays: one device's parts. Collectives over the mesh's axis
@@ -76,7 +76,7 @@ def shard_map(
 
 
 def _bind(jaxpr: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Any], lies: MeshLayout) -> Any:
-    """Applies a jaxpr of parts, of whose constants all devices have copies."""
+    """Binds `shard_map_p` for a jaxpr of shards, whose constants are replicated."""
     copies = [P()] * len(consts)
     return shard_map_p.bind(
         *consts,
@@ -141,13 +141,13 @@ def _(size: int, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> 
 
 
 def _moved(flags: Sequence[bool], specs: Sequence[P]) -> list[P]:
-    """Specs of arrays with a new first axis."""
+    """Returns the specs of arrays that have a new first axis where flagged."""
     return [P(None, *spec) if has else spec for has, spec in zip(flags, specs, strict=True)]
 
 
 @memoized
 def _halves(closed: ClosedJaxpr, unknown: Flags) -> Any:
-    """As for `jit`, but residuals have an axis: each device has its own, side by side."""
+    """Splits a jaxpr; residuals get an axis that concatenates those of the devices."""
     now, later, flags = jaxprs.partial_jaxpr(closed, unknown)
     now, consts = hoisted(now)
     count = flags.count(False)
@@ -182,7 +182,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
 
 @memoized
 def _transposed_of(closed: ClosedJaxpr, linear: Flags, has: Flags, copied: Any) -> Any:
-    """Where devices had copies of an argument, its cotangent is the sum over them."""
+    """Transposes a jaxpr; the cotangent of a replicated argument is summed over the replicas."""
     back, flags = jaxprs.transpose_jaxpr(closed, linear, has)
     back, consts = hoisted(back)
 
@@ -207,11 +207,11 @@ def _(cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 
 
 def _uncut(spec: P, mesh: Mesh) -> tuple[str, ...]:
-    """The axes of a mesh along which devices have copies."""
+    """Returns the axes of a mesh along which a spec replicates."""
     return tuple(name for name in mesh.axis_names if name not in spec.used())
 
 
 def _share(ct: Any, spec: P, mesh: Mesh) -> Any:
-    """The cotangent of a result that several devices have: they share it."""
+    """Divides the cotangent of a replicated result by the number of replicas."""
     copies = mesh.count(_uncut(spec, mesh))
     return ct if copies == 1 else div_p.bind(ct, aval_of(ct).dtype.type(copies))

@@ -24,7 +24,7 @@ shard_map_p = Primitive("shard_map", multiple_results=True)  # its rules are in 
 
 
 class Mesh:
-    """Devices in an array whose axes have names.
+    """An array of devices with named axes.
 
     Attributes:
         devices: The array.
@@ -56,23 +56,23 @@ class Mesh:
         return f"Mesh({', '.join(f'{name!r}: {n}' for name, n in self.shape.items())})"
 
     def count(self, names: Names) -> int:
-        """How many devices there are along these axes."""
+        """Returns the number of devices along these axes."""
         return prod(self.shape[name] for name in names)
 
     def groups(self, names: Names) -> np.ndarray:
-        """The places in the mesh that differ along these axes only, a row for each rest."""
+        """Returns rows of device indices that differ along these axes only."""
         places = np.arange(self.size).reshape(self.devices.shape)
         axes = [self.axis_names.index(name) for name in names]
         return np.moveaxis(places, axes, range(-len(axes), 0)).reshape(-1, self.count(names))
 
 
 def names_of(axis_name: str | Sequence[str]) -> Names:
-    """One name or several."""
+    """Returns one name or several as a tuple."""
     return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
 
 
 class PartitionSpec(tuple[Any, ...]):
-    """For each axis of an array, the axis of the mesh that it is cut along, several, or None."""
+    """For each axis of an array, the mesh axis that it is sharded along, several, or None."""
 
     __slots__ = ()
 
@@ -83,11 +83,11 @@ class PartitionSpec(tuple[Any, ...]):
         return f"P{tuple(self)!r}"
 
     def names(self, ndim: int) -> list[Names]:
-        """The axes of the mesh for each of this many axes."""
+        """Returns the mesh axes for each of `ndim` axes."""
         return [names_of(part or ()) for part in (*self, *[None] * (ndim - len(self)))]
 
     def used(self) -> Names:
-        """All axes of the mesh that it names."""
+        """Returns all mesh axes that the spec names."""
         return tuple(name for names in self.names(0) for name in names)
 
 
@@ -95,7 +95,7 @@ P = PartitionSpec
 
 
 def part(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:
-    """The type of the part of an array that one device has.
+    """Returns the type of one device's shard of an array.
 
     Raises:
         TypeError: The spec is none.
@@ -112,13 +112,13 @@ def part(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:
 
 
 def whole(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> ShapedArray:
-    """The type of the array whose part on one device has this type; raises as `part` does."""
+    """Returns the type of the array whose shards have this type; raises as `part` does."""
     cuts = _cuts(aval, spec, mesh, label)
     return aval.update(shape=tuple(n * k for n, k in zip(aval.shape, cuts, strict=True)))
 
 
 def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> list[int]:
-    """Into how many parts each axis of an array is cut."""
+    """Returns the number of shards along each axis of an array."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(f"{label}: expected a PartitionSpec such as P('i'), got {spec!r}.")
     used = spec.used()
@@ -133,7 +133,7 @@ def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> list[int]:
 
 
 def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
-    """A layout as the Shardy dialect writes it: `<mesh<["i"=4]>, [{"i"}, {}]>`."""
+    """Formats a sharding for the Shardy dialect: `<mesh<["i"=4]>, [{"i"}, {}]>`."""
     axes = ", ".join(f'"{name}"={n}' for name, n in mesh.shape.items())
     cut = ("{" + ", ".join(f'"{name}"' for name in names) + "}" for names in spec.names(ndim))
     return f"<mesh<[{axes}]>, [{', '.join(cut)}]>"
@@ -143,7 +143,7 @@ def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
 
 
 class MeshLayout(NamedTuple):
-    """How the arguments and results of a program lie on a mesh.
+    """How the arguments and results of a program are sharded over a mesh.
 
     Attributes:
         mesh: The mesh.
@@ -157,7 +157,7 @@ class MeshLayout(NamedTuple):
 
 
 def layout(closed: ClosedJaxpr) -> MeshLayout | None:
-    """The layout of a program that has a shard_map in it; None where one device is enough.
+    """Returns the layout of a program that contains a shard_map; None if there is none.
 
     Operands and results of a shard_map have its specs; everything else is replicated.
 

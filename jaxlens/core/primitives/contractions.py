@@ -27,7 +27,7 @@ from jaxlens.core.transforms.promotion import promote
 
 
 class DotDimensions(tuple[tuple[Axes, Axes], ...]):
-    """Contracting axes of both sides, batch axes of both sides; printed as in a jaxpr of JAX's.
+    """Contracting axes and batch axes of both sides; formatted as in JAX's jaxprs.
 
     As in JAX, only the printed jaxpr has lists: `str` of the parameter is that of a tuple.
     """
@@ -42,14 +42,14 @@ class DotDimensions(tuple[tuple[Axes, Axes], ...]):
 
 
 def lowest(dtype: np.dtype) -> Any:
-    """What is not above any element."""
+    """Returns the smallest value of a dtype: the identity of max."""
     if kind(dtype) == "f":
         return -np.inf
     return np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
 def highest(dtype: np.dtype) -> Any:
-    """What is not below any element."""
+    """Returns the largest value of a dtype: the identity of min."""
     if kind(dtype) == "f":
         return np.inf
     return np.iinfo(dtype).max if dtype.kind in "iu" else True
@@ -58,7 +58,7 @@ def highest(dtype: np.dtype) -> Any:
 def reduction(
     name: str, op: Callable[..., Any], start: Callable[[np.dtype], Any], takes: str
 ) -> Primitive:
-    """A primitive that combines all elements along axes.
+    """Returns a primitive that reduces along axes.
 
     Args:
         name: Its name in jaxprs.
@@ -80,7 +80,7 @@ def reduction(
 
 
 def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
-    """The function of an array and axes, which disappear; of no axes, the array itself."""
+    """Returns the function that applies a reduction; without axes it is the identity."""
 
     def reduced(x: Any, axes: Axes) -> Any:
         return primitive.bind(x, axes=tuple(axes)) if axes else x
@@ -89,8 +89,8 @@ def over_axes(primitive: Primitive) -> Callable[[Any, Axes], Any]:
     return reduced
 
 
-def _chosen(primitive: Primitive) -> Callable[..., Any]:
-    """The jvp rule of max or min: the mean tangent of the elements that were chosen."""
+def _extremum_jvp(primitive: Primitive) -> Callable[..., Any]:
+    """Returns the jvp rule of max or min: the mean tangent of the elements that attain it."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axes: Axes) -> Any:
         (x,), (tangent,) = primals, tangents
@@ -108,7 +108,7 @@ reduce_max_p = reduction("reduce_max", hlo.maximum, lowest, "biuf")
 reduce_min_p = reduction("reduce_min", hlo.minimum, highest, "biuf")
 reduce_and_p = reduction("reduce_and", hlo.and_, lambda d: np.array(-1).astype(d), "biu")
 reduce_or_p = reduction("reduce_or", hlo.or_, lambda _: 0, "biu")
-reduce_max_p.jvp, reduce_min_p.jvp = _chosen(reduce_max_p), _chosen(reduce_min_p)
+reduce_max_p.jvp, reduce_min_p.jvp = _extremum_jvp(reduce_max_p), _extremum_jvp(reduce_min_p)
 reduce_max, reduce_min = over_axes(reduce_max_p), over_axes(reduce_min_p)
 reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
 
@@ -116,7 +116,7 @@ reduce_and, reduce_or = over_axes(reduce_and_p), over_axes(reduce_or_p)
 
 
 def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
-    """A primitive for the place of the best along an axis: the first of equals, NaN before all."""
+    """Returns argmax or argmin as a primitive: the first of equals, NaN before all."""
 
     def abstract(x: ShapedArray, *, axes: Axes, index_dtype: np.dtype) -> ShapedArray:
         accept(name, x.dtype, "biuf")
@@ -125,7 +125,7 @@ def _index_of(name: str, best: Callable[[Any, Axes], Any]) -> Primitive:
         return ShapedArray(basics.without(x, axes, name).shape, index_dtype)
 
     def place(x: Any, axes: Axes, index_dtype: np.dtype) -> Any:
-        largest = basics.broadcast_in_dim(best(x, axes), x.shape, basics.others(x.ndim, axes))
+        largest = basics.broadcast_in_dim(best(x, axes), x.shape, basics.other_axes(x.ndim, axes))
         is_best = or_p.bind(eq(x, largest), ne_p.bind(x, x))
         places = shapes.iota(index_dtype, x.shape, axes[0])
         return reduce_min(select_n(is_best, full_like(places, highest(index_dtype)), places), axes)
@@ -143,12 +143,12 @@ argmax_p, argmin_p = _index_of("argmax", reduce_max), _index_of("argmin", reduce
 
 
 def argmax(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
-    """Where the largest along an axis is; the axis disappears."""
+    """Returns the index of the largest element along an axis."""
     return argmax_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
 
 
 def argmin(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
-    """Where the smallest along an axis is; the axis disappears."""
+    """Returns the index of the smallest element along an axis."""
     return argmin_p.bind(x, axes=(axis,), index_dtype=np.dtype(index_dtype))
 
 
@@ -156,7 +156,7 @@ def argmin(x: Any, axis: int, index_dtype: Any = np.int32) -> Any:
 
 
 def bilinear(primitive: Primitive) -> Callable[..., Any]:
-    """The jvp rule of a product of two arrays."""
+    """Returns the jvp rule of a bilinear primitive."""
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         (x, y), (dx, dy) = primals, tangents
@@ -176,7 +176,7 @@ dot_general_p.jvp = bilinear(dot_general_p)
 def dot_general(
     x: Any, y: Any, dimension_numbers: Any, *, preferred_element_type: Any = None
 ) -> Any:
-    """The product of two arrays, summed over axes.
+    """Computes the product of two arrays, summed over contracting axes.
 
     Args:
         x: An array.
@@ -201,8 +201,8 @@ def _(x: ShapedArray, y: ShapedArray, **params: Any) -> ShapedArray:
                 f"dot_general: the {role} axes {x_axes} of {x.str_short()} and {y_axes} of "
                 f"{y.str_short()} must have the same lengths, got {sizes[0]} and {sizes[1]}."
             )
-    shape = [x.shape[axis] for axis in (*x_batch, *basics.others(x.ndim, x_sum, x_batch))]
-    shape += [y.shape[axis] for axis in basics.others(y.ndim, y_sum, y_batch)]
+    shape = [x.shape[axis] for axis in (*x_batch, *basics.other_axes(x.ndim, x_sum, x_batch))]
+    shape += [y.shape[axis] for axis in basics.other_axes(y.ndim, y_sum, y_batch)]
     dtype, weak = promote(x, y)
     return ShapedArray(tuple(shape), params.get("preferred_element_type", dtype), weak)
 
@@ -224,12 +224,12 @@ def _(ctx: Any, *both: Any, dimension_numbers: DotDimensions, **_: Any) -> Any:
 
 @dot_general_p.rule("transpose")
 def _(ct: Any, x: Any, y: Any, *, dimension_numbers: DotDimensions, **params: Any) -> list[Any]:
-    """One side's cotangent: `ct` times the other, known one, summed over what that one kept."""
+    """Contracts `ct` with the other operand over the axes that only that operand has."""
     left = type(x) is Linear
     (own_sum, sums), (own_batch, batch) = (pair[:: 1 if left else -1] for pair in dimension_numbers)
     aval, other = (x.aval, y) if left else (y.aval, x)
-    own_kept = basics.others(aval.ndim, own_sum, own_batch)
-    summed_axes = tuple(basics.others(aval_of(other).ndim, sums, batch))
+    own_kept = basics.other_axes(aval.ndim, own_sum, own_batch)
+    summed_axes = tuple(basics.other_axes(aval_of(other).ndim, sums, batch))
     first = len(batch) + (len(own_kept) if left else 0)
     summed = tuple(range(first, first + len(summed_axes)))
     dims = DotDimensions(((summed, summed_axes), (tuple(range(len(batch))), batch)))
@@ -251,8 +251,8 @@ def _(size: int, args: Any, dims: Any, *, dimension_numbers: DotDimensions, **pa
     if x_dim is not None and y_dim is not None:
         x_batch, y_batch, place = (x_dim, *x_batch), (y_dim, *y_batch), 0
     elif x_dim is not None:
-        place = len(x_batch) + basics.others(x.ndim, x_sum, x_batch).index(x_dim)
+        place = len(x_batch) + basics.other_axes(x.ndim, x_sum, x_batch).index(x_dim)
     else:
-        place = x.ndim - len(x_sum) + basics.others(y.ndim, y_sum, y_batch).index(y_dim)
+        place = x.ndim - len(x_sum) + basics.other_axes(y.ndim, y_sum, y_batch).index(y_dim)
     numbers = DotDimensions(((x_sum, y_sum), (x_batch, y_batch)))
     return dot_general_p.bind(*args, dimension_numbers=numbers, **params), place

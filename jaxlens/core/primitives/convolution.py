@@ -28,7 +28,7 @@ Pads = tuple[tuple[int, int], ...]  # per axis of space: before and after
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where the axes are."""
+    """Which axis of the operands and the result is which."""
 
     lhs_spec: Sizes  # of the array: batch, features, then space
     rhs_spec: Sizes  # of the kernel: features of the result, of the array, then space
@@ -64,7 +64,7 @@ def conv_general_dilated(
     dimension_numbers: Any = None,
     feature_group_count: int = 1,
 ) -> Any:
-    """Moves a kernel over an array.
+    """Computes a convolution with strides, padding, dilation and feature groups.
 
     Args:
         lhs: The array.
@@ -99,13 +99,13 @@ def conv_general_dilated(
 
 
 def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
-    """The lengths of the axes of space, with `step - 1` gaps between two neighbours."""
+    """Returns the lengths of the spatial axes, dilated by `steps`."""
     pairs = zip(spec[2:], steps, strict=True)
     return [max(0, (aval.shape[axis] - 1) * step + 1) for axis, step in pairs]
 
 
 def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int]) -> Pads:
-    """What a word means: "SAME" is as many stops as elements divided by the stride."""
+    """Returns the padding that "VALID", "SAME" or "SAME_LOWER" means."""
     if word not in ("VALID", "SAME", "SAME_LOWER"):
         raise ValueError(
             f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or pairs of numbers, got {word!r}."

@@ -28,7 +28,7 @@ from jaxlens.core.primitives.pieces import concatenate, pad, rev, slice_in_axis
 
 
 def _derived(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The jvp rule of a primitive that `f` computes in another way."""
+    """Returns the jvp rule of a primitive by differentiating `f`, which computes the same."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         results, out = jvp_flat(lambda x: [f(x, **params)], primals, tangents)
@@ -41,7 +41,7 @@ def _derived(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
-    """A primitive of running combinations by `op`, which begin with `start`."""
+    """Returns a primitive of cumulative combinations by `op`, whose identity is `start`."""
 
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         accept(name, x.dtype, "iufc")
@@ -68,7 +68,7 @@ def _running(name: str, op: Callable[..., Any], start: int) -> Primitive:
 def prefixes(
     combine: Callable[..., list[Any]], xs: list[Any], axes: Sequence[int], reverse: bool = False
 ) -> list[Any]:
-    """The combinations of the elements up to each, for anything associative.
+    """Computes all prefix combinations by an associative function.
 
     Args:
         combine: A function of two lists of arrays to one, for many pairs of elements at once.
@@ -95,7 +95,7 @@ def prefixes(
 
 
 def _woven(even: Any, odd: Any, axis: int, n: int) -> Any:
-    """Elements in turns from one and from the other."""
+    """Interleaves the elements of two arrays along an axis."""
 
     def spaced(x: Any, before: int, after: int) -> Any:
         config = [(0, 0, 0)] * aval_of(x).ndim
@@ -115,12 +115,12 @@ cumprod_p.jvp = _derived(
 
 
 def cumsum(x: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """The sums of the elements so far along an axis; with `reverse`, from its end."""
+    """Computes cumulative sums along an axis; with `reverse`, from its end."""
     return cumsum_p.bind(x, axis=axis, reverse=reverse)
 
 
 def cumprod(x: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """The products of the elements so far along an axis; with `reverse`, from its end."""
+    """Computes cumulative products along an axis; with `reverse`, from its end."""
     return cumprod_p.bind(x, axis=axis, reverse=reverse)
 
 
@@ -131,9 +131,9 @@ reduce_prod = over_axes(reduce_prod_p)
 
 
 def _product(x: Any, axes: tuple[int, ...]) -> Any:
-    """The product along axes: halves multiplied with halves."""
+    """Computes the product along axes by multiplying halves."""
     aval = aval_of(x)
-    rest_axes = basics.others(aval.ndim, axes)
+    rest_axes = basics.other_axes(aval.ndim, axes)
     rest = tuple(aval.shape[axis] for axis in rest_axes)
     n = int(np.prod([aval.shape[axis] for axis in axes], dtype=int))
     if n == 0:

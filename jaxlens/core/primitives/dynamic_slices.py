@@ -24,7 +24,7 @@ from jaxlens.core.primitives.pieces import concatenate
 
 
 def wrapped(index: Any, n: int) -> Any:
-    """An index into an axis of length `n`, where a negative one counts from the end."""
+    """Returns an index into an axis of length `n`; a negative one counts from the end."""
     aval = aval_of(index)
     if aval.dtype.kind == "u":
         return index
@@ -56,7 +56,7 @@ def _(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> ShapedArray:
 
 
 def _part(x: ShapedArray, part: ShapedArray, starts: Sequence[ShapedArray]) -> ShapedArray:
-    """The type of a part of `x`, which fits and begins at integers."""
+    """Returns the type of a slice of `x`, checked together with its start indices."""
     fits = len(starts) == part.ndim == x.ndim and part.dtype == x.dtype
     inside = fits and all(0 <= m <= n for m, n in zip(part.shape, x.shape, strict=True))
     one_type = len({i.dtype for i in starts}) <= 1
@@ -87,7 +87,7 @@ def _(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
 
 
 def _rows(primitive: Primitive, numbers: Any, count: int, **more: Any) -> Callable[..., Any]:
-    """The batch rule: a gather or a scatter, with the starts as rows of indices.
+    """Returns the batch rule: a gather or a scatter, with the starts as rows of indices.
 
     Args:
         primitive: Which of the two.
@@ -127,7 +127,7 @@ dynamic_update_slice_p.batch = _rows(gathering.scatter_p, gathering.ScatterDimen
 
 
 def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
-    """Start indices of one dtype, negative ones counted from the end."""
+    """Returns start indices of one dtype; negative ones count from the end."""
     dtype = next((aval_of(i).dtype for i in starts if not isinstance(i, int)), np.dtype("int32"))
     return [
         dtype.type(i % n if -n <= i < 0 else i)
@@ -138,10 +138,10 @@ def _starts(x: Any, starts: Sequence[Any]) -> list[Any]:
 
 
 def dynamic_slice(x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """A slice of these sizes that begins where the program says, moved inside if need be."""
+    """Slices at computed start indices, which are clamped so that the slice fits."""
     return dynamic_slice_p.bind(x, *_starts(x, starts), slice_sizes=tuple(sizes))
 
 
 def dynamic_update_slice(x: Any, update: Any, starts: Sequence[Any]) -> Any:
-    """The array with a slice of it replaced, which begins where the program says."""
+    """Replaces the slice at computed start indices, which are clamped so that it fits."""
     return dynamic_update_slice_p.bind(x, update, *_starts(x, starts))

@@ -30,7 +30,7 @@ _NUMBER, _INT, _ORDERED, _ANY, _BITS = "iufc", "iu", "biuf", "biufc", "biu"
 
 
 def kind(dtype: np.dtype) -> str:
-    """NumPy's letter for a dtype; bfloat16 counts as a float."""
+    """Returns NumPy's letter for a dtype; bfloat16 counts as a float."""
     return "f" if dtype == bfloat16 else dtype.kind
 
 
@@ -51,7 +51,7 @@ def elementwise(
     gives: Callable[[np.dtype], np.dtype] = lambda dtype: dtype,
     transpose: Callable[..., Any] | None = None,
 ) -> Primitive:
-    """A primitive that does one thing to each element.
+    """Returns a primitive that maps each element.
 
     Args:
         name: Its name in jaxprs.
@@ -117,7 +117,7 @@ def same_shape(ctx: Any, *operands: Any) -> list[Any]:
 
 
 def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """The shape that scalars and axes of length 1 are repeated to."""
+    """Returns the shape that scalars and axes of length 1 are broadcast to."""
     arrays = [a.shape for a in avals if a.shape]
     if len(set(map(len, arrays))) <= 1:
         lengths = [{n for n in axis if n != 1} or {1} for axis in zip(*arrays, strict=True)]
@@ -128,12 +128,12 @@ def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
 
 
 def spread(tangent: Any, aval: ShapedArray) -> Any:
-    """The tangent of an argument spread over the result."""
+    """Broadcasts the tangent of an argument to the type of the result."""
     return basics.broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
 
 
 def summed(ct: Any, linear: Linear) -> Any:
-    """The cotangent of an argument that was repeated: along those axes it is summed."""
+    """Sums a cotangent over the axes along which its argument was broadcast."""
     shape, old = aval_of(ct).shape, linear.aval.shape
     if shape == old:
         return ct
@@ -142,7 +142,7 @@ def summed(ct: Any, linear: Linear) -> Any:
 
 
 def by_each(*parts: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The transposition rule of a sum: what each argument makes of the cotangent."""
+    """Returns the transpose rule of a sum: a function of the cotangent per argument."""
 
     def transpose(ct: Any, *args: Any) -> list[Any]:
         pairs = zip(parts, args, strict=True)
@@ -166,7 +166,7 @@ def terms(primitive: Primitive, sign: Callable[[Any], Any]) -> None:
 
 
 def _line_up(rank: int, x: Any, dim: int | None) -> Any:
-    """The examples along the first axis, of length 1 where all share one; a scalar may stay."""
+    """Moves the examples to the first axis, of length 1 if shared; a shared scalar stays."""
     ndim = aval_of(x).ndim
     if dim is None:
         return shapes.expand_dims(x, [0]) if ndim else x
@@ -188,13 +188,13 @@ def like(x: Any, value: float) -> Any:
 
 
 def full_like(x: Any, value: float) -> Any:
-    """An array of one number, of the shape and dtype of `x`."""
+    """Returns an array of the shape and dtype of `x`, filled with one number."""
     aval = aval_of(x)
     return basics.full(aval.shape, value, aval.dtype)
 
 
 def where(which: Any, yes: Any, no: Any) -> Any:
-    """`yes` where `which` holds, `no` elsewhere."""
+    """Selects `yes` where `which` holds, `no` elsewhere."""
     return basics.select_n(which, no, yes)
 
 
@@ -268,7 +268,7 @@ def _(ctx: Any, x: Any, *, y: int) -> Any:
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """`x` to the power of a Python integer."""
+    """Raises `x` to the power of a Python integer."""
     if y < 0 and not is_inexact(aval_of(x).dtype):
         raise TypeError(
             f"integer_pow: integers cannot be raised to negative powers, got "
@@ -290,7 +290,7 @@ def _comparison(name: str, takes: str) -> Primitive:
 
 
 def order(dtype: np.dtype) -> str:
-    """How StableHLO compares elements of a dtype."""
+    """Returns the StableHLO comparison type of a dtype."""
     return {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(kind(dtype), "UNSIGNED")
 
 
@@ -324,5 +324,5 @@ def _(x: ShapedArray, *, new_dtype: np.dtype) -> ShapedArray:
 
 
 def bitcast_convert_type(x: Any, dtype: Any) -> Any:
-    """The bits of `x` as elements of another dtype."""
+    """Reinterprets the bits of `x` as elements of another dtype."""
     return bitcast_convert_type_p.bind(x, new_dtype=canonical(dtype))

@@ -45,12 +45,12 @@ _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 
 
 def _smooth(name: str, op: Any, *derivatives: Callable[..., Any]) -> Primitive:
-    """A function of real or complex numbers."""
+    """Returns a primitive of real or complex numbers."""
     return elementwise(name, op, "fc", *derivatives)
 
 
 def _not_zero(x: Any) -> Any:
-    """1 in the place of 0, where a factor of 0 would meet an infinity."""
+    """Replaces 0 by 1, where 0 times infinity would be NaN."""
     return where(eq(x, like(x, 0)), full_like(x, 1), x)
 
 
@@ -156,7 +156,7 @@ conj_p: Primitive = elementwise(
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate of complex numbers."""
+    """Returns the complex conjugate of complex numbers."""
     return conj_p.bind(x, input_dtype=aval_of(x).dtype)
 
 
@@ -171,7 +171,7 @@ def _absolute(t: Any, z: Any, x: Any) -> Any:
 
 
 def _share(x: Any, y: Any, best: Any) -> Any:
-    """1 where `x` is the best, 0 where it is not, 1/2 where it is so with the other."""
+    """Returns 1 where `x` alone is the best, 0 where it is not, 1/2 where both are."""
     has = where(eq(x, best), full_like(best, 1), full_like(best, 0))
     return div(has, where(eq(y, best), full_like(best, 2), full_like(best, 1)))
 
@@ -180,8 +180,8 @@ def _between(low: Any, x: Any, high: Any) -> Any:
     return and_p.bind(gt(x, low), lt(x, high))
 
 
-def _kept(which: Any, t: Any, z: Any) -> Any:
-    """The tangent where `which` holds."""
+def _masked(which: Any, t: Any, z: Any) -> Any:
+    """Returns the tangent where `which` holds, zero elsewhere."""
     zeros = full_like(z, 0)
     return where(which, spread(t, aval_of(z)), zeros)
 
@@ -216,9 +216,9 @@ clamp_p = elementwise(
     "clamp",
     hlo.clamp,
     _ORDERED,
-    lambda t, z, low, x, high: _kept(_between(x, low, high), t, z),
-    lambda t, z, low, x, high: _kept(_between(low, x, high), t, z),
-    lambda t, z, low, x, high: _kept(lt(high, x), t, z),
+    lambda t, z, low, x, high: _masked(_between(x, low, high), t, z),
+    lambda t, z, low, x, high: _masked(_between(low, x, high), t, z),
+    lambda t, z, low, x, high: _masked(lt(high, x), t, z),
 )
 stop_gradient_p = elementwise("stop_gradient", lambda x: x, _ANY)  # to derivatives a constant
 stop_gradient_p.transpose = lambda ct, x: [None]
@@ -233,5 +233,5 @@ def _(ctx: Any, x: Any) -> Any:
 
 
 def round(x: Any, rounding_method: int = 1) -> Any:
-    """To the nearest integer; halves go away from zero (0) or to the even one (1)."""
+    """Rounds to the nearest integer; ties go away from zero (0) or to even (1)."""
     return round_p.bind(x, rounding_method=rounding_method)

@@ -82,13 +82,13 @@ def _check(name: str, x: ShapedArray, indices: ShapedArray, sizes: Numbers, axes
 
 
 def _last(shape: Numbers, indices: Any, axes: Sequence[int], sizes: Numbers) -> Any:
-    """For each index the last place where a slice still fits, along its axis."""
+    """Returns for each index the last start at which a slice still fits along its axis."""
     last = np.minimum([shape[i] - sizes[i] for i in axes], np.iinfo(indices.dtype).max)
     return basics.broadcast_in_dim(last.astype(indices.dtype), indices.shape, (indices.ndim - 1,))
 
 
 def _widened(numbers: Any, of_rows: bool) -> Any:
-    """Dimension numbers for an array of examples; `of_rows`: each has indices of its own."""
+    """Returns dimension numbers for a batch; `of_rows`: each example has its own indices."""
     window, dropped, pointed, own, batched = (basics.bump(axes, 0) for axes in numbers)
     if of_rows:
         own, batched = (0, *own), (0, *batched)
@@ -106,7 +106,7 @@ gather_p = Primitive("gather")
 def _(x: ShapedArray, indices: ShapedArray, **params: Any) -> ShapedArray:
     offsets, dropped, pointed, own, _ = params["dimension_numbers"]
     _check("gather", x, indices, params["slice_sizes"], pointed)
-    window = iter(params["slice_sizes"][axis] for axis in basics.others(x.ndim, dropped, own))
+    window = iter(params["slice_sizes"][axis] for axis in basics.other_axes(x.ndim, dropped, own))
     rows = iter(indices.shape[:-1])
     ndim = len(offsets) + indices.ndim - 1
     return x.update(shape=tuple(next(window if i in offsets else rows) for i in range(ndim)))
@@ -125,13 +125,13 @@ def _(ctx: Any, x: Any, indices: Any, **params: Any) -> Any:
 
 
 def _filled(x: Any, indices: Any, *, fill_value: Any, **params: Any) -> Any:
-    """A gather that reads `fill_value` where a slice is not wholly inside."""
+    """Gathers slices; a slice that is not wholly inside is `fill_value`."""
     numbers = params["dimension_numbers"]
     last = _last(x.shape, indices, numbers.start_index_map, params["slice_sizes"])
     inside = and_p.bind(ge(indices, indices.dtype.type(0)), le_p.bind(indices, last))
     good = reduce_and(inside, (indices.ndim - 1,))
     values = gather_p.bind(x, indices, **params | {"mode": GatherScatterMode.CLIP}, fill_value=None)
-    rows = basics.others(values.ndim, numbers.offset_dims)
+    rows = basics.other_axes(values.ndim, numbers.offset_dims)
     good = basics.broadcast_in_dim(good, values.shape, rows)
     return select_n(good, full_like(values, fill_value), values)
 
@@ -176,7 +176,7 @@ def gather(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """Slices of one size, one for each row of `indices`, whose last axis is a row.
+    """Gathers slices of one size, one for each row along the last axis of `indices`.
 
     Outside, `fill_value` is by default NaN, the smallest signed or the largest unsigned integer.
     """
@@ -199,9 +199,9 @@ def gather(
 
 
 def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
-    """For each row along an axis, the elements at that row's places; `indices` end in an axis 1."""
+    """Gathers elements of each row along an axis; the last axis of `indices` has length 1."""
     ndim = aval_of(x).ndim
-    rows = tuple(basics.others(ndim, [axis]))
+    rows = tuple(basics.other_axes(ndim, [axis]))
     return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim, **options)
 
 
@@ -209,7 +209,7 @@ def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
 
 
 def _sizes(numbers: ScatterDimensionNumbers, ndim: int, updates: Numbers) -> Numbers:
-    """The sizes of the slice that one update replaces."""
+    """Returns the sizes of the slice that one update replaces."""
     window, dropped, _, own, _ = numbers
     lengths = iter(window)
     return tuple(1 if i in (*dropped, *own) else updates[next(lengths)] for i in range(ndim))
@@ -220,7 +220,7 @@ def _abstract(
 ) -> ShapedArray:
     window, _, pointed, *_ = numbers = params["dimension_numbers"]
     _check("scatter", x, indices, _sizes(numbers, x.ndim, updates.shape), pointed)
-    rows = tuple(updates.shape[axis] for axis in basics.others(updates.ndim, window))
+    rows = tuple(updates.shape[axis] for axis in basics.other_axes(updates.ndim, window))
     if rows != indices.shape[:-1] or updates.dtype != x.dtype:
         raise TypeError(
             f"scatter: updates must have the array's dtype {x.dtype.name} and a slice for each "
@@ -230,7 +230,7 @@ def _abstract(
 
 
 def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
-    """A primitive that writes what `combined`, StableHLO, makes of the old and the new."""
+    """Returns a scatter primitive; `combined` emits the op that combines old and new."""
 
     def lower(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         old, rows, new = ctx.avals_in
@@ -278,7 +278,7 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """The array with slices of it replaced by updates, or combined with them.
+    """Replaces slices of an array by updates, or combines them.
 
     Args:
         kind: "set", "add", "sub", "mul", "min" or "max".
@@ -307,7 +307,7 @@ def _read(x: Any, indices: Any, shape: Numbers, numbers: Any, **mode: Any) -> An
 
 
 def _transpose(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Of "set" where no two slices overlap, "add" and "sub"; `sign` is that of the updates."""
+    """Returns the transpose rule of "set" (unique indices), "add" or "sub" (`sign`)."""
 
     def transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
         shape = shapes.type_of(updates).shape

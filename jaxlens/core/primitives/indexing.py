@@ -36,7 +36,7 @@ Order = list[int | None]  # of the result: an axis of the array, ARRAYS together
 
 
 def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promises: bool) -> Any:
-    """`x[at]`; an integer outside reads the nearest element, as no error can be raised later.
+    """Computes `x[at]`; an integer out of bounds is clamped, as no error can be raised later.
 
     Args:
         x: The array.
@@ -52,8 +52,8 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
     """
     aval = aval_of(x)
     entries, order = spelled(aval.shape, at)
-    static = all(map(_known, entries, aval.shape))
-    if mode is None and (static or all(map(_plain, entries))):
+    static = all(map(_is_static, entries, aval.shape))
+    if mode is None and (static or all(map(_is_dynamic, entries))):
         cut = (_slice if static else _dynamic_slice)(x, entries)
         cut = rev(cut, [i for i, e in enumerate(entries) if isinstance(e, range) and e.step < 0])
         cut = shapes.squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
@@ -71,7 +71,7 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
 def index_update(
     x: Any, at: Any, value: Any, kind: str, *, mode: Mode = None, **promises: bool
 ) -> Any:
-    """The array with `x[at]` replaced by a value or combined with it; outside nothing is written.
+    """Returns the array with `x[at]` set to a value or combined with it; drops what is outside.
 
     Args:
         x: The array.
@@ -95,12 +95,12 @@ def index_update(
 
 
 def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
-    """Elements at places along an axis; a place outside gives NaN, as in `jax.numpy.take`."""
+    """Takes elements along an axis; NaN for an index out of bounds, as in `jax.numpy.take`."""
     return index(x, (*[slice(None)] * (axis % aval_of(x).ndim), indices), mode=mode)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any:
-    """For each row along an axis, its elements at that row's places."""
+    """Takes elements of each row along an axis at that row's indices."""
     shape, axis = aval_of(x).shape, axis % aval_of(x).ndim
     at = wrapped(indices, shape[axis])
     own = aval_of(at).shape
@@ -151,7 +151,7 @@ class NonConcreteBooleanIndexError(IndexError):
 
 
 def spelled(shape: Sequence[int], at: Any) -> tuple[list[Entry], Order]:
-    """An index spelled out: an entry for each axis, and what the axes of the result are about.
+    """Expands an index to an entry per axis, and the origin of each axis of the result.
 
     Arrays (and integers beside them) give their axes where the first of them stands; in front of
     all others where something stands between two of them.
@@ -189,7 +189,7 @@ def spelled(shape: Sequence[int], at: Any) -> tuple[list[Entry], Order]:
 
 
 def _part(part: Any) -> Any:
-    """A part of an index: an array if it is not an integer, a slice, None or `...`."""
+    """Returns a part of an index, as an array unless it is an integer, slice, None or `...`."""
     if isinstance(part, bool | float | complex | str | list) or hasattr(part, "__array__"):
         return part if isinstance(part, Value) else np.asarray(part)
     if part is None or part is ... or isinstance(part, slice | int):
@@ -205,14 +205,14 @@ def _is_mask(part: Any) -> bool:
 
 
 def _axes(part: Any) -> int:
-    """How many axes of the array a part of an index is about."""
+    """Returns how many axes of the array a part of an index consumes."""
     if part is None or part is ...:
         return 0
     return max(part.ndim, 1) if _is_mask(part) else 1
 
 
 def _entries(part: Any, axis: int, shape: Sequence[int]) -> Iterator[Entry]:
-    """What a part says about the axes that it is about."""
+    """Yields an entry for each axis that a part of an index consumes."""
     n = shape[axis]
     if isinstance(part, slice):
         if any(isinstance(bound, Tracer) for bound in (part.start, part.stop, part.step)):
@@ -255,18 +255,18 @@ def _concrete(mask: Any) -> np.ndarray:
 # ---- slices -------------------------------------------------------------------------------------
 
 
-def _known(entry: Entry, n: int) -> bool:
-    """Whether a slice can do it."""
+def _is_static(entry: Entry, n: int) -> bool:
+    """Whether a static slice can compute this entry."""
     return isinstance(entry, range) or (isinstance(entry, int) and 0 <= entry < n)
 
 
-def _plain(entry: Entry) -> bool:
-    """Whether a dynamic slice can do it."""
+def _is_dynamic(entry: Entry) -> bool:
+    """Whether a dynamic slice can compute this entry."""
     return abs(entry.step) == 1 if isinstance(entry, range) else not np.ndim(entry)
 
 
 def _upwards(span: range) -> tuple[int, int, int]:
-    """Start, limit and stride of what a range covers, not backwards."""
+    """Returns start, limit and positive stride of the elements of a range."""
     if span.step > 0:
         return span.start, max(span.start, span.stop), span.step
     return (span[-1], span[0] + 1, -span.step) if span else (0, 0, 1)
@@ -291,7 +291,7 @@ def _dynamic_slice(x: Any, entries: Sequence[Entry]) -> Any:
 
 
 class _Places(NamedTuple):
-    """An index as a gather or a scatter has it."""
+    """The operands of a gather or a scatter for an index."""
 
     indices: Any  # a row of numbers for each slice
     numbers: tuple[Numbers, ...]
@@ -303,7 +303,7 @@ class _Places(NamedTuple):
 
 
 def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
-    """Ranges without steps are axes of the slices; all else makes the rows of indices."""
+    """Makes slices of ranges with step 1, and rows of indices of all other entries."""
     columns, common = _together(entries, x.shape)
     walks: dict[int, int | None] = dict.fromkeys(columns, ARRAYS)  # what a column varies along
     spans = {axis: entry for axis, entry in enumerate(entries) if isinstance(entry, range)}
@@ -331,7 +331,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     offsets = tuple(i for i, about in enumerate(own_axes) if about in windows)
     return _Places(
         indices=concatenate(rows, len(batch)) if rows else np.zeros((*batch, 0), INT),
-        numbers=(offsets, tuple(basics.others(x.ndim, windows)), pointed),
+        numbers=(offsets, tuple(basics.other_axes(x.ndim, windows)), pointed),
         sizes=tuple(len(spans[axis]) if axis in windows else 1 for axis in range(x.ndim)),
         shape=tuple(n for _, n in axes),
         reversed=[i for i, a in enumerate(own_axes) if a != ARRAYS and spans[a].step < 0],
@@ -341,7 +341,7 @@ def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
 
 
 def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any], Numbers]:
-    """The integers and arrays of an index, by axis, broadcast to one shape."""
+    """Returns the integers and arrays of an index by axis, broadcast to one shape; and that."""
     indices = {
         axis: entry if isinstance(entry, int) else wrapped(entry, shape[axis])
         for axis, entry in enumerate(entries)
@@ -354,14 +354,14 @@ def _together(entries: Sequence[Entry], shape: Numbers) -> tuple[dict[int, Any],
 
 
 def _steps(span: range) -> Any:
-    """The numbers of a range, smallest first."""
+    """Returns the numbers of a range in ascending order."""
     times = mul(INT.type(span.step), shapes.iota(INT, (len(span),)))
     numbers = add(INT.type(span.start), times)
     return rev(numbers, [0]) if span.step < 0 else numbers
 
 
 def _fitted(value: Any, dtype: np.dtype, places: _Places) -> Any:
-    """A new value in the shape of what it replaces, without the axes that the index added."""
+    """Broadcasts a value to the slices that it replaces, without the axes that the index added."""
     if isinstance(value, bool | int | float | complex):
         value = dtype.type(value)
     shape = places.shape

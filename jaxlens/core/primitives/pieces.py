@@ -67,7 +67,7 @@ def _(size: int, args: Any, dims: Any, *, strides: Any, **params: Any) -> Any:
 
 
 def slice(x: Any, starts: Sequence[int], limits: Sequence[int], strides: Any = None) -> Any:
-    """From each axis the elements from `start` to before `limit`, every `stride`-th of them."""
+    """Slices each axis from `start` to before `limit` by `stride`."""
     steps = None if strides is None or set(strides) <= {1} else tuple(strides)
     if steps is None and not any(starts) and tuple(limits) == aval_of(x).shape:
         return x
@@ -75,7 +75,7 @@ def slice(x: Any, starts: Sequence[int], limits: Sequence[int], strides: Any = N
 
 
 def slice_in_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
-    """The elements of one axis from `start` to before `limit`; all of the others."""
+    """Slices one axis from `start` to before `limit` by `stride`."""
     shape = aval_of(x).shape
     starts, strides = [0] * len(shape), [1] * len(shape)
     starts[axis], strides[axis] = start, stride
@@ -139,7 +139,7 @@ def _(size: int, args: Any, dims: Any, *, padding_config: Padding) -> Any:
 
 
 def pad(x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
-    """Copies of `value` before, after and between the elements of each axis; negative cuts off."""
+    """Pads each axis before, after and between its elements; negative widths cut off."""
     if all(widths == (0, 0, 0) for widths in config):
         return x
     return pad_p.bind(x, value, padding_config=tuple(map(tuple, config)))
@@ -175,7 +175,7 @@ def _(ct: Any, *args: Any, dimension: int) -> list[Any]:
 
 
 def concatenate(arrays: Sequence[Any], dimension: int) -> Any:
-    """Arrays one after another along an axis."""
+    """Joins arrays along an existing axis."""
     return concatenate_p.bind(*arrays, dimension=dimension) if len(arrays) > 1 else arrays[0]
 
 
@@ -238,5 +238,5 @@ def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
 
 
 def rev(x: Any, dimensions: Sequence[int]) -> Any:
-    """The elements of these axes in the opposite order."""
+    """Reverses the order of elements along axes."""
     return rev_p.bind(x, dimensions=tuple(dimensions)) if dimensions else x

@@ -54,12 +54,12 @@ def examples_stay(primitive: Primitive, named: str = "", drop: bool = False) -> 
 
 
 def resized(shape: Sequence[int], axis: int, n: int) -> Axes:
-    """A shape with another length along one axis."""
+    """Returns a shape with another length along one axis."""
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 def type_of(x: Any) -> ShapedArray:
-    """The type of an argument of a transposition rule."""
+    """Returns the type of an argument of a transpose rule, also of a `Linear` one."""
     return x.aval if type(x) is Linear else aval_of(x)
 
 
@@ -82,14 +82,14 @@ def _(x: ShapedArray, *, dimensions: Axes) -> ShapedArray:
 
 
 def squeeze(x: Any, dimensions: Sequence[int]) -> Any:
-    """The same array without these axes, whose length is 1."""
+    """Removes axes of length 1."""
     return squeeze_p.bind(x, dimensions=tuple(dimensions)) if dimensions else x
 
 
 def expand_dims(x: Any, axes: Sequence[int]) -> Any:
-    """New axes of length 1, at these places of the result."""
+    """Inserts axes of length 1 at these positions of the result."""
     old = aval_of(x).shape
-    old_axes, shape = basics.others(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
+    old_axes, shape = basics.other_axes(len(old) + len(axes), axes), [1] * (len(old) + len(axes))
     for axis, n in zip(old_axes, old, strict=True):
         shape[axis] = n
     return basics.broadcast_in_dim(x, shape, old_axes)
@@ -129,7 +129,7 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
-    """The same numbers as elements of another dtype."""
+    """Converts elements to another dtype."""
     aval, dtype = aval_of(x), canonical(dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
@@ -146,5 +146,5 @@ iota_p = Primitive(
 
 
 def iota(dtype: Any, shape: Sequence[int], dimension: int = 0) -> Any:
-    """Each element's place along an axis."""
+    """Returns the index of each element along an axis."""
     return iota_p.bind(dtype=canonical(dtype), shape=tuple(shape), dimension=dimension)

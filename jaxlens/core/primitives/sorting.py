@@ -59,7 +59,7 @@ def _(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) 
 
 
 def _keys(ctx: Any, aval: ShapedArray, *pair: Any) -> list[tuple[str, Any, Any]]:
-    """What is compared of two elements, and how: a complex number by its real part first."""
+    """Returns comparison types and operands for two elements; complex: real part first."""
     if aval.dtype.kind == "c":
         part = ShapedArray((), np.dtype(f"f{aval.dtype.itemsize // 2}"))
         return [_keys(ctx, part, *map(part_of, pair))[0] for part_of in (hlo.real, hlo.imag)]
@@ -93,7 +93,7 @@ def _(size: int, args: Any, dims: Any, *, dimension: int, **params: Any) -> Any:
 
 
 def sort(operand: Any, dimension: int = -1, *, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """An array in order along an axis; or several, in the order of the first `num_keys` of them."""
+    """Sorts along an axis: one array, or several by the first `num_keys` of them."""
     several = isinstance(operand, tuple | list)
     operands = operand if several else [operand]
     place = dimension % aval_of(operands[0]).ndim
@@ -102,7 +102,7 @@ def sort(operand: Any, dimension: int = -1, *, is_stable: bool = True, num_keys:
 
 
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    """The places of the elements along an axis, in the order of the elements; ties stay."""
+    """Returns the indices that sort along an axis; stable."""
     axis %= aval_of(x).ndim
     back = [axis] if descending else []
     places = iota(np.int32, aval_of(x).shape, axis)

@@ -46,7 +46,7 @@ _filled = lru_cache(maxsize=1024)(filled)  # one function each time is traced on
 def without(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: Sequence[int]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Static]:
-    """The function of the arguments that are not at these places, those, and the others."""
+    """Fixes the arguments at these positions; returns function, other args, kwargs, fixed ones."""
     args, kwargs, static = without_static(frozenset(places), args, kwargs)
     try:
         return _filled(f, static) if static else f, args, kwargs, static
@@ -132,11 +132,11 @@ class Rule:
         return [value for *_, value in self.static]
 
     def fail(self, says: str) -> NoReturn:
-        """Says what the rule should have returned."""
+        """Raises the error that says what the rule must return."""
         raise TypeError(f"The {self.name_of_rule()} rule of {self.name} must return {says}.")
 
     def pair(self, result: Any, parts: str) -> tuple[list[Any], Any]:
-        """The leaves of the value that the rule returns, and what it returns beside it."""
+        """Returns the leaves of the value in the pair that a rule returned, and the other half."""
         if not isinstance(result, tuple | list) or len(result) != 2:
             self.fail(f"a pair ({parts}), got {type(result).__name__}")
         results, tree = tree_flatten(result[0])
@@ -146,7 +146,7 @@ class Rule:
 
 
 class JVPRule(Rule):
-    """Of primals and tangents to a value, and its tangents but for those of integers."""
+    """Maps primals and tangents to the value and its tangents, without those of integers."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class JVPRule(Rule):
 
 
 class FwdRule(Rule):
-    """Of primals to a value and the residuals."""
+    """Maps primals to the value and the residuals."""
 
     __slots__ = ()
 
@@ -181,7 +181,7 @@ class FwdRule(Rule):
 
 
 class BwdRule(Rule):
-    """Of residuals and the cotangents of a value to a cotangent per leaf, or None."""
+    """Maps residuals and cotangents of the value to a cotangent per leaf, or None."""
 
     __slots__ = ()
 
@@ -234,7 +234,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
 
 
 def _moving(tangents: Sequence[Any], name: str, num_consts: int) -> list[Any]:
-    """The tangents of the arguments; of what is taken from outside there must be none."""
+    """Returns the tangents of the arguments; raises if a captured value has one."""
     closed_over, moving = cut(tangents, num_consts)
     if any(nonzero(closed_over)):
         raise TypeError(
@@ -245,7 +245,7 @@ def _moving(tangents: Sequence[Any], name: str, num_consts: int) -> list[Any]:
 
 
 def _with_zeros(results: Sequence[Any], moved: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
-    """Results and their tangents, which only those that are no integers have."""
+    """Returns results and their tangents, `Zero` for integers."""
     avals = list(map(aval_of, results))
     return results, with_zeros(avals, [tangent_aval(a).dtype != float0 for a in avals], moved)
 
@@ -301,7 +301,7 @@ def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: An
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batched:
-    """A rule for all examples: lists of arrays that hold them along their first axes.
+    """A batched rule: examples are along the first axes of its arrays.
 
     Attributes:
         rule: The rule for one.
@@ -326,7 +326,7 @@ class Batched:
 
 
 class BatchedBwd(Batched):
-    """That of a backward pass: what all examples share gets the sum of their cotangents."""
+    """A batched backward rule: a shared argument gets the sum of the cotangents."""
 
     __slots__ = ()
 
@@ -341,13 +341,13 @@ def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJax
 
 
 def _rules(call: Primitive) -> None:
-    """What calls with rules have in common."""
+    """Gives a call with custom rules its own abstract, lower, partial and batch rules."""
 
     def lower(ctx: Any, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
         return ctx.inline(call_jaxpr, *operands)
 
     def partial(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
-        """Where only part is known, it is differentiated already, and the rule not needed."""
+        """Evaluates the body: partially known arguments are differentiated already."""
         with interpreting(interpreter):
             return as_function(params["call_jaxpr"])(*args)
 

@@ -165,7 +165,7 @@ def value_and_grad(
     @wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
         value, pullback, *aux = vjp(*of_argnums(f, argnums, args, kwargs), has_aux=has_aux)
-        (ct,) = pullback(_one(value))
+        (ct,) = pullback(_unit_cotangent(value))
         return (value, *aux) if has_aux else value, ct
 
     return both
@@ -206,7 +206,7 @@ def _position(argnum: int, count: int, f: Callable[..., Any]) -> int:
     return argnum % count
 
 
-def _one(value: Any) -> Any:
+def _unit_cotangent(value: Any) -> Any:
     """Returns the cotangent 1 of a value, which must be a real scalar."""
     if (kind := tree_structure(value).kind) is not None:
         raise TypeError(
