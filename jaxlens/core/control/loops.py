@@ -160,6 +160,8 @@ def looped(
     Returns:
         What it makes, with the body's constants behind it; then the flags of what is carried.
     """
+    # Flags are only ever added, so this ends. With a tangent for y alone, x, y = y, x * y gives x
+    # one in the first round; in the second round both have one, and nothing changes.
     ys = [False] * (len(closed.out_avals) - len(carry))
     while True:
         body, *rest = transform(closed, *args, [*consts, *carry, *xs], [*carry, *ys])

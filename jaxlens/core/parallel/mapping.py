@@ -213,5 +213,5 @@ def _uncut(spec: P, mesh: Mesh) -> tuple[str, ...]:
 
 def _share(ct: Any, spec: P, mesh: Mesh) -> Any:
     """Divides the cotangent of a replicated result by the number of replicas."""
-    copies = mesh.count(_uncut(spec, mesh))
+    copies = mesh.count(_uncut(spec, mesh))  # what they make of it is summed in the end
     return ct if copies == 1 else div_p.bind(ct, aval_of(ct).dtype.type(copies))

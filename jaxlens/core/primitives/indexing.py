@@ -304,6 +304,8 @@ class _Places(NamedTuple):
 
 def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:
     """Makes slices of ranges with step 1, and rows of indices of all other entries."""
+    # x[:, i, ::2] of f32[4,5,6] with i32[3] indices: slices of sizes (4, 1, 1) along axis 0, and
+    # rows for axes 1 and 2, i32[3,3,2], which pair each number of i with each of 0, 2, 4.
     columns, common = _together(entries, x.shape)
     walks: dict[int, int | None] = dict.fromkeys(columns, ARRAYS)  # what a column varies along
     spans = {axis: entry for axis, entry in enumerate(entries) if isinstance(entry, range)}

@@ -144,6 +144,8 @@ def _halves(callee: Jaxprs, unknown: Flags) -> Any:
         now_half, later, flags = jaxprs.partial_jaxpr(callee, unknown)
         return *hoisted(now_half), later, flags
     halves, flags = _agreed(callee, jaxprs.partial_jaxpr, unknown)
+    # With residuals f32[3], f32[3] in one branch and f32[3], f32[] in another the slots are two of
+    # type f32[3] and one of f32[]. Each branch fills its own and gives zeros for the rest.
     count = flags.count(False)
     kinds = [now_half.out_avals[count:] for now_half, *_ in halves]
     slots_of = [[(aval, types[:n].count(aval)) for n, aval in enumerate(types)] for types in kinds]
