@@ -58,10 +58,10 @@ def elementwise(
         lower: The builder of its StableHLO op.
         takes: Kinds of dtype that it takes, as `kind` names them.
         *derivatives: By each argument, `(tangent, result, *args) -> its part of the result's
-            tangent`. None at all: no derivative is wanted (the result is an integer, or constant
-            piece by piece).
+            tangent`. None at all: it is linear if `transpose` is given, else its derivative is zero
+            (the result is an integer, or constant piece by piece).
         gives: The dtype of the result, from that of the arguments.
-        transpose: For one that is linear, its transposition rule.
+        transpose: The transpose rule, if it is linear in some argument.
     """
 
     @cache
@@ -100,6 +100,8 @@ def elementwise(
     primitive = Primitive(name, abstract=abstract, lower=lowered, jvp=jvp, batch=batch)
     if transpose is not None:
         primitive.transpose = transpose
+        if not derivatives:  # a linear map is its own derivative
+            primitive.jvp = basics.linear(primitive)
     return primitive
 
 
@@ -207,13 +209,7 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
     return [None, summed(mul(x, ct), y)]
 
 
-neg_p: Primitive = elementwise(
-    "neg",
-    hlo.negate,
-    _NUMBER,
-    lambda t, z, x: neg_p.bind(t),
-    transpose=lambda ct, x: [neg_p.bind(ct)],
-)
+neg_p: Primitive = elementwise("neg", hlo.negate, _NUMBER, transpose=lambda ct, x: [neg_p.bind(ct)])
 add_p, sub_p = elementwise("add", hlo.add, _NUMBER), elementwise("sub", hlo.subtract, _NUMBER)
 mul_p: Primitive = elementwise(
     "mul",

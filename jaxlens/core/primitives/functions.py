@@ -17,7 +17,6 @@ import numpy as np
 from jaxlib.mlir.dialects import chlo
 from jaxlib.mlir.dialects import stablehlo as hlo
 
-from jaxlens.core.kernel.basics import linear
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.primitives.elementwise import (
     add,
@@ -127,30 +126,23 @@ def _whole(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"c{2 * dtype.itemsize}")
 
 
-real_p: Primitive = elementwise(
-    "real",
-    hlo.real,
-    "c",
-    lambda t, z, x: real_p.bind(t),
-    gives=_part,
-    transpose=lambda ct, x: [complex_p.bind(ct, like(ct, 0))],
+real_p = elementwise(
+    "real", hlo.real, "c", gives=_part, transpose=lambda ct, x: [complex_p.bind(ct, like(ct, 0))]
 )
-imag_p: Primitive = elementwise(
+imag_p = elementwise(
     "imag",
     hlo.imag,
     "c",
-    lambda t, z, x: imag_p.bind(t),
     gives=_part,
     transpose=lambda ct, x: [complex_p.bind(like(ct, 0), neg(ct))],
 )
 real, imag = real_p.bind, imag_p.bind
-complex_p: Primitive = elementwise("complex", hlo.complex, _FLOAT, gives=_whole)
-complex_p.jvp, complex_p.transpose = linear(complex_p), by_each(real, lambda ct: imag(neg(ct)))
-conj_p: Primitive = elementwise(
+_to_parts = by_each(real, lambda ct: imag(neg(ct)))
+complex_p = elementwise("complex", hlo.complex, _FLOAT, gives=_whole, transpose=_to_parts)
+conj_p = elementwise(
     "conj",
     lambda x, **_: hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x))),
     "c",
-    lambda t, *_, input_dtype: conj(t),
     transpose=lambda ct, x, *, input_dtype: [conj(ct)],
 )
 
