@@ -138,8 +138,10 @@ imag_p = elementwise(
 )
 real, imag = real_p.bind, imag_p.bind
 _to_parts = by_each(real, lambda ct: imag(neg(ct)))
-complex_p = elementwise("complex", hlo.complex, _FLOAT, gives=_whole, transpose=_to_parts)
-conj_p = elementwise(
+complex_p: Primitive = elementwise(
+    "complex", hlo.complex, _FLOAT, gives=_whole, transpose=_to_parts
+)
+conj_p: Primitive = elementwise(
     "conj",
     lambda x, **_: hlo.complex(hlo.real(x), hlo.negate(hlo.imag(x))),
     "c",
