@@ -223,6 +223,16 @@ class Module:
         return self.regions[self.entry]
 
 
+def unique(name: str, counts: dict[str, int]) -> str:
+    """The name, numbered from its second use on: "relu 2"; `counts` has the names in use."""
+    numbered = name
+    while numbered in counts:
+        counts[name] += 1
+        numbered = f"{name} {counts[name]}"
+    counts[numbered] = 1
+    return numbered
+
+
 def callers_first(regions: Mapping[str, Region], entry: str) -> dict[str, Region]:
     """Orders regions by the calls of their nodes: the entry first, callers before callees."""
     calls = {

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from jaxlens.ir.graph import Node
+from jaxlens.ir.graph import Node, unique
 from jaxlens.ir.lazy import ComputedSequence
 
 _NAME = 80  # characters of a body's name
@@ -161,15 +161,12 @@ def contents(value: Any) -> list[tuple[str, Any]] | None:
     try:
         if isinstance(value, Mapping):
             return [(key if isinstance(key, str) else "", value[key]) for key in value]
-        if is_dataclass(value) and not isinstance(value, type) and not _is_jaxpr(value):
+        jaxpr = hasattr(value, "eqns") or (hasattr(value, "jaxpr") and hasattr(value, "consts"))
+        if is_dataclass(value) and not isinstance(value, type) and not jaxpr:
             return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
     except Exception:  # a mapping or an attribute of the user's own class
         return []
     return None
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return hasattr(value, "eqns") or (hasattr(value, "jaxpr") and hasattr(value, "consts"))
 
 
 _NOTHING: list[tuple[str, Any]] = []
@@ -189,7 +186,9 @@ def bodies(jaxpr: Any) -> dict[int, JaxprBody]:
     count = [0]
 
     def enter(inner: Any, name: str) -> tuple[JaxprBody, Iterator[tuple[str, Any]]]:
-        body = by_identity[id(inner)] = JaxprBody(inner, _unique(name, names))
+        # On one line and of bounded length.
+        title = unique(" ".join(name.split())[:_NAME], names)
+        body = by_identity[id(inner)] = JaxprBody(inner, title)
         return body, _walk(body, find, count)
 
     stack = [enter(jaxpr, "main")]
@@ -218,60 +217,39 @@ def _walk(body: JaxprBody, find: Finder, count: list[int]) -> Iterator[tuple[str
         kinds.append(kind)
         if jaxprs:
             inner[index] = [jaxpr for _, jaxpr in jaxprs]
-            start = _number(body, count, start, index + 1)
+            body.ids.run_on(count[0], index + 1 - start)
+            count[0] += index + 1 - start
+            start = index + 1
             yield from zip(_names(eqn, jaxprs), inner[index], strict=True)
-    _number(body, count, start, len(eqns))
-
-
-def _number(body: JaxprBody, count: list[int], start: int, stop: int) -> int:
-    body.ids.run_on(count[0], stop - start)
-    count[0] += stop - start
-    return stop
+    body.ids.run_on(count[0], len(eqns) - start)
+    count[0] += len(eqns) - start
 
 
 def _names(eqn: Any, inner: list[tuple[str, Any]]) -> list[str]:
     """Names for the jaxprs of one equation: the callee's name, "scan body", "branch 0"."""
     primitive = eqn.primitive.name
-    called = _called(eqn.params, "jaxpr" if primitive == "pallas_call" else "call_jaxpr")
     if all(name == "branches" for name, _ in inner):
         return [f"branch {i}" for i in range(len(inner))]
-    alone = called and sum(name in eqn.params for name, _ in inner) == 1
-    return [
-        called if alone and name in eqn.params else f"{primitive} {_role(name)}"
-        for name, _ in inner
-    ]
-
-
-def _role(parameter: str) -> str:
-    """ "body" for "body_jaxpr"; a parameter that is just "jaxpr" is the body."""
-    words = parameter.replace("call_jaxpr", "").replace("jaxpr", "").strip("_")
-    return words.replace("_", " ") or "body"
-
-
-def _called(params: Mapping[str, Any], body: str) -> str:
-    """The name of the called function; `body` is the parameter with its jaxpr."""
-    for key in ("name", "name_and_src_info"):
-        name = params.get(key)
-        name = getattr(name, "name", name)
-        if isinstance(name, str) and name:
-            return name
-    return callee(params.get(body))
+    function = ""
+    if sum(name in eqn.params for name, _ in inner) == 1:
+        names = (eqn.params.get(key) for key in ("name", "name_and_src_info"))
+        texts = (getattr(name, "name", name) for name in names)
+        function = next((text for text in texts if isinstance(text, str) and text), "")
+        body = "jaxpr" if primitive == "pallas_call" else "call_jaxpr"
+        function = function or callee(eqn.params.get(body))
+    titles = []
+    for name, _ in inner:
+        # "body" for "body_jaxpr"; a parameter that is just "jaxpr" is the body.
+        role = name.replace("call_jaxpr", "").replace("jaxpr", "").strip("_").replace("_", " ")
+        own = function if name in eqn.params else ""
+        titles.append(own or f"{primitive} {role or 'body'}")
+    return titles
 
 
 def callee(jaxpr: Any) -> str:
     """Name of the function that a jaxpr was traced from, "" where it is not known."""
     name = getattr(getattr(opened(jaxpr), "debug_info", None), "func_name", "")
     return name if isinstance(name, str) else ""
-
-
-def _unique(name: str, names: dict[str, int]) -> str:
-    """The name on one line, of bounded length, numbered from its second use on."""
-    name = wanted = " ".join(name.split())[:_NAME]
-    while wanted in names:
-        names[name] += 1
-        wanted = f"{name} {names[name]}"
-    names[wanted] = 1
-    return wanted
 
 
 def _callers_first(by_identity: dict[int, JaxprBody]) -> dict[int, JaxprBody]:
@@ -298,10 +276,8 @@ def _callers_first(by_identity: dict[int, JaxprBody]) -> dict[int, JaxprBody]:
 
 def _count(ordered: dict[int, JaxprBody]) -> None:
     """Fills in `times`; callers come first, so one pass is enough."""
-    first = True
+    next(iter(ordered.values())).times = 1
     for body in ordered.values():
-        if first:
-            body.times, first = 1, False
         for inner in body.inner.values():
             for jaxpr in inner:
                 ordered[id(jaxpr)].times += body.times
@@ -310,17 +286,15 @@ def _count(ordered: dict[int, JaxprBody]) -> None:
 def breadth_first(ordered: dict[int, JaxprBody]) -> list[JaxprBody]:
     """The bodies in breadth-first order from the first."""
     start = next(iter(ordered.values()))
-    order, seen = [], {id(start.jaxpr)}
+    order = {id(start.jaxpr): start}
     queue = deque([start])
     while queue:
-        body = queue.popleft()
-        order.append(body)
-        for inner in body.inner.values():
+        for inner in queue.popleft().inner.values():
             for jaxpr in inner:
-                if id(jaxpr) not in seen:
-                    seen.add(id(jaxpr))
+                if id(jaxpr) not in order:
+                    order[id(jaxpr)] = ordered[id(jaxpr)]
                     queue.append(ordered[id(jaxpr)])
-    return order
+    return list(order.values())
 
 
 def running(node: Node) -> tuple[str, ...]:
@@ -331,8 +305,7 @@ def running(node: Node) -> tuple[str, ...]:
     if node.opcode != "custom_linear_solve":
         return node.regions
     text = node.attrs.get("jaxprs", "")
-    absent = [part for part in _PARTS if f"{part}=None" in text]
-    parts = [part for part in _PARTS if part not in absent]
+    parts = [part for part in _PARTS if f"{part}=None" not in text]
     if len(parts) != len(node.regions):
         return node.regions
     return (node.regions[parts.index("solve")],)

@@ -8,7 +8,7 @@ are in StableHLO.
 import re
 from collections.abc import Iterator
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Region
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|0x[0-9a-f]{6,}")
 # Parameters that name functions and bodies, whose contents are written out.
@@ -34,17 +34,14 @@ def _region(region: Region, bodies: dict[str, str]) -> Iterator[str]:
         for value in node.results:
             names[value.name] = f"v{len(names)}"
         results = " ".join(f"{names[value.name]}:{value.type}" for value in node.results)
-        yield f"{results} = {node.opcode}[{_parameters(node, bodies)}] {read}"
+        attrs = (
+            f"{name}={ADDRESS.sub('', text)}"
+            for name, text in node.attrs.items()
+            if name not in NAMING and not any(inner in text for inner in node.regions)
+        )
+        called = (bodies[name] for name in node.regions if name in bodies)
+        yield f"{results} = {node.opcode}[{' '.join([*attrs, *called])}] {read}"
     yield "return " + " ".join(names.get(name, name) for name in region.results)
-
-
-def _parameters(node: Node, bodies: dict[str, str]) -> str:
-    texts = (
-        f"{name}={ADDRESS.sub('', text)}"
-        for name, text in node.attrs.items()
-        if name not in NAMING and not any(inner in text for inner in node.regions)
-    )
-    return " ".join([*texts, *(bodies[name] for name in node.regions if name in bodies)])
 
 
 def stablehlo_text(text: str) -> str:

@@ -13,12 +13,15 @@ from jaxlens.ir.jaxpr.bodies import JaxprBody
 from jaxlens.ir.jaxpr.frames import Resolver
 from jaxlens.ir.jaxpr.types import type_of
 
-Words = Callable[[Any], Hashable]
+Description = Callable[[Any], Hashable]
 """Describes an equation without its bodies' names: slow, for parameters that do not compare."""
 
 
 def program(
-    bodies: Mapping[int, JaxprBody], spans: Resolver, scope: Callable[[Any], str], words: Words
+    bodies: Mapping[int, JaxprBody],
+    spans: Resolver,
+    scope: Callable[[Any], str],
+    description: Description,
 ) -> ProgramColumns:
     """Columns of every body.
 
@@ -26,9 +29,9 @@ def program(
         bodies: The bodies, callers before callees.
         spans: Gives the spans of a traceback.
         scope: Gives the text of a name stack.
-        words: Describes equations whose parameters do not compare.
+        description: Describes equations whose parameters do not compare.
     """
-    maker = _Maker(bodies, spans, scope, words)
+    maker = _Maker(bodies, spans, scope, description)
     by_name = {body.name: maker.region(body) for body in reversed(list(bodies.values()))}
     regions = {body.name: by_name[body.name] for body in bodies.values()}
     return ProgramColumns(regions, maker.opcodes, tuple(maker.places), tuple(maker.types))
@@ -42,12 +45,13 @@ class _Maker:
         bodies: Mapping[int, JaxprBody],
         spans: Resolver,
         scope: Callable[[Any], str],
-        words: Words,
+        description: Description,
     ) -> None:
         self.opcodes: list[str] = []
         self.places: Pool[Place] = Pool()
         self.types: Pool[Type] = Pool()
-        self._bodies, self._spans, self._scope, self._words = bodies, spans, scope, words
+        self._bodies, self._spans, self._scope = bodies, spans, scope
+        self._describe = description
         self._kinds: Pool[Hashable] = Pool()
         self._shapes: Pool[Hashable] = Pool()
         self._shape_of: dict[str, int] = {}
@@ -80,7 +84,7 @@ class _Maker:
         place, type_of, place_of = columns.place.append, self._type_of.get, self._place_of.get
         kind_of, stack_of = self._kinds.get, self._stack_of.get
         reads, first = 0, columns.first_result[0]
-        every, description, literal = columns.calls.get, self._description, self._literal
+        calls, literal = columns.calls, self._literal
         for step, (eqn, parameters) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
             source = eqn.source_info
             where = place_of((stack_of(id(source.name_stack)), source.traceback))
@@ -105,18 +109,16 @@ class _Maker:
                 types(aval)
                 results.append(aval)
             starts(first)
-            kinds = parameters or description(eqn, every(step, ()))
-            key = kinds, literals, len(eqn.invars), *results
-            same = kind_of(key)
-            kind(self._kind(key, eqn) if same is None else same)
-
-    def _kind(self, key: Hashable, eqn: Any) -> int:
-        """The number of a kind that was not met before."""
-        self.opcodes.append(eqn.primitive.name)
-        return self._kinds.number(key)
-
-    def _description(self, eqn: Any, calls: tuple[str, ...]) -> Hashable:
-        return self._words(eqn), tuple(self._shape_of[name] for name in calls)
+            description: Hashable = parameters
+            if not parameters:
+                shapes = tuple(self._shape_of[name] for name in calls.get(step, ()))
+                description = self._describe(eqn), shapes
+            key = description, literals, len(eqn.invars), *results
+            number_of_kind = kind_of(key)
+            if number_of_kind is None:
+                self.opcodes.append(eqn.primitive.name)
+                number_of_kind = self._kinds.number(key)
+            kind(number_of_kind)
 
     def _type(self, aval: Any) -> int:
         type_ = self._type_of.get(id(aval))

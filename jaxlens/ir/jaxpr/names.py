@@ -51,24 +51,22 @@ class Names:
 
     def _name_all(self) -> None:
         main = next(iter(self._bodies.values()))
-        self._drop_unread(main)
-        first = [b for b in breadth_first(dict(self._bodies)) if _stands_first(b, main)]
-        hoisted = {id(body.jaxpr) for body in first}
-        for start in [*first, main]:
-            stack = [self._walk(start, hoisted)]
-            while stack:
-                inner = next(stack[-1], None)
-                if inner is None:
-                    stack.pop()
-                else:
-                    stack.append(self._walk(self._bodies[id(inner)], hoisted))
-
-    def _drop_unread(self, main: JaxprBody) -> None:
-        """JAX looks for unused values in the outermost body alone, from its end on."""
+        # JAX looks for unused values in the outermost body alone, from its end on.
         first_result = self._program.regions[main.name].first_result
         places = [(-bisect_right(first_result, value), value) for value in self._unread(main)]
         for _, value in sorted(places):
             self._drop(self._numbers[main.name], value)
+        inner = [body for body in breadth_first(dict(self._bodies)) if body is not main]
+        first = [body for body in inner if body.times > 1 or len(body.jaxpr.eqns) > LONG]
+        hoisted = {id(body.jaxpr) for body in first}
+        for start in [*first, main]:
+            stack = [self._walk(start, hoisted)]
+            while stack:
+                jaxpr = next(stack[-1], None)
+                if jaxpr is None:
+                    stack.pop()
+                else:
+                    stack.append(self._walk(self._bodies[id(jaxpr)], hoisted))
 
     def _unread(self, body: JaxprBody) -> list[int]:
         """Values that the body defines and nothing in it reads or returns."""
@@ -88,7 +86,12 @@ class Names:
     def _walk(self, body: JaxprBody, hoisted: set[int]) -> Iterator[Any]:
         """Names a body's values in printing order; yields the bodies printed in the middle."""
         region, numbers = self._program.regions[body.name], self._numbers[body.name]
-        dropped = set(self._dropped_by_jax(body))
+        dropped = set()  # unused values that JAX itself marks as such
+        for value in self._unread(body):
+            step = bisect_right(region.first_result, value) - 1
+            var = body.jaxpr.eqns[step].outvars[value - region.first_result[step]]
+            if type(var).__name__ == "DropVar":
+                dropped.add(value)
         self._name(numbers, range(region.parameters), dropped)
         start = 0
         for step, inner in body.inner.items():
@@ -96,7 +99,13 @@ class Names:
             self._name(numbers, before, dropped)
             eqn = body.jaxpr.eqns[step]
             if eqn.primitive.name == "jit" and id(inner[0]) not in hoisted:
-                self._share(body, step, self._bodies[id(inner[0])])
+                callee_body = self._bodies[id(inner[0])]
+                callee_region = self._program.regions[callee_body.name]
+                first = region.first_result[step]
+                operands = [first - n if n else -1 for n in region.distances(step)]
+                parameters = range(callee_region.parameters)
+                self._share(body, operands, callee_body, parameters)
+                self._share(body, region.values(step), callee_body, callee_region.results)
             self._name(numbers, region.values(step), dropped)
             start = step + 1
             for callee in inner:
@@ -104,26 +113,10 @@ class Names:
                     yield callee
         self._name(numbers, range(region.first_result[start], len(numbers)), dropped)
 
-    def _dropped_by_jax(self, body: JaxprBody) -> Iterator[int]:
-        """Unused values that JAX itself marks as such."""
-        first_result = self._program.regions[body.name].first_result
-        for value in self._unread(body):
-            step = bisect_right(first_result, value) - 1
-            var = body.jaxpr.eqns[step].outvars[value - first_result[step]]
-            if type(var).__name__ == "DropVar":
-                yield value
-
-    def _share(self, body: JaxprBody, step: int, inner: JaxprBody) -> None:
-        """Gives a body's inputs and results the names of the call's values, each at most once."""
-        outer, region = self._program.regions[body.name], self._program.regions[inner.name]
-        first = outer.first_result[step]
-        operands = [first - n if n else -1 for n in outer.distances(step)]
-        self._share_all(body, operands, inner, range(region.parameters))
-        self._share_all(body, outer.values(step), inner, region.results)
-
-    def _share_all(
+    def _share(
         self, body: JaxprBody, outer: Sequence[int], inner: JaxprBody, values: Sequence[int]
     ) -> None:
+        """Gives a body's inputs or results the names of the call's values, each at most once."""
         outer_names, inner_names = self._numbers[body.name], self._numbers[inner.name]
         used: set[int] = set()
         if len(outer) != len(values):
@@ -158,10 +151,6 @@ class Names:
     def _drop(self, numbers: "array[int]", value: int) -> None:
         self._dropped += 1
         numbers[value] = -self._dropped
-
-
-def _stands_first(body: JaxprBody, main: JaxprBody) -> bool:
-    return body is not main and (body.times > 1 or len(body.jaxpr.eqns) > LONG)
 
 
 def _letters(number: int) -> str:

@@ -74,12 +74,12 @@ def text(value: Any, reference: Reference) -> str:
     return bounded(_text(value, reference, _DEPTH, top=True))
 
 
-def bounded(words: str) -> str:
+def bounded(text: str) -> str:
     """The text on one line, cut at `LIMIT` characters with the number left out."""
-    words = " ".join(words.split()) if "\n" in words else words
-    if len(words) <= LIMIT:
-        return words
-    return f"{words[:LIMIT]}... ({len(words) - LIMIT:,} more characters)"
+    line = " ".join(text.split()) if "\n" in text else text
+    if len(line) <= LIMIT:
+        return line
+    return f"{line[:LIMIT]}... ({len(line) - LIMIT:,} more characters)"
 
 
 def _text(value: Any, reference: Reference, depth: int, top: bool = False) -> str:
@@ -94,14 +94,28 @@ def _text(value: Any, reference: Reference, depth: int, top: bool = False) -> st
     if kind in _COLLECTIONS:
         return _collection(value, reference, depth)
     if kind is dict:
-        return _mapping(value, reference, depth)
+        items = list(value.items())[:_ELEMENTS]
+        parts = [f"{key!s}: {_text(part, reference, depth - 1)}" for key, part in items]
+        return "{" + ", ".join(parts) + "}"
     if (structure := _structure(value, reference, depth)) is not None:
         return structure
     if isinstance(value, type):
         return value.__name__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _array(value)
-    return _function(value) or _printed(value)
+        try:
+            return f"<{type_of(value)}>" if tuple(value.shape) else str(value.item())
+        except Exception:  # an abstract value has no item
+            return f"<{type_of(value)}>"
+    wrapped = getattr(value, "func", None)  # functools.partial
+    inner = getattr(value, "debug_info", None)
+    for holder, attribute in ((inner, "func_name"), (value, "__name__"), (wrapped, "__name__")):
+        name = getattr(holder, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    try:
+        return _ADDRESS.sub("", str(value))
+    except Exception:  # a user's own __repr__
+        return type(value).__name__
 
 
 def _collection(value: Any, reference: Reference, depth: int) -> str:
@@ -118,12 +132,6 @@ def _collection(value: Any, reference: Reference, depth: int) -> str:
     return f"{{{inside}}}"
 
 
-def _mapping(value: Mapping[Any, Any], reference: Reference, depth: int) -> str:
-    items = list(value.items())[:_ELEMENTS]
-    parts = [f"{key!s}: {_text(part, reference, depth - 1)}" for key, part in items]
-    return "{" + ", ".join(parts) + "}"
-
-
 def _structure(value: Any, reference: Reference, depth: int) -> str | None:
     """A named tuple or dataclass that contains jaxprs, these by name; None for other values.
 
@@ -137,32 +145,3 @@ def _structure(value: Any, reference: Reference, depth: int) -> str | None:
         for key, part in inside[:_ELEMENTS]
     )
     return f"{type(value).__name__}({', '.join(parts)})"
-
-
-def _array(value: Any) -> str:
-    if tuple(value.shape):
-        return f"<{type_of(value)}>"
-    try:
-        return str(value.item())
-    except Exception:  # an abstract value has no item
-        return f"<{type_of(value)}>"
-
-
-def _function(value: Any) -> str | None:
-    """The name of a function, wrapped or not; None for other values."""
-    inner = getattr(value, "debug_info", None)
-    wrapped = getattr(value, "func", None)  # functools.partial
-    for holder, attribute in ((inner, "func_name"), (value, "__name__"), (wrapped, "__name__")):
-        name = getattr(holder, attribute, None)
-        if isinstance(name, str) and name:
-            return name
-    return None
-
-
-def _printed(value: Any) -> str:
-    """`str` of the value without addresses; its type where `str` fails."""
-    try:
-        words = str(value)
-    except Exception:  # a user's own __repr__
-        return type(value).__name__
-    return _ADDRESS.sub("", words)

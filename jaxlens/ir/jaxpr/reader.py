@@ -49,7 +49,7 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(by_identity, spans or resolver(), scope, reader.words)
+        program = jaxpr_columns.program(by_identity, spans or resolver(), scope, reader.description)
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
@@ -109,14 +109,14 @@ class _Reader:
     """Makes the nodes of one program, with a cache of the text of parameters.
 
     Attributes:
-        columns: The columns of the program; set before any method but `words` is called.
+        columns: The columns of the program; set before any method but `description` is called.
     """
 
     columns: ProgramColumns
 
     def __init__(self, bodies: dict[int, JaxprBody]) -> None:
         self.bodies = bodies
-        self._words: dict[int, str] = {}
+        self._texts: dict[int, str] = {}  # of parameters, by identity
 
     @cached_property
     def _names(self) -> Names:
@@ -170,7 +170,7 @@ class _Reader:
         """The numbers of the names of a region's values."""
         return self._names.numbers(region)
 
-    def words(self, eqn: Any) -> tuple[object, ...]:
+    def description(self, eqn: Any) -> tuple[object, ...]:
         """Describes an equation without the names of its bodies."""
         bodies = {self.bodies[id(inner)].name for _, inner in Finder().jaxprs(eqn.params)}
         attrs = self._attrs(eqn.params).items()
@@ -205,22 +205,25 @@ class _Reader:
     def _literal(self, atom: Any) -> str:
         """As JAX prints it: the number with its type; the contents of an array are not printed."""
         value = getattr(atom, "val", "?")  # an undefined variable, which no legal jaxpr has
-        if getattr(value, "shape", ()):
-            words = "[...]"
-        else:
-            words = str(_number(value.item() if hasattr(value, "item") else value))
-        return f"{words}:{notation(type_of(atom.aval))}"
+        text = "[...]"
+        if not getattr(value, "shape", ()):
+            number = value.item() if hasattr(value, "item") else value
+            # Python's own number: JAX's typed ones print their dtype too.
+            text = str(
+                next((kind(number) for kind in _NUMBERS if isinstance(number, kind)), number)
+            )
+        return f"{text}:{notation(type_of(atom.aval))}"
 
     def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Parameters as JAX prints them: sorted, some renamed or omitted, a call's name first."""
-        words = {"name": ""} if "name" in params else {}
+        attrs = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
-            words["name"] = callee(params["call_jaxpr"])
+            attrs["name"] = callee(params["call_jaxpr"])
         for key in sorted(params):
             value = params[key]
             if not unsaid(key, value):
-                words[_PRINTED.get(key, key)] = self._param(value)
-        return words
+                attrs[_PRINTED.get(key, key)] = self._param(value)
+        return attrs
 
     def _param(self, value: Any) -> str:
         kind = type(value)
@@ -228,9 +231,9 @@ class _Reader:
             return str(value) if kind is not str else jaxpr_params.bounded(value)
         if issubclass(kind, tuple | list | dict):  # not cached: (0,) equals (False,)
             return jaxpr_params.text(value, self._reference)
-        cached = self._words.get(id(value))
+        cached = self._texts.get(id(value))
         if cached is None:
-            cached = self._words[id(value)] = jaxpr_params.text(value, self._reference)
+            cached = self._texts[id(value)] = jaxpr_params.text(value, self._reference)
         return cached
 
     def _reference(self, value: Any) -> str | None:
@@ -240,8 +243,3 @@ class _Reader:
 
 
 _NONE: dict[str, str] = {}
-
-
-def _number(value: Any) -> Any:
-    """Python's own number: JAX's typed ones print their dtype too."""
-    return next((kind(value) for kind in _NUMBERS if isinstance(value, kind)), value)

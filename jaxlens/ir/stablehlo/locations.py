@@ -80,16 +80,12 @@ def _frames(location: Any, ir: Any) -> list[Frame]:
         elif isinstance(part, ir.FusedLoc):
             pending.extend((inner, function) for inner in reversed(part.locations))
         elif isinstance(part, ir.FileLineColLoc):
-            frame = _frame(part, function)
+            line, column = part.start_line, part.start_col
+            end_line, end_column = part.end_line, part.end_col
+            # With several devices JAX omits the end, which then equals the start.
+            if (end_line, end_column) <= (line, column):
+                end_line, end_column = line, -1
+            frame = part.filename, line, end_line, column, end_column, function
             if not frames or frames[-1] != frame:
                 frames.append(frame)
     return frames
-
-
-def _frame(part: Any, function: str) -> Frame:
-    """A frame. With several devices JAX omits the end, which then equals the start."""
-    line, column = part.start_line, part.start_col
-    end_line, end_column = part.end_line, part.end_col
-    if (end_line, end_column) <= (line, column):
-        end_line, end_column = line, -1
-    return part.filename, line, end_line, column, end_column, function

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from jaxlens.errors import ReadError, UnavailableError
-from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, paused
+from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, paused, unique
 from jaxlens.ir.stablehlo.locations import resolver
 from jaxlens.ir.stablehlo.stamps import CLOSING, Paths
 from jaxlens.ir.stablehlo.types import attribute, constant_text, shortened, type_of
@@ -144,20 +144,16 @@ class Scope:
         return [name] if len(kinds) == 1 else [f"{name}#{i}" for i in range(len(kinds))]
 
     def _unique(self, name: str) -> str:
-        wanted = name
-        while self._taken(wanted):
-            wanted = f"{name}_{self._conflict}"
-            self._conflict += 1
-        self._used.add(wanted)
-        return wanted
-
-    def _taken(self, name: str) -> bool:
-        scope: Scope | None = self
+        scopes, scope = [self], self._parent
         while scope is not None:
-            if name in scope._used:
-                return True
+            scopes.append(scope)
             scope = scope._parent
-        return False
+        numbered = name
+        while any(numbered in scope._used for scope in scopes):
+            numbered = f"{name}_{self._conflict}"
+            self._conflict += 1
+        self._used.add(numbered)
+        return numbered
 
 
 class _Reader:
@@ -168,9 +164,9 @@ class _Reader:
         self._dense = ir.DenseElementsAttr
         self._place = resolver(ir)
         self._types: dict[Any, Type] = {}
-        self._words: dict[Any, str] = {}
+        self._texts: dict[Any, str] = {}
         self._values: dict[Any, str] = {}
-        self._taken: dict[str, int] = {}
+        self._region_names: dict[str, int] = {}
         self._functions: frozenset[str] = frozenset()
         self._next = 0
         self._regions: dict[str, Region] = {}
@@ -186,11 +182,11 @@ class _Reader:
                 functions.append((str(op.attributes["sym_name"]).strip('"'), op))
             else:
                 symbol = op.attributes.get("sym_name", "")
-                words = self._attrs(op.attributes)
-                words.pop("sym_name", "")
-                attrs[f"{op.name} {symbol}".strip()] = " ".join(words.values())
+                texts = self._attrs(op.attributes)
+                texts.pop("sym_name", "")
+                attrs[f"{op.name} {symbol}".strip()] = " ".join(texts.values())
         self._functions = frozenset(name for name, _ in functions)
-        self._taken = dict.fromkeys(self._functions, 1)
+        self._region_names = dict.fromkeys(self._functions, 1)
         for title, op in functions:
             self._function(title, op, attrs)
         entry = "main" if "main" in self._regions else next(iter(self._regions), "")
@@ -204,15 +200,21 @@ class _Reader:
             self._regions[title] = Region(title, (), (), (), "func")
             return
         block = op.regions[0].blocks[0]
-        if title == "main":
-            _describe_arguments(op, block, attrs)
+        if title == "main":  # names and attributes of the inputs: donation, sharding
+            marks = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
+            for index, argument in enumerate(block.arguments):
+                mark = str(marks[index]) if index < len(marks) else "{}"
+                name = getattr(argument.location, "name_str", "")
+                if text := " ".join(filter(None, (name, shortened(mark) if mark != "{}" else ""))):
+                    attrs[f"main arg{index}"] = text
         self._pending.append((title, "func", block, Scope(), "func.func"))
         while self._pending:
             self._block(*self._pending.pop())
 
     def _block(self, title: str, kind: str, block: Any, scope: Scope, owner: str) -> None:
         """One block; the blocks inside its ops follow when all its values are named."""
-        parameters = tuple(self._value(arg, scope.argument(owner)) for arg in block.arguments)
+        self._values.update((arg, scope.argument(owner)) for arg in block.arguments)
+        parameters = tuple(Value(self._values[a], self._type(a.type)) for a in block.arguments)
         nodes: list[Node] = []
         inner: list[tuple[str, str, Any, Scope, str]] = []
         results: tuple[str, ...] = ()
@@ -222,7 +224,8 @@ class _Reader:
                 results = tuple(self._values[v] for v in op.operands)
                 continue
             blocks = list(_blocks(op, name)) if len(op.regions) else []
-            titles = [self._unique(f"{name.rpartition('.')[2]} {role}") for _, role in blocks]
+            op_name = name.rpartition(".")[2]
+            titles = [unique(f"{op_name} {role}", self._region_names) for _, role in blocks]
             nodes.append(self._node(op, name, scope, tuple(titles)))
             inner += [
                 (t, "block", b, scope, name) for t, (b, _) in zip(titles, blocks, strict=True)
@@ -265,19 +268,11 @@ class _Reader:
 
     def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:
         """Functions that an op's attributes refer to."""
-        functions = []
-        for key in _CALLEES:
-            if key not in attrs:
-                continue
-            for word in attrs[key].strip("[]").split(", "):
-                symbol = word.removeprefix("@").strip('"')
-                if symbol in self._functions:
-                    functions.append(symbol)
-        return tuple(functions)
-
-    def _value(self, value: Any, name: str) -> Value:
-        self._values[value] = name
-        return Value(name, self._type(value.type))
+        symbols = [
+            s for key in _CALLEES if key in attrs for s in attrs[key].strip("[]").split(", ")
+        ]
+        names = (symbol.removeprefix("@").strip('"') for symbol in symbols)
+        return tuple(name for name in names if name in self._functions)
 
     def _type(self, kind: Any) -> Type:
         type_ = self._types.get(kind)
@@ -299,19 +294,10 @@ class _Reader:
         return texts
 
     def _text(self, attr: Any) -> str:
-        text = self._words.get(attr)
+        text = self._texts.get(attr)
         if text is None:
-            text = self._words[attr] = attribute(attr, self._dense)
+            text = self._texts[attr] = attribute(attr, self._dense)
         return text
-
-    def _unique(self, name: str) -> str:
-        """The name, numbered from its second use on."""
-        wanted = name
-        while wanted in self._taken:
-            self._taken[name] += 1
-            wanted = f"{name} {self._taken[name]}"
-        self._taken[wanted] = 1
-        return wanted
 
 
 def _plain(op: Any) -> Any:
@@ -327,14 +313,3 @@ def _blocks(op: Any, name: str) -> Iterator[tuple[Any, str]]:
         role = roles[index] if index < len(roles) else f"branch {index}" if several else "body"
         for block in region.blocks:
             yield block, role
-
-
-def _describe_arguments(op: Any, block: Any, attrs: dict[str, str]) -> None:
-    """Adds names and attributes of the entry's arguments (donation, sharding) to `attrs`."""
-    marks = list(op.attributes["arg_attrs"]) if "arg_attrs" in op.attributes else []
-    for index, argument in enumerate(block.arguments):
-        words = [getattr(argument.location, "name_str", "")]
-        if index < len(marks) and str(marks[index]) != "{}":
-            words.append(shortened(str(marks[index])))
-        if text := " ".join(filter(None, words)):
-            attrs[f"main arg{index}"] = text

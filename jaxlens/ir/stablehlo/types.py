@@ -7,6 +7,7 @@ from jaxlens.ir.graph import Type
 
 LIMIT = 300
 _ELEMENTS = 16  # a dense constant with more is not printed
+_SIZES = re.compile(r"^(?:(?:\d+|\?)x)+")
 _INTEGER = re.compile(r"(u|s|)i(\d+)$")
 _ARRAY = re.compile(r"array<\w+(?:: ([^<>]*))?>")
 _NUMBER = re.compile(r"\b(-?\d+|true|false) : i\d+\b")
@@ -22,22 +23,16 @@ def type_of(text: str) -> Type:
     """
     head, _, inside = text.partition("<")
     if head == "tensor":
-        return _tensor(inside[:-1])
+        rest = _SIZES.sub("", inside)
+        sizes = inside[: len(inside) - len(rest)].split("x")[:-1]
+        shape = (size if size == "?" else int(size) for size in sizes)
+        element, _, encoding = rest[:-1].partition(", ")
+        return Type(_element(element), tuple(shape), f"{{{encoding}}}" if encoding else "")
     if head == "tuple":
         return Type("", parts=tuple(map(type_of, _split(inside[:-1]))))
     if head == "!stablehlo.token":
         return Type("token")
     return Type(_element(text) if "<" not in text else text)
-
-
-def _tensor(inside: str) -> Type:
-    shape: list[int | str] = []
-    while match := re.match(r"(\d+|\?)x", inside):
-        size = match.group(1)
-        shape.append("?" if size == "?" else int(size))
-        inside = inside[match.end() :]
-    element, _, encoding = inside.partition(", ")
-    return Type(_element(element), tuple(shape), layout=f"{{{encoding}}}" if encoding else "")
 
 
 def _element(name: str) -> str:
