@@ -45,9 +45,9 @@ class Launch:
         if not self.grid:
             return ""
         blocks, threads = _product(self.grid), _product(self.threads)
-        words = f"{blocks} block{'' if blocks == '1' else 's'} of {threads} thread"
-        words += "" if threads == "1" else "s"
-        return f"{words}, {self.shared:,} B shared" if self.shared else words
+        text = f"{blocks} block{'' if blocks == '1' else 's'} of {threads} thread"
+        text += "" if threads == "1" else "s"
+        return f"{text}, {self.shared:,} B shared" if self.shared else text
 
 
 def read(sequence: str, metadata: str) -> Mapping[str, tuple[Launch, ...]]:
@@ -55,14 +55,12 @@ def read(sequence: str, metadata: str) -> Mapping[str, tuple[Launch, ...]]:
     lines = {int(match[1]): match for match in _LINE.finditer(sequence)}
     launches: defaultdict[str, list[Launch]] = defaultdict(list)
     for match in _METADATA.finditer(metadata):
-        launches[match["name"]].append(_launch(match["kind"], lines.get(int(match["id"]))))
-    return {name: tuple(each) for name, each in launches.items()}
-
-
-def _launch(kind: str, line: re.Match[str] | None) -> Launch:
-    if line is None:
-        return Launch(kind)
-    return Launch(kind, line[3], _numbers(line[4]), _numbers(line[5]), int(line[6] or 0))
+        launch = Launch(match["kind"])
+        if line := lines.get(int(match["id"])):
+            grid, threads = _numbers(line[4]), _numbers(line[5])
+            launch = Launch(match["kind"], line[3], grid, threads, int(line[6] or 0))
+        launches[match["name"]].append(launch)
+    return {name: tuple(thunks) for name, thunks in launches.items()}
 
 
 def _numbers(text: str) -> tuple[int, ...]:

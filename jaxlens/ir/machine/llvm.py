@@ -8,8 +8,9 @@ is called `name (2)`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first
@@ -72,7 +73,7 @@ class _Reader:
         self.unit = 0
         self.name = ""
         self.names: dict[tuple[int, str], str] = {}
-        self.taken: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.functions: list[_Function] = []
         self.open: _Function | None = None
         self.gathered: list[str] = []
@@ -106,12 +107,15 @@ class _Reader:
 
     def _begin(self, match: re.Match[str], line: str) -> None:
         written = match[1].strip('"')
-        n = self.taken[written] = self.taken.get(written, 0) + 1
+        self.counts[written] += 1
+        n = self.counts[written]
         name = written if n == 1 else f"{written} ({n})"
         self.names.setdefault((self.unit, written), name)
         end = closing(line, match.end() - 1)
         inside = line[match.end() : end - 1 if end > 0 else len(line)]
-        self.open = _Function(name, self.unit, _parameters(inside))
+        parts = [part.rpartition("%") for part in split(inside)]
+        parameters = (Value(f"%{n}", Type(_type(type_))) for type_, _, n in parts if type_)
+        self.open = _Function(name, self.unit, tuple(parameters))
         self.functions.append(self.open)
 
     def _inside(self, line: str) -> None:
@@ -151,28 +155,13 @@ class _Reader:
 
     def _region(self, function: _Function) -> Region:
         nodes = tuple(
-            Node(
-                node.id,
-                node.opcode,
-                node.operands,
-                node.results,
-                node.attrs,
-                tuple(n for c in called if (n := self.names.get((function.unit, c)))),
-                text=node.text,
+            replace(
+                node, regions=tuple(n for c in called if (n := self.names.get((function.unit, c))))
             )
             for node, called in function.nodes
         )
         results = tuple(dict.fromkeys(function.results))
         return Region(function.name, function.parameters, nodes, results, "func")
-
-
-def _parameters(text: str) -> tuple[Value, ...]:
-    parameters = []
-    for part in split(text):
-        type_text, _, name = part.rpartition("%")
-        if type_text:
-            parameters.append(Value(f"%{name}", Type(_type(type_text))))
-    return tuple(parameters)
 
 
 def _instruction(line: str, node_id: str, block: str, structs: set[str]) -> Node | None:

@@ -8,7 +8,7 @@ instruction names is its attribute `operands`.
 """
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, callers_first
@@ -89,18 +89,15 @@ class _Reader:
         self.symbols[self.name].append(node)
 
     def module(self) -> Module:
-        regions = dict(self._regions())
+        bodies = {name: tuple(map(self._called, nodes)) for name, nodes in self.symbols.items()}
+        regions = {
+            name: Region(name, (), body, (), "func") for name, body in bodies.items() if body
+        }
         if not regions:
             raise ReadError("expected a disassembly or PTX, got no symbol with an instruction")
         entry = next(iter(regions))
         regions = callers_first(regions, entry)
         return Module(entry, "asm", entry, regions, self.attrs, tuple(self.unknown))
-
-    def _regions(self) -> Iterator[tuple[str, Region]]:
-        for name, nodes in self.symbols.items():
-            body = tuple(self._called(node) for node in nodes)
-            if body:
-                yield name, Region(name, (), body, (), "func")
 
     def _called(self, node: Node) -> Node:
         """The node, with the symbols that it calls if it is a call."""
@@ -108,4 +105,4 @@ class _Reader:
         if not node.opcode.startswith(("call", "bl")) or not operands:
             return node
         names = tuple(n for n in _CALL.findall(operands) if self.symbols.get(n))
-        return Node(node.id, node.opcode, attrs=node.attrs, regions=names, text=node.text)
+        return replace(node, regions=names)

@@ -9,26 +9,25 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
+from jaxlens.ir.saved.facts import checked
 
 K = TypeVar("K", bound=Hashable)
 _SPAN = ("line", "end_line", "column", "end_column")
 _DEEPEST = 50  # tuples in each other in a type
 
 
-class _Pool(Generic[K]):
-    """Distinct items and their numbers, in order of first use."""
+class _Pool(dict[K, int], Generic[K]):
+    """Distinct items and their numbers, in order of first use: `pool[item]`."""
 
     def __init__(self, row: Callable[[K], Any]) -> None:
-        self.numbers: dict[K, int] = {}
         self.rows: list[Any] = []
         self._row = row
 
-    def __call__(self, item: K) -> int:
-        if item not in self.numbers:
-            row = self._row(item)  # may add items itself
-            self.numbers[item] = len(self.rows)
-            self.rows.append(row)
-        return self.numbers[item]
+    def __missing__(self, item: K) -> int:
+        row = self._row(item)  # may add items itself
+        self[item] = number = len(self.rows)
+        self.rows.append(row)
+        return number
 
 
 class _Pools:
@@ -38,21 +37,23 @@ class _Pools:
         self.string: _Pool[str] = _Pool(lambda text: text)
         self.type: _Pool[Type] = _Pool(self._type)
         self.span: _Pool[Span] = _Pool(self._span)
-        self.stack: _Pool[tuple[Span, ...]] = _Pool(lambda spans: [*map(self.span, spans)])
+        self.stack: _Pool[tuple[Span, ...]] = _Pool(
+            lambda spans: [self.span[span] for span in spans]
+        )
 
     def _type(self, kind: Type) -> list[Any]:
-        parts = [self.type(part) for part in kind.parts]
+        parts = [self.type[part] for part in kind.parts]
         return [kind.dtype, list(kind.shape), kind.layout, parts, kind.weak]
 
     def _span(self, span: Span) -> list[Any]:
-        words = [self.string(text) for text in (span.file, span.function, span.key)]
-        return [*words, *(getattr(span, name) for name in _SPAN), span.library]
+        texts = self.strings((span.file, span.function, span.key))
+        return [*texts, *(getattr(span, name) for name in _SPAN), span.library]
 
     def strings(self, texts: Iterable[str]) -> list[int]:
-        return [self.string(text) for text in texts]
+        return [self.string[text] for text in texts]
 
     def values(self, values: Iterable[Value]) -> list[list[int]]:
-        return [[self.string(value.name), self.type(value.type)] for value in values]
+        return [[self.string[value.name], self.type[value.type]] for value in values]
 
 
 def to_columns(module: Module) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
         "attrs": [pools.strings(w for pair in n.attrs.items() for w in pair) for n in nodes],
         "regions": [pools.strings(n.regions) for n in nodes],
         "scope": pools.strings(n.scope for n in nodes),
-        "spans": [pools.stack(n.spans) for n in nodes],
+        "spans": [pools.stack[n.spans] for n in nodes],
         "text": pools.strings(n.text for n in nodes),
     }
     if any(n.stamps for n in nodes):
@@ -112,7 +113,7 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
         TypeError, ValueError, KeyError, IndexError, AttributeError: The data has another form, or
             is no legal program.
     """
-    strings = [_string(text) for text in data["strings"]]
+    strings = [checked(str, text) for text in data["strings"]]
     types = _types(data["types"])
     _check_length(data, strings, types, most)
     spans = [_span(row, strings) for row in data["spans"]]
@@ -121,15 +122,17 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
     for row in data["regions"]:
         nodes = tuple(_nodes(row["nodes"], strings, types, stacks))
         parameters = _values(row["parameters"], strings, types)
-        name = _string(row["name"])
+        name = checked(str, row["name"])
         results = tuple(strings[i] for i in row["results"])
-        regions[name] = Region(name, parameters, nodes, results, _string(row["kind"]))
-    attrs = {_string(key): _string(value) for key, value in data["attrs"].items()}
-    unknown = tuple(map(_string, data["unknown"]))
-    entry = _string(data["entry"])
+        regions[name] = Region(name, parameters, nodes, results, checked(str, row["kind"]))
+    attrs = {checked(str, key): checked(str, value) for key, value in data["attrs"].items()}
+    unknown = tuple(checked(str, line) for line in data["unknown"])
+    entry = checked(str, data["entry"])
     if len(regions) != len(data["regions"]) or next(iter(regions), None) != entry:
         raise ValueError("the entry is not the first region, or two are called alike")
-    return Module(_string(data["name"]), _string(data["stage"]), entry, regions, attrs, unknown)
+    return Module(
+        checked(str, data["name"]), checked(str, data["stage"]), entry, regions, attrs, unknown
+    )
 
 
 def _check_length(data: Any, strings: list[str], types: list[Type], most: int) -> None:
@@ -159,39 +162,20 @@ def _check_length(data: Any, strings: list[str], types: list[Type], most: int) -
         raise ValueError("it stands for more text than is plausible")
 
 
-def _string(text: Any) -> str:
-    if not isinstance(text, str):
-        raise TypeError("expected text")
-    return text
-
-
-def _number(number: Any) -> int:
-    if not isinstance(number, int) or abs(number) >= 1 << 63:
-        raise TypeError("expected a number of at most 64 bits")
-    return number
-
-
 def _types(rows: list[Any]) -> list[Type]:
     types: list[Type] = []
     for dtype, shape, layout, parts, weak in rows:
-        dims = tuple(_number(d) if isinstance(d, int) else _string(d) for d in shape)
+        dims = tuple(checked(int, d) if isinstance(d, int) else checked(str, d) for d in shape)
         inner = tuple(types[i] for i in parts)
-        types.append(Type(_string(dtype), dims, _string(layout), inner, bool(weak)))
+        types.append(Type(checked(str, dtype), dims, checked(str, layout), inner, bool(weak)))
     return types
 
 
 def _span(row: list[Any], strings: list[str]) -> Span:
     file, function, key, line, end_line, column, end_column, library = row
-    return Span(
-        strings[file],
-        _number(line),
-        _number(end_line),
-        _number(column),
-        _number(end_column),
-        strings[function],
-        strings[key],
-        bool(library),
-    )
+    lines = (checked(int, line), checked(int, end_line))
+    columns = (checked(int, column), checked(int, end_column))
+    return Span(strings[file], *lines, *columns, strings[function], strings[key], bool(library))
 
 
 def _values(rows: list[Any], strings: list[str], types: list[Type]) -> tuple[Value, ...]:
@@ -207,13 +191,13 @@ def _nodes(
     for id_, opcode, operands, results, attrs, regions, scope, stack, text, paths in zip(
         *(columns[name] for name in names), stamps, strict=True
     ):
-        words = [strings[i] for i in attrs]
+        texts = [strings[i] for i in attrs]
         yield Node(
             strings[id_],
             strings[opcode],
             tuple(strings[i] for i in operands),
             _values(results, strings, types),
-            dict(zip(words[::2], words[1::2], strict=True)),
+            dict(zip(texts[::2], texts[1::2], strict=True)),
             tuple(strings[i] for i in regions),
             strings[scope],
             stacks[stack],

@@ -1,9 +1,9 @@
 """The driver of a saved capture: without JAX or a device; parts of the file are read on use."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, cast
 
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
 from jaxlens.ir.check import check_calls
@@ -13,7 +13,6 @@ from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,
-    KernelText,
     Memory,
     PassStage,
     Profile,
@@ -72,14 +71,6 @@ class _PassRow:
     text: int
 
 
-@dataclass(frozen=True, slots=True)
-class _KernelRow:
-    """A kernel in the manifest; texts by number."""
-
-    kernel: Kernel
-    texts: Mapping[KernelText, int] = field(default_factory=dict)
-
-
 class SavedDriver(RecordedDriver):
     """The driver of a saved capture."""
 
@@ -92,7 +83,7 @@ class SavedDriver(RecordedDriver):
         self._archive = archive
         self._groups: dict[str, Texts] = {}
         self._texts: dict[tuple[str, int], str] = {}
-        self._kept: dict[str, Stage] = {}
+        self._stages: dict[str, Stage] = {}
         get = manifest.get
         self.program = self._read(Program, get("program"))
         self._missing = self._read(Mapping[str, str], get("missing"))
@@ -106,7 +97,7 @@ class SavedDriver(RecordedDriver):
             for name, (kind, _) in FACTS.items()
             if name in facts
         }
-        self._kernel_rows = [self._kernel_row(row) for row in kernels]
+        self._kernels = tuple(map(self._kernel, kernels))
 
     def _read(self, kind: Any, data: Any) -> Any:
         try:
@@ -114,12 +105,16 @@ class SavedDriver(RecordedDriver):
         except _BAD:
             raise self._archive.wrong("its manifest is damaged") from None
 
-    def _kernel_row(self, row: Any) -> _KernelRow:
+    def _kernel(self, row: Any) -> Kernel:
         if not isinstance(row, dict):
             raise self._archive.wrong("its manifest is damaged")
-        texts = {key: self._read(int, row[key]) for key in KERNEL_TEXTS if key in row}
-        plain = {key: value for key, value in row.items() if key not in KERNEL_TEXTS}
-        return _KernelRow(self._read(Kernel, plain), texts)
+        texts = {
+            key: partial(self._text, "code.bin", self._read(int, row[key]))
+            for key in KERNEL_TEXTS
+            if key in row
+        }
+        k = self._read(Kernel, {key: row[key] for key in row.keys() - texts.keys()})
+        return lazy_kernel(k.name, k.instruction, k.kind, k.note, texts, k.launch)
 
     def _text(self, group: str, number: int) -> str:
         """One text of a group, no longer than the bound."""
@@ -136,9 +131,9 @@ class SavedDriver(RecordedDriver):
     def _read_texts(self, group: str) -> Texts:
         """The texts of a group, after a check of the length of each and of all."""
         with self._archive.part(group) as part:
-            kept, meanwhile = memory(part)
-            self._archive.claim(kept, group)
-            with self._archive.claimed(meanwhile, group):
+            result, temporary = memory(part)
+            self._archive.claim(result, group)
+            with self._archive.claimed(temporary, group):
                 try:
                     texts = from_bytes(part)
                 except (CaptureFileError, *_BAD):
@@ -164,25 +159,20 @@ class SavedDriver(RecordedDriver):
         return super().recorded() | (EXTRAS & self._facts.keys())
 
     def stage(self, name: str) -> Stage:
-        if name not in self._kept:
+        if name not in self._stages:
             if name not in self._numbers:
                 raise self._absent(name)
-            self._kept[name] = self._stage(name, self._numbers[name])
-        return self._kept[name]
+            self._stages[name] = self._stage(name, self._numbers[name])
+        return self._stages[name]
 
     def _stage(self, name: str, number: int) -> Stage:
         if name in ("jaxpr", "stablehlo"):
-            return Stage(
-                BY_NAME[name], lambda: self._text("early.bin", number), lambda: self._columns(name)
-            )
+            text = partial(self._text, "early.bin", number)
+            return Stage(BY_NAME[name], text, lambda: self._columns(name))
         if name in ("llvm", "asm"):
             read = llvm.read if name == "llvm" else native.read
-            code = Stage(
-                BY_NAME[name],
-                lambda: self._text("code.bin", number),
-                lambda: self._module(name, lambda: read(code.text)),
-            )
-            return code
+            text = partial(self._text, "code.bin", number)
+            return Stage(BY_NAME[name], text, lambda: self._module(name, lambda: read(text())))
         return self._hlo(name, number)
 
     def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:
@@ -191,18 +181,18 @@ class SavedDriver(RecordedDriver):
         def read() -> Module:
             if like is not None:
                 return like.module
-            module = self._module(
-                name, lambda: hlo.read(stage.raw, stage=name, origins=self._origins)
-            )
+            origins = self._origins
+            module = self._module(name, lambda: hlo.read(text(), stage=name, origins=origins))
             return self._named(module)
 
-        stage = Stage(BY_NAME[name], lambda: self._text("hlo.bin", number), read, title)
-        return stage
+        text = partial(self._text, "hlo.bin", number)
+        return Stage(BY_NAME[name], text, read, title)
 
     @cached_property
     def _origins(self) -> Origins | None:
-        kept = "stablehlo" in self._numbers
-        return origins(lambda: self.stage("stablehlo").module) if kept else None
+        if "stablehlo" not in self._numbers:
+            return None
+        return origins(lambda: self.stage("stablehlo").module)
 
     def _columns(self, name: str) -> Module:
         most = _LEAST + _ONE_TEXT * self._archive.size
@@ -230,7 +220,12 @@ class SavedDriver(RecordedDriver):
         renamed: dict[tuple[Span, ...], tuple[Span, ...]] = {}
         for node in module.nodes():
             if node.spans and node.spans not in renamed:
-                renamed[node.spans] = tuple(_renamed(span, sources) for span in node.spans)
+                renamed[node.spans] = tuple(
+                    replace(span, file=source.file, library=source.library)
+                    if (source := sources.get(span.key))
+                    else span
+                    for span in node.spans
+                )
             if node.spans and renamed[node.spans] != node.spans:
                 object.__setattr__(node, "spans", renamed[node.spans])
         return module
@@ -242,36 +237,18 @@ class SavedDriver(RecordedDriver):
 
     @cached_property
     def _passes(self) -> tuple[PassStage, ...]:
-        found: list[PassStage] = []
+        dumps: list[PassStage] = []
         for row in self._pass_rows:
-            like = found[-1].stage if found and not row.changed else None
+            like = dumps[-1].stage if dumps and not row.changed else None
             stage = self._hlo("passes", row.text, row.title, like)
-            found.append(
-                PassStage(row.index, row.pipeline, row.name, stage, row.changed, row.before)
-            )
-        return tuple(found)
+            dump = PassStage(row.index, row.pipeline, row.name, stage, row.changed, row.before)
+            dumps.append(dump)
+        return tuple(dumps)
 
     def kernels(self) -> tuple[Kernel, ...]:
         if "kernels" in self._missing:
             raise self._absent("kernels")
         return self._kernels
-
-    @cached_property
-    def _kernels(self) -> tuple[Kernel, ...]:
-        return tuple(
-            lazy_kernel(
-                row.kernel.name,
-                row.kernel.instruction,
-                row.kernel.kind,
-                row.kernel.note,
-                {key: self._later(number) for key, number in row.texts.items()},
-                row.kernel.launch,
-            )
-            for row in self._kernel_rows
-        )
-
-    def _later(self, number: int) -> Callable[[], str]:
-        return lambda: self._text("code.bin", number)
 
     def buffers(self) -> str:
         return str(self._fact("buffers"))
@@ -280,36 +257,28 @@ class SavedDriver(RecordedDriver):
         return str(self._fact("fusion_log"))
 
     def memory(self) -> Memory:
-        found: Memory = self._fact("memory")
-        return found
+        return cast(Memory, self._fact("memory"))
 
     def cost(self) -> Mapping[str, float]:
-        found: Mapping[str, float] = self._fact("cost")
-        return found
+        return cast(Mapping[str, float], self._fact("cost"))
 
     def times(self) -> tuple[Timing, ...]:
-        found: tuple[Timing, ...] = self._fact("times")
-        return found
+        return cast(tuple[Timing, ...], self._fact("times"))
 
     def line_trace(self) -> LineTrace:
-        found: LineTrace = self._fact("tape")
-        return found
+        return cast(LineTrace, self._fact("tape"))
 
     def profile(self) -> Profile:
-        found: Profile = self._fact("profile")
-        return found
+        return cast(Profile, self._fact("profile"))
 
     def verdict(self) -> Verdict:
-        found: Verdict = self._fact("verdict")
-        return found
+        return cast(Verdict, self._fact("verdict"))
 
     def outputs(self) -> tuple[Input, ...]:
-        found: tuple[Input, ...] = self._fact("outputs")
-        return found
+        return cast(tuple[Input, ...], self._fact("outputs"))
 
     def constants(self) -> tuple[Constant, ...]:
-        found: tuple[Constant, ...] = self._fact("constants")
-        return found
+        return cast(tuple[Constant, ...], self._fact("constants"))
 
     def sources(self) -> Mapping[str, Source]:
         if "sources" in self._missing:
@@ -319,13 +288,4 @@ class SavedDriver(RecordedDriver):
     @cached_property
     def _sources(self) -> Mapping[str, Source]:
         with self._archive.json("sources.json") as sources:
-            found: Mapping[str, Source] = self._read(Mapping[str, Source], sources)
-        return found
-
-
-def _renamed(span: Span, sources: Mapping[str, Source]) -> Span:
-    source = sources.get(span.key)
-    if source is None or (source.file, source.library) == (span.file, span.library):
-        return span
-    places = (span.line, span.end_line, span.column, span.end_column)
-    return Span(source.file, *places, span.function, span.key, source.library)
+            return cast(Mapping[str, Source], self._read(Mapping[str, Source], sources))

@@ -7,6 +7,7 @@ is a default, and is read from files that are not trusted.
 import types
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
@@ -39,7 +40,10 @@ def from_json(kind: type[T], data: Any) -> T:
 def _read(kind: Any, data: Any) -> Any:
     origin = typing.get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _first(typing.get_args(kind), data)
+        for option in typing.get_args(kind):
+            with suppress(TypeError, ValueError):
+                return _read(option, data)
+        raise TypeError(f"expected {kind}, got {type(data)}")
     if origin is Literal:
         if data not in typing.get_args(kind):
             raise ValueError(f"{data!r} is none of {typing.get_args(kind)}")
@@ -54,37 +58,30 @@ def _read(kind: Any, data: Any) -> Any:
         return {key: _read(typing.get_args(kind)[1], value) for key, value in data.items()}
     if is_dataclass(kind):
         return _dataclass(kind, data)
-    return _plain(kind, data)
-
-
-def _plain(kind: Any, data: Any) -> Any:
-    if kind is float and type(data) is int:
-        return float(data)
-    if type(data) is not kind:
-        raise TypeError(f"expected {kind}, got {type(data)}")
-    if kind is int and abs(data) >= 1 << 63:
-        raise ValueError("expected a number of at most 64 bits")
-    return data
-
-
-def _first(kinds: tuple[Any, ...], data: Any) -> Any:
-    for kind in kinds:
-        try:
-            return _read(kind, data)
-        except (TypeError, ValueError):
-            continue
-    raise TypeError(f"expected one of {kinds}, got {type(data)}")
+    return float(data) if kind is float and type(data) is int else checked(kind, data)
 
 
 def _dataclass(kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise TypeError("expected an object")
-    types = _hints(kind)
-    if not set(data) <= set(types):
-        raise ValueError(f"unknown fields for {kind.__name__}")
-    return kind(**{name: _read(types[name], value) for name, value in data.items()})
+    hints = _hints(kind)
+    if not data.keys() <= hints.keys():
+        raise ValueError(f"unknown fields for {kind}")
+    return kind(**{name: _read(hints[name], value) for name, value in data.items()})
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def checked(kind: type[T], data: Any) -> T:
+    """The data, which is of a plain type: `str`, `int`, `float`, `bool` or `NoneType`.
+
+    Raises:
+        TypeError: It is of another type.
+        ValueError: It is a number of more than 64 bits.
+    """
+    if type(data) is not kind:
+        raise TypeError(f"expected {kind}, got {type(data)}")
+    if isinstance(data, int) and abs(data) >= 1 << 63:
+        raise ValueError("expected a number of at most 64 bits")
+    return data
+
+
+_hints = cache(typing.get_type_hints)

@@ -32,6 +32,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NAMES = frozenset(
     "manifest.json sources.json jaxpr.json stablehlo.json early.bin hlo.bin code.bin".split()
 )
+_DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError)
 _ANY_DAY = (1980, 1, 1, 0, 0, 0)
 
 
@@ -70,14 +71,14 @@ class Archive:
         self._sizes = {info.filename: info.file_size for info in infos}
         self.names = frozenset(names)
 
-    def wrong(self, what: str) -> CaptureFileError:
+    def wrong(self, reason: str) -> CaptureFileError:
         """The error to raise for this file."""
         return CaptureFileError(
-            f"expected a file that jaxlens.Capture.save wrote, got {self.where}: {what}; "
+            f"expected a file that jaxlens.Capture.save wrote, got {self.where}: {reason}; "
             "save the capture again"
         )
 
-    def claim(self, bytes: int, what: str) -> None:
+    def claim(self, bytes: int, name: str) -> None:
         """Takes memory from the file's allowance, before it is allocated.
 
         Raises:
@@ -85,15 +86,15 @@ class Archive:
         """
         if bytes > self._left:
             raise self.wrong(
-                f"{what} stands for {bytes / 1e6:.1f} MB in memory, more than is plausible for a "
+                f"{name} stands for {bytes / 1e6:.1f} MB in memory, more than is plausible for a "
                 f"file of {self.size / 1e6:.2f} MB"
             )
         self._left -= bytes
 
     @contextmanager
-    def claimed(self, bytes: int, what: str) -> Iterator[None]:
+    def claimed(self, bytes: int, name: str) -> Iterator[None]:
         """Takes memory from the allowance and returns it at the end."""
-        self.claim(bytes, what)
+        self.claim(bytes, name)
         try:
             yield
         finally:
@@ -113,15 +114,7 @@ class Archive:
             try:
                 with self._zip.open(name) as stream:
                     data = b"".join(iter(lambda: stream.read(_CHUNK), b""))
-            except (
-                zipfile.BadZipFile,
-                zlib.error,
-                OSError,
-                EOFError,
-                ValueError,
-                RuntimeError,
-                NotImplementedError,
-            ) as e:
+            except _DAMAGE as e:
                 raise self.wrong(f"{name} is damaged ({type(e).__name__})") from None
             yield data
 
@@ -154,15 +147,8 @@ def _size_as_objects(data: bytes) -> int:
     numbers = max(0, items - strings - lists - objects + 1)
     letters = len(data) * (4 if b"\\u" in data else 1)  # most of a file of columns is no string
     entries = 40 * data.count(b":") + 12 * items
-    return (
-        56 * empty
-        + 88 * (lists - empty)
-        + 200 * objects
-        + 52 * strings
-        + 28 * numbers
-        + entries
-        + letters
-    )
+    containers = 56 * empty + 88 * (lists - empty) + 200 * objects
+    return containers + 52 * strings + 28 * numbers + entries + letters
 
 
 def read(path: str | os.PathLike[str]) -> Archive:
