@@ -41,10 +41,7 @@ def figure(
     """
     plumbing = Plumbing(module, max_boxes)
     plain = jaxpr_figure.figure(
-        plumbing.program(module.entry),
-        max_boxes=max_boxes,
-        inputs=_inputs(module),
-        outputs=outputs,
+        plumbing.program(module.entry), max_boxes=max_boxes, inputs=_inputs(module), outputs=outputs
     )
     note = plain.note.replace(" equations ", " instructions ", 1)
     panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes))

@@ -115,11 +115,7 @@ def label(node: Node) -> str:
 
 
 def detail(
-    node: Node,
-    shown: Node,
-    inner: Node | None,
-    held: Sequence[Node],
-    made: Collection[str],
+    node: Node, shown: Node, inner: Node | None, held: Sequence[Node], made: Collection[str]
 ) -> str:
     """Returns the second line: fused opcodes, literals, and the most important attribute."""
     if node.opcode in ("fusion", "call"):

@@ -10,16 +10,7 @@ from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.lenses.cost.facts import Counted
 from jaxlens.lenses.program.kernels import Work, what
 from jaxlens.lenses.subject import Subject
-from jaxlens.render.document import (
-    Block,
-    Code,
-    Findings,
-    Fold,
-    Line,
-    Listing,
-    Piece,
-    SourcePane,
-)
+from jaxlens.render.document import Block, Code, Findings, Fold, Line, Listing, Piece, SourcePane
 from jaxlens.report import Finding, Overlay
 from jaxlens.views import source_pane
 from jaxlens.views.listings import hlo as hlo_lines

@@ -41,11 +41,7 @@ Atoms = Callable[[Module], Mapping[str, tuple[int, ...]]]
 
 
 def passes_blocks(
-    subject: Seen,
-    *,
-    limit: int | None = READ,
-    everything: bool = False,
-    atoms: Atoms | None = None,
+    subject: Seen, *, limit: int | None = READ, everything: bool = False, atoms: Atoms | None = None
 ) -> list[Block]:
     """Returns the blocks of the passes that changed the program, each with its changes.
 

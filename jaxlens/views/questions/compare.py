@@ -10,14 +10,7 @@ from jaxlens.lenses.compare import report as compare
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.links.match.instruction_fates import after_edit
-from jaxlens.render.document import (
-    Block,
-    Diff,
-    DiffGroup,
-    DiffRow,
-    Tab,
-    Tabs,
-)
+from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
 from jaxlens.report import Table, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.side_by_side import diff as change_diff

@@ -10,16 +10,7 @@ from dataclasses import replace
 
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.tracing.ladder import STAGE, Ladder, LadderProgram, report
-from jaxlens.render.document import (
-    Block,
-    Findings,
-    Line,
-    Listing,
-    Piece,
-    Tab,
-    TableBlock,
-    Tabs,
-)
+from jaxlens.render.document import Block, Findings, Line, Listing, Piece, Tab, TableBlock, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.report import Table
 from jaxlens.views import source_pane

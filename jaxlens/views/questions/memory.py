@@ -43,11 +43,7 @@ def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
         Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
     )
     shown = Tabs(tabs) if code else None
-    return [
-        Findings(told.findings),
-        *([drawn] if drawn else []),
-        *([shown] if shown else held),
-    ]
+    return [Findings(told.findings), *([drawn] if drawn else []), *([shown] if shown else held)]
 
 
 def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:

@@ -121,9 +121,7 @@ def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
         stage_pane(subject, "stablehlo", full, head=_HEAD),
         stage_pane(subject, "hlo", full, "HLO", _HEAD),
         pane(
-            "passes",
-            lambda: passes_blocks(subject, everything=full, atoms=atoms),
-            title="Passes",
+            "passes", lambda: passes_blocks(subject, everything=full, atoms=atoms), title="Passes"
         ),
         stage_pane(subject, "optimized", full, head=_HEAD),
         pane(
