@@ -102,7 +102,7 @@ PACKAGES = {
         "views.figures views.passes"
     ),
     "views.verbs": (
-        "captures errors ir.* links.* options report render.* lenses.* views views.listings "
+        "errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
     "questions": "captures errors ir links lenses.* options render.* report views.*",

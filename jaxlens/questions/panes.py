@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import make_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from jaxlens.ir.driver import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
@@ -16,21 +16,72 @@ from jaxlens.questions.table import LINKED, of_verb
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
+    from jaxlens.lenses.subject import Subject
+    from jaxlens.views.verbs.compile import Overview
     from jaxlens.views.verbs.explore import ExploreFacts
     from jaxlens.views.verbs.hlo import HloFacts
     from jaxlens.views.verbs.jaxpr import JaxprFacts
-    from jaxlens.views.verbs.overview import Overview
+
+
+def _program(capture: Capture) -> Subject:
+    """Returns a program with all its parts, each read on first use."""
+    from jaxlens.lenses.subject import SubjectPart, subject_of
+
+    return subject_of(capture, *get_args(SubjectPart))
+
+
+def _overview(capture: Capture) -> Overview:
+    """Returns the facts of a compiled program, each computed on first use."""
+    from jaxlens.lenses.constants.facts import closed_over
+    from jaxlens.lenses.cost.facts import counted
+    from jaxlens.lenses.memory import report as memory
+    from jaxlens.lenses.program.kernels import works
+    from jaxlens.lenses.subject import Given
+    from jaxlens.views.verbs.compile import Overview
+
+    return Overview(
+        Given(lambda: capture.verdict),
+        Given(lambda: works(capture)),
+        Given(lambda: counted(capture)),
+        Given(lambda: memory.facts(capture)),
+        Given(lambda: closed_over(capture)),
+        _program(capture),
+    )
 
 
 def _jaxpr() -> Lens[JaxprFacts]:
+    from jaxlens.lenses.subject import subject_of
     from jaxlens.views.links import weave
-    from jaxlens.views.verbs.jaxpr import blocks, facts
+    from jaxlens.views.verbs.jaxpr import JaxprFacts, blocks
+
+    def facts(capture: Capture, **options: Any) -> JaxprFacts:
+        return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**options))
 
     return Lens(facts, blocks=blocks, web=lambda links, facts: weave(links, ("jaxpr",)))
 
 
 def _hlo() -> Lens[HloFacts]:
-    from jaxlens.views.verbs.hlo import blocks, facts
+    from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, across_fusion
+    from jaxlens.lenses.program.kernels import works
+    from jaxlens.lenses.subject import Given
+    from jaxlens.views.links import weave
+    from jaxlens.views.passes.hlo_programs import fusing
+    from jaxlens.views.passes.pane import beside
+    from jaxlens.views.verbs.hlo import HloFacts, blocks
+
+    def facts(capture: Capture, **options: Any) -> HloFacts:
+        links, panes, web = capture.links, HloPanes(**options), None
+        if panes == HloPanes():  # few fates are known without the dumps of all passes
+            web = weave(links, _HLO_LINKED, fates=capture.has_all_passes)
+        return HloFacts(
+            _program(capture),
+            panes,
+            Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
+            Given(lambda: works(capture)),
+            web,
+            beside(links, web) if web else None,
+            links.programs(),
+        )
 
     return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
 
@@ -45,17 +96,24 @@ def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
 def _compile() -> Lens[Overview]:
     from jaxlens.views.links import weave
     from jaxlens.views.verbs.compile import blocks
-    from jaxlens.views.verbs.overview import facts
 
-    return Lens(facts, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
+    return Lens(_overview, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
 
 
 def _explore() -> Lens[ExploreFacts]:
-    from jaxlens.views.verbs.explore import blocks, facts
+    from jaxlens.views.links import weave
+    from jaxlens.views.passes.pane import beside
+    from jaxlens.views.verbs.explore import ExploreFacts, blocks
+
+    def facts(capture: Capture) -> ExploreFacts:
+        web = weave(capture.links, (*_HLO_LINKED, "kernels"))
+        atoms = beside(capture.links, web) if web else None
+        return ExploreFacts(_overview(capture), web, atoms)
 
     return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
 
 
+_HLO_LINKED = ("jaxpr", "stablehlo", "hlo", "optimized")
 _PASSES = About("What did the compiler make of it?")
 PANES: Mapping[str, Question[Any]] = {
     "jaxpr": Question(

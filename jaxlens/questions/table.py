@@ -190,9 +190,15 @@ MEMORY = Question(
 
 
 def _kernel() -> Lens[KernelFacts]:
-    from jaxlens.views.verbs.compile import kernel_blocks, kernel_facts
+    from jaxlens.lenses.program.kernels import works
+    from jaxlens.lenses.subject import subject_of
+    from jaxlens.views.verbs.compile import KernelFacts, kernel_blocks
 
-    return Lens(kernel_facts, blocks=kernel_blocks)
+    def facts(capture: Capture, kernel: str = "", asm: bool = False) -> KernelFacts:
+        subject = subject_of(capture, "optimized", "llvm", "asm", "kernels")
+        return KernelFacts(subject, works(subject) if kernel else (), kernel, asm)
+
+    return Lens(facts, blocks=kernel_blocks)
 
 
 KERNEL = Question(

@@ -28,10 +28,10 @@ def taken(program: Program) -> str:
     elif name != "expression":
         parts.append("without array inputs")
     if program.statics:
-        parts.append(f"and static {_statics(program.statics)}")
-    told = " ".join([*parts, where(program.target)])
+        parts.append(f"and static {', '.join(map(_static, program.statics))}")
+    call = " ".join([*parts, where(program.target)])
     asides = [_UNJITTED if program.unjitted else "", program.origin]
-    return ", ".join([told, *program.flags, *filter(None, asides)])
+    return ", ".join([call, *program.flags, *filter(None, asides)])
 
 
 def where(target: Target) -> str:
@@ -75,9 +75,6 @@ def _one(leaf: Input) -> str:
     return f"{leaf.name} {leaf.type}" + (f" ({', '.join(marks)})" if marks else "")
 
 
-def _statics(statics: Sequence[Static]) -> str:
-    words = []
-    for static in statics:
-        text = static.text if len(static.text) <= _STATIC else static.text[:_STATIC] + "..."
-        words.append(f"{static.name}={text}")
-    return ", ".join(words)
+def _static(static: Static) -> str:
+    cut = "..." if len(static.text) > _STATIC else ""
+    return f"{static.name}={static.text[:_STATIC]}{cut}"

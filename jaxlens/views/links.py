@@ -5,17 +5,19 @@ stages are not linked.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain, repeat
 
+from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.subject import Subject
 from jaxlens.lenses.times.facts import instructions
-from jaxlens.links.call_stacks import owner
+from jaxlens.links.call_stacks import Stack, owner
 from jaxlens.links.linked import Linked
 from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
 from jaxlens.links.name_stack import equation_transforms
-from jaxlens.render.link_data import Web
-from jaxlens.views import traced_links
+from jaxlens.links.traced_links import TracedLinks
+from jaxlens.render.link_data import Alike, Web
 
 _SMALL = 4_000  # instructions
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
@@ -35,34 +37,34 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
     Returns:
         The links; None where neither a jaxpr nor StableHLO is available, as for HLO text.
     """
-    wanted = set(stages) | {"jaxpr"}
-    machine = bool(wanted & {"kernels", "llvm", "asm"})
+    names = set(stages) | {"jaxpr"}
+    machine = bool(names & {"kernels", "llvm", "asm"})
     if machine:
-        wanted.add("optimized")
-    if wanted & {"hlo", "optimized"}:
-        wanted.add("stablehlo")
-    shown = [name for name in _MODULES if name in wanted and links.gives(name)]
+        names.add("optimized")
+    if names & {"hlo", "optimized"}:
+        names.add("stablehlo")
+    shown = [name for name in _MODULES if name in names and links.gives(name)]
     if "stablehlo" not in shown:  # the other stages are linked through it
         shown = shown[:1] if "jaxpr" in shown else []
     if not shown:
         return None
-    if shown == ["jaxpr"] and (alike := links.traced()):
-        return traced_links.web(alike)
+    if shown == ["jaxpr"] and (traced := links.traced()):
+        return _traced(traced)
     linked = links.linked(*shown)
     atoms = {stage: linked.atoms_of(stage) for stage in shown}
     if machine and "optimized" in atoms:
-        of = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
+        xla = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
         kernels = links.kernels()
-        atoms["kernels"] = {k.name: of[k.instruction] for k in kernels if k.instruction in of}
-    lines, calls = _lines(linked)
+        atoms["kernels"] = {k.name: xla[k.instruction] for k in kernels if k.instruction in xla}
+    lines, calls = _lines(linked.stacks.atoms)
     distinct, stack = _stacks(linked)
-    ended = links.known_fates() if fates and "optimized" in atoms else {}
+    fate_of = links.known_fates() if fates and "optimized" in atoms else {}
     return Web(
         atoms=atoms,
         lines=lines,
         calls=calls,
-        fates={id: fate.sentence for id, fate in ended.items()},
-        ends={id: fate.index for id, fate in ended.items() if fate.index is not None},
+        fates={id: fate.sentence for id, fate in fate_of.items()},
+        ends={id: fate.index for id, fate in fate_of.items() if fate.index is not None},
         how={stage: how for stage in shown if (how := _how(linked, stage))},
         stacks=distinct,
         stack=stack,
@@ -76,44 +78,100 @@ def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | 
     return weave(links, stages) if size is not None and size <= _SMALL else None
 
 
-def _lines(linked: Linked) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Returns the atoms that each Python line owns, and those made in calls from it."""
+def _lines(
+    stacks_of: Iterable[tuple[Stack, ...]],
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Returns, by Python line, the numbers whose stacks it owns, and those it only calls.
+
+    Args:
+        stacks_of: The call stacks of each number (an atom, or a group of equations).
+    """
     own: defaultdict[str, list[int]] = defaultdict(list)
     calls: defaultdict[str, list[int]] = defaultdict(list)
     # By id, as equal stacks are mostly one object.
-    memo: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
-    for number, every in enumerate(linked.stacks.atoms):
-        if id(every) not in memo:
-            owners = frozenset(str(span) for stack in every if (span := owner(stack)))
-            passed = frozenset(str(s) for stack in every for s in stack if not s.library)
-            memo[id(every)] = owners, passed - owners
-        for found, names in zip((own, calls), memo[id(every)], strict=True):
+    memo: dict[int, tuple[set[str], set[str]]] = {}
+    for number, stacks in enumerate(stacks_of):
+        if id(stacks) not in memo:
+            owners = {str(span) for stack in stacks if (span := owner(stack))}
+            passed = {str(s) for stack in stacks for s in stack if not s.library}
+            memo[id(stacks)] = owners, passed - owners
+        for numbers, names in zip((own, calls), memo[id(stacks)], strict=True):
             for name in names:
-                found[name].append(number)
+                numbers[name].append(number)
     return {n: tuple(own[n]) for n in sorted(own)}, {n: tuple(calls[n]) for n in sorted(calls)}
+
+
+def _stack_text(stack: Stack) -> tuple[str, ...]:
+    """Returns the lines of a call stack, from the owner outward."""
+    start = stack.index(span) if (span := owner(stack)) else 0
+    return tuple(f"{s} in {s.function}" if s.function else str(s) for s in stack[start:])
 
 
 def _how(linked: Linked, stage: str) -> dict[str, str]:
     """Returns how a stage's links are known: the most common value under "", others by id."""
     if stage == "jaxpr":
         return {}
-    others = linked.how(stage)
-    ways = Counter[str](others.get(id, "stamped") for id in linked.atoms_of(stage))
-    usual = max(HOWS, key=lambda how: ways[how])
-    every = ((id, str(others.get(id, "stamped"))) for id in linked.atoms_of(stage))
-    return {"": usual, **{id: how for id, how in every if how != usual}}
+    unstamped = linked.how(stage)
+    hows = {id: str(unstamped.get(id, "stamped")) for id in linked.atoms_of(stage)}
+    counts = Counter(hows.values())
+    usual = max(HOWS, key=lambda how: counts[how])
+    return {"": usual, **{id: how for id, how in hows.items() if how != usual}}
 
 
 def _stacks(linked: Linked) -> tuple[tuple[tuple[str, ...], ...], dict[str, int]]:
     """Returns the distinct call stacks, from the owner outward, and their index by equation id."""
     numbers: dict[tuple[str, ...], int] = {}
     memo: dict[int, int] = {}
-    found = {}
+    by_equation = {}
     for ident, stack in linked.stacks.equations.items():
-        if stack and id(stack) not in memo:
-            start = stack.index(span) if (span := owner(stack)) else 0
-            words = tuple(f"{s} in {s.function}" if s.function else str(s) for s in stack[start:])
-            memo[id(stack)] = numbers.setdefault(words, len(numbers))
         if stack:
-            found[ident] = memo[id(stack)]
-    return tuple(numbers), found
+            if id(stack) not in memo:
+                memo[id(stack)] = numbers.setdefault(_stack_text(stack), len(numbers))
+            by_equation[ident] = memo[id(stack)]
+    return tuple(numbers), by_equation
+
+
+def _traced(traced: TracedLinks) -> Web:
+    """Returns compact links of a program that was only traced: groups of equations (`Alike`).
+
+    Nothing was lowered, so the atom of `eN` is N and need not be listed. A group has the equations
+    with equal call stacks and transforms; a train step of 18,104 equations has 120 groups, and
+    only those and the run-length encoding of their order are in the output. In Python, the `Web`
+    has the same mappings as any other, made on first access. The time is linear in the number of
+    runs.
+    """
+    lines, calls = _lines(group.stacks for group in traced.groups)
+    stacks: dict[tuple[str, ...], int] = {}
+    stack: list[int] = []
+    for group in traced.groups:
+        text = _stack_text(group.stacks[0])
+        stack.append(stacks.setdefault(text, len(stacks)) if text else -1)
+    made = tuple(group.made for group in traced.groups)
+    alike = Alike(traced.runs, lines, calls, tuple(stacks), tuple(stack), made)
+    return Web(
+        atoms={"jaxpr": LazyDict(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
+        lines=LazyDict(lambda: _atoms(alike, alike.lines)),
+        calls=LazyDict(lambda: _atoms(alike, alike.calls)),
+        stacks=alike.stacks,
+        stack=LazyDict(lambda: {id: n for id, g in _groups(alike) if (n := alike.stack[g]) >= 0}),
+        made=LazyDict(lambda: {id: names for id, g in _groups(alike) if (names := alike.made[g])}),
+        alike=alike,
+    )
+
+
+def _groups(alike: Alike) -> Iterator[tuple[str, int]]:
+    """Yields each equation's id with the index of its group."""
+    groups = chain.from_iterable(map(repeat, alike.runs[1::2], alike.runs[::2]))
+    return ((f"e{n}", group) for n, group in enumerate(groups))
+
+
+def _atoms(alike: Alike, lines: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Returns atoms of equations by line, from groups by line."""
+    starts = [0, *accumulate(alike.runs[::2])]
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for start, count, group in zip(starts, alike.runs[::2], alike.runs[1::2], strict=False):
+        members[group] += range(start, start + count)
+    return {
+        name: tuple(sorted(chain.from_iterable(map(members.__getitem__, groups))))
+        for name, groups in lines.items()
+    }

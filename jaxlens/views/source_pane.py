@@ -7,7 +7,7 @@ equations for the user's lines.
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from jaxlens.ir.facts import Source
@@ -61,95 +61,64 @@ def blocks(
     Returns:
         The panes; empty if no line of known source text owns a node.
     """
-    found = lines(module)
-    measure = _measure(found, overlay, unit)
+    owned = lines(module)
+    if overlay is None:
+        noun = _NOUNS.get(owned.stage, ("instruction", "instructions"))
+        measure = Measure(f"share of {count(owned.total, *noun)}", owned.total)
+    else:
+        total = sum(overlay.values.values())
+        measure = Measure(f"share of {overlay.title}", total, unit, overlay.values)
     user: list[SourcePane] = []
     library: list[SourcePane] = []
-    for key in found.names:
+    for key in owned.names:
         source = sources.get(key)
-        if source is None or not source.text:
-            continue
-        pane = _pane(key, source, found, measure, under)
-        if pane is not None:
+        if source and source.text and (pane := _pane(key, source, owned, measure, under)):
             (library if source.library else user).append(pane)
     folded = Fold(f"in libraries: {count(len(library), 'file')}", tuple(library))
     return (*user, *((folded,) if library else ()))
 
 
-def _measure(found: OwnedLines, overlay: Overlay | None, unit: str) -> Measure:
-    if overlay is None:
-        noun = _NOUNS.get(found.stage, ("instruction", "instructions"))
-        return Measure(f"share of {count(found.total, *noun)}", found.total)
-    total = sum(overlay.values.values())
-    return Measure(f"share of {overlay.title}", total, unit, overlay.values)
-
-
 def _pane(
-    key: str, source: Source, found: OwnedLines, measure: Measure, under: Mapping[str, Line]
+    key: str, source: Source, owned: OwnedLines, measure: Measure, under: Mapping[str, Line]
 ) -> SourcePane | None:
     """Returns the pane of one file; None if none of its lines owns or reaches a node."""
-    owned = found.made if source.library else found.own
-    used = sorted(line for file, line in {*owned, *found.through} if file == key)
-    if source.library:
-        used = [line for line in used if (key, line) in owned]
+    nodes = owned.made if source.library else owned.own
+    through = {} if source.library else owned.through
+    backward = {} if source.library else owned.backward
+    used = sorted(line for file, line in {*nodes, *through} if file == key)
     text = source.text.splitlines()
     whole = not source.library or len(source.text) <= _PARSED
     shown = [n for n in extents(source.text, used, whole) if 1 <= n <= len(text)]
     if not shown:
         return None
-    through = {} if source.library else found.through
-    backward = {} if source.library else found.backward
+    code = {n: text[n - 1].rstrip() for n in shown}
+    indent = min((len(row) - len(row.lstrip()) for row in code.values() if row), default=0)
     most = max(_FEWEST, min(_UNDER, _LISTED // max(1, len(used))))
-    rows = tuple(
-        _row(
-            n,
-            text[n - 1],
-            source.file,
-            owned.get((key, n), ()),
-            through.get((key, n), 0),
-            backward.get((key, n), 0),
-            found.stage,
-            measure,
-            under,
-            most,
-        )
-        for n in shown
-    )
-    return SourcePane(source.file, measure.scale, _dedented(rows))
+
+    def row(n: int) -> SourceLine:
+        ids, reached = nodes.get((key, n), ()), through.get((key, n), 0)
+        if not ids and not reached:
+            return SourceLine(n, code[n][indent:])
+        share, note, more = _notes(ids, reached, backward.get((key, n), 0), owned.stage, measure)
+        rows = [under[i] for i in ids[:most] if i in under]
+        if len(ids) > most:
+            rows.append(Line((Piece(f"... {len(ids) - most:,} more", "comment"),)))
+        owner = f"{source.file}:{n}" if ids else ""
+        return SourceLine(n, code[n][indent:], share, note, tuple(rows), owner, more)
+
+    return SourcePane(source.file, measure.scale, tuple(map(row, shown)))
 
 
-def _row(
-    number: int,
-    text: str,
-    file: str,
-    ids: Sequence[str],
-    through: int,
-    backward: int,
-    stage: str,
-    measure: Measure,
-    under: Mapping[str, Line],
-    most: int,
-) -> SourceLine:
-    owner = f"{file}:{number}" if ids else ""
-    if not ids and not through:
-        return SourceLine(number, text.rstrip())
-    share, note, more = _told(ids, through, backward, stage, measure)
-    rows = [under[i] for i in ids[:most] if i in under]
-    if len(ids) > most:
-        rows.append(Line((Piece(f"... {len(ids) - most:,} more", "comment"),)))
-    return SourceLine(number, text.rstrip(), share, note, tuple(rows), owner, more)
-
-
-def _told(
+def _notes(
     ids: Sequence[str], through: int, backward: int, stage: str, measure: Measure
 ) -> tuple[float | None, str, str]:
     """Returns share and note of the nodes that a line owns, and a note on those of its calls."""
-    one, many = _NOUNS.get(stage, ("instruction", "instructions"))
+    noun = _NOUNS.get(stage, ("instruction", "instructions"))
     inside = through - len(ids)
     if not ids:
-        return None, f"{count(inside, one, many)} in calls", ""
+        return None, f"{count(inside, *noun)} in calls", ""
     if measure.values is None:
-        value, note = float(len(ids)), count(len(ids), one, many)
+        value, note = float(len(ids)), count(len(ids), *noun)
     else:
         value = sum(measure.values.get(i, 0.0) for i in ids)
         percent = f"{value / measure.total:.0%}" if measure.total else ""
@@ -158,15 +127,6 @@ def _told(
     parts = [f"{backward:,} backward"] if backward and measure.values is None else []
     parts += [f"{inside:,} more in calls"] if inside > 0 and measure.values is None else []
     return value / measure.total if measure.total else 0.0, note, ", ".join(parts)
-
-
-def _dedented(rows: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
-    """Returns the rows without their common indentation."""
-    depths = [len(row.text) - len(row.text.lstrip()) for row in rows if row.text.strip()]
-    cut = min(depths, default=0)
-    if not cut:
-        return rows
-    return tuple(replace(row, text=row.text[cut:]) for row in rows)
 
 
 def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
@@ -186,23 +146,13 @@ def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
     for line in used:
         around = [f for f in functions if f[0] <= line <= f[1]]
         first, last = min(around, key=lambda f: f[1] - f[0], default=(line, line))
-        if last - first >= _WHOLE or not functions:
-            first, last = max(first, line - _CONTEXT), min(max(last, line), line + _CONTEXT)
-            if not functions:
-                first, last = line - _CONTEXT, line + _CONTEXT
+        if not functions:
+            first, last = line - _CONTEXT, line + _CONTEXT
+        elif last - first >= _WHOLE:
+            first, last = max(first, line - _CONTEXT), min(last, line + _CONTEXT)
         shown.update(range(first, last + 1))
-    return _without_blank_edges(sorted(n for n in shown if n >= 1), text.splitlines())
-
-
-def _without_blank_edges(shown: list[int], text: Sequence[str]) -> list[int]:
-    def blank(number: int) -> bool:
-        return number > len(text) or not text[number - 1].strip()
-
-    while shown and blank(shown[0]):
-        shown.pop(0)
-    while shown and blank(shown[-1]):
-        shown.pop()
-    return shown
+    filled = [n for n, row in enumerate(text.splitlines(), 1) if n in shown and row.strip()]
+    return [n for n in sorted(shown) if filled and filled[0] <= n <= filled[-1]]
 
 
 @lru_cache(32)
@@ -213,16 +163,16 @@ def _functions(text: str) -> tuple[tuple[int, int], ...]:
         tree = ast.parse(python)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    found = []
+    ranges = []
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found.append((first, node.end_lineno or node.lineno))
+            ranges.append((first, node.end_lineno or node.lineno))
         for block in _BLOCKS:  # a `def` is a statement of a block, so expressions are skipped
             pending.extend(getattr(node, block, ()))
-    return tuple(found)
+    return tuple(ranges)
 
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")

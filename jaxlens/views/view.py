@@ -110,5 +110,5 @@ class View:
             bundle = {"text/plain": self.text(), "text/html": self.html()}
         except LensError as error:
             bundle = {"text/plain": f"{type(error).__name__}: {error}"}
-        kept = set(include) if include else set(bundle)
-        return {k: v for k, v in bundle.items() if k in kept - set(exclude or ())}
+        types = set(include or bundle) - set(exclude or ())
+        return {k: v for k, v in bundle.items() if k in types}

@@ -1,13 +1,10 @@
 """Looks up HLO programs of a compile by the names in options: stages, passes, dump numbers."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.lenses.subject import Seen
-
-_ENDS = ("hlo", "optimized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +59,19 @@ def find(subject: Seen, name: str) -> Named:
         return Named(subject.optimized.title, subject.optimized, len(stages))
     if name == "hlo":
         return Named(subject.hlo.title, subject.hlo, 0, stages[0] if stages else None)
-    found = _named(stages, name)
-    if not found:
-        changed = (stage.name for stage in stages or subject.passes if stage.changed)
-        known = dict.fromkeys((*_ENDS, *changed))
-        raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, known)}")
-    first = next((stage for stage in found if stage.changed), found[0])
-    others = sum(stage.changed for stage in found) - first.changed
-    return Named(title_of(first), first.stage, stages.index(first), first, others)
-
-
-def _named(stages: Sequence[PassStage], name: str) -> list[PassStage]:
     if name.isdecimal():
-        return [stage for stage in stages if stage.index == int(name)]
-    return [stage for stage in stages if name in (stage.name, stage.stage.title)]
+        named = [stage for stage in stages if stage.index == int(name)]
+    else:
+        named = [stage for stage in stages if name in (stage.name, stage.stage.title)]
+    if not named:
+        changed = (stage.name for stage in stages or subject.passes if stage.changed)
+        names = dict.fromkeys(("hlo", "optimized", *changed))
+        raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, names)}")
+    first = next((stage for stage in named if stage.changed), named[0])
+    others = sum(stage.changed for stage in named) - first.changed
+    return Named(title_of(first), first.stage, stages.index(first), first, others)
 
 
 def title_of(stage: PassStage) -> str:
     """Returns a dump's title: `7: simplification / algsimp`."""
     return f"{stage.index}: {stage.stage.title}"
-
-
-def last_changed(stages: Sequence[PassStage], index: int) -> PassStage:
-    """Returns the dump before the one at `index`, against which its changes are shown."""
-    return stages[max(index - 1, 0)]

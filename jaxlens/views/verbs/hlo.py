@@ -6,30 +6,26 @@ The pane of a stage that this backend does not give shows the reason.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, TRACE_LIMIT, across_fusion, length
+from jaxlens.lenses.program.fusion_change import TRACE_LIMIT, length
 from jaxlens.lenses.program.fusion_change import findings as fusion_findings
-from jaxlens.lenses.program.kernels import Work, tally, works
+from jaxlens.lenses.program.kernels import Work, tally
 from jaxlens.lenses.program.passes import meaning, size, what
-from jaxlens.lenses.subject import Given, Subject, SubjectPart, subject_of
+from jaxlens.lenses.subject import Given, Subject
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.options import HloPanes
-from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
+from jaxlens.render.document import Block, Findings, Fold, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
-from jaxlens.views.links import weave
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
-from jaxlens.views.passes.hlo_programs import Named, dumps, find, fusing, last_changed, title_of
-from jaxlens.views.passes.pane import Atoms, beside, passes_blocks
+from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
+from jaxlens.views.passes.pane import Atoms, passes_blocks
 from jaxlens.views.passes.side_by_side import diff as change_diff
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
-_LINKED = ("jaxpr", *_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +51,14 @@ class HloFacts:
     programs: object
 
 
-def facts(capture: Capture, **panes: Any) -> HloFacts:
-    """Returns the facts of a capture, each computed on first use but for the links."""
-    links, wanted = capture.links, HloPanes(**panes)
-    # Few fates are known without the dumps of all passes.
-    web = weave(links, _LINKED, fates=capture.has_all_passes) if wanted == HloPanes() else None
-    parts: tuple[SubjectPart, ...] = ("stablehlo", "hlo", "passes", "fusing", "has_all_passes")
-    return HloFacts(
-        subject_of(capture, "jaxpr", "optimized", "llvm", "asm", "kernels", *parts),
-        wanted,
-        Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
-        Given(lambda: works(capture)),
-        web,
-        beside(links, web) if web else None,
-        links.programs(),
-    )
-
-
-def blocks(found: HloFacts, full: bool) -> list[Block]:
+def blocks(facts: HloFacts, full: bool) -> list[Block]:
     """Returns the requested panes, or else all tabs with the findings above them.
 
     Raises:
         OptionError: There is no stage or pass of that name.
         UnavailableError: This backend does not give a requested stage.
     """
-    subject, panes = found.subject, found.panes
+    subject, panes = facts.subject, facts.panes
     shown: list[Block] = []
     if panes.stage:
         shown += _stage(subject, panes.stage, full)
@@ -89,17 +68,21 @@ def blocks(found: HloFacts, full: bool) -> list[Block]:
         shown += passes_blocks(subject, limit=None, everything=full)
     if panes.pass_name:
         shown += _pass(subject, panes.pass_name, full)
-    return shown or _all(found, full)
+    return shown or _all(facts, full)
 
 
-def _all(found: HloFacts, full: bool) -> list[Block]:
-    """Returns all tabs, with the findings above them."""
-    subject = found.subject
+def _all(facts: HloFacts, full: bool) -> list[Block]:
+    """Returns all tabs, with the findings above them.
+
+    The text form shows a stage only if no other is available.
+    """
+    subject = facts.subject
 
     def changed() -> list[Block]:
-        change, note = found.change.get()
+        change, note = facts.change.get()
         return [change_diff(change, "Before fusion", "After", note, full)]
 
+    available = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
     tabs = (
         pane("source", lambda: stage_blocks.became(subject), title="Your code"),
         pane(
@@ -109,32 +92,25 @@ def _all(found: HloFacts, full: bool) -> list[Block]:
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
-        *_stages(subject, full),
-        pane("passes", lambda: passes_blocks(subject, atoms=found.atoms), title="Passes"),
+        *(replace(stage_pane(subject, name, full), in_text=available == [name]) for name in _SHOWN),
+        pane("passes", lambda: passes_blocks(subject, atoms=facts.atoms), title="Passes"),
     )
-    return [Findings(tuple(_sentences(found))), Tabs(tabs)]
+    return [Findings(tuple(_sentences(facts))), Tabs(tabs)]
 
 
-def _stages(subject: Subject, full: bool) -> Iterator[Tab]:
-    """Yields the pane of each stage; the text form shows a stage only if no other is available."""
-    given = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
-    for name in _SHOWN:
-        yield replace(stage_pane(subject, name, full), in_text=given == [name])
-
-
-def _sentences(found: HloFacts) -> Iterator[Finding]:
+def _sentences(facts: HloFacts) -> Iterator[Finding]:
     try:
-        yield from fusion_findings(found.change.get()[0])
-        yield Finding(tally(found.works.get()))
+        yield from fusion_findings(facts.change.get()[0])
+        yield Finding(tally(facts.works.get()))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
 
 
 def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
     """Returns one stage; LLVM IR and machine code kernel by kernel."""
-    if name not in BY_NAME or name in ("source", "passes"):
-        known = [n for n in BY_NAME if n not in ("source", "passes")]
-        raise OptionError(f"no stage {name!r}; {nearest(name, known)}")
+    names = [stage for stage in BY_NAME if stage not in ("source", "passes")]
+    if name not in names:
+        raise OptionError(f"no stage {name!r}; {nearest(name, names)}")
     if name in ("llvm", "asm"):
         return stage_blocks.native(subject, name)
     return [stage_blocks.listing(subject.stage(name), full)]
@@ -149,11 +125,12 @@ def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block
     change = between(a.stage.module, b.stage.module, () if length(rest) > TRACE_LIMIT else rest)
     sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
     summary = Finding(f"{sizes}: {what(change)}.")
-    note = " ".join(filter(None, map(_many, (a, b))))
+    note = " ".join(filter(None, map(_namesakes, (a, b))))
     return [Findings((summary,)), change_diff(change, a.title, b.title, note, full)]
 
 
-def _many(program: Named) -> str:
+def _namesakes(program: Named) -> str:
+    """Returns a note on the other dumps of the same pass; "" for none."""
     if not program.others or program.dump is None:
         return ""
     return (
@@ -165,17 +142,18 @@ def _many(program: Named) -> str:
 def _pass(subject: Subject, name: str, full: bool) -> list[Block]:
     """Returns the diff of a pass, and the program after it."""
     program = find(subject, name)
-    stages = dumps(subject)
     if program.dump is None or program.index == 0:
         raise OptionError(f"{name!r} is a stage; expected the name or number of a pass")
-    earlier = last_changed(stages, program.index)
+    earlier = dumps(subject)[program.index - 1]
     change = between(earlier.stage.module, program.stage.module)
     sentences = [
         f"{title_of(program.dump)}: {what(change)}; {size(change.before):,} instructions before, "
         f"{size(change.after):,} after.",
         meaning(program.dump),
-        _many(program),
+        _namesakes(program),
     ]
-    listed = Fold("The program after it", (stage_blocks.listing(program.stage, full),))
-    found = Findings(tuple(Finding(text) for text in sentences if text))
-    return [found, change_diff(change, title_of(earlier), program.title, "", full), listed]
+    return [
+        Findings(tuple(Finding(text) for text in sentences if text)),
+        change_diff(change, title_of(earlier), program.title, "", full),
+        Fold("The program after it", (stage_blocks.listing(program.stage, full),)),
+    ]

@@ -1,22 +1,19 @@
 """The view of `%%jaxpr`: the user's lines, the jaxpr, and its graph."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from jaxlens.captures import Capture
 from jaxlens.ir.columns import counts
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Module, paused
 from jaxlens.ir.jaxpr.reader import occurrences
 from jaxlens.ir.lazy import lazy
-from jaxlens.lenses.subject import Subject, subject_of
+from jaxlens.lenses.subject import Subject
 from jaxlens.options import JaxprPanes
 from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Figure
 from jaxlens.report import Finding, amount, count
 from jaxlens.views import source_pane
 from jaxlens.views.listings import jaxpr as jaxpr_lines
-from jaxlens.views.listings.lines_by_id import LinesById
 from jaxlens.views.listings.panes import jaxpr_tab
 
 _LARGE = 1_000_000  # bytes of constants from which the finding has advice
@@ -31,22 +28,17 @@ class JaxprFacts:
     panes: JaxprPanes
 
 
-def facts(capture: Capture, **panes: Any) -> JaxprFacts:
-    """Returns the facts of a capture, which traces the function."""
-    return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**panes))
-
-
-def blocks(found: JaxprFacts, full: bool) -> list[Block]:
+def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
     """Returns the findings and the requested panes, untruncated if `full`."""
-    subject, options = found.subject, found.panes
+    subject, options = facts.subject, facts.panes
     module = subject.jaxpr.module
     with paused():
         tabs: list[Tab] = []
         alone = options.text != options.graph
         lines = jaxpr_lines.equations(module)
-        if not alone:
-            source = source_tab(subject, module, lines)
-            tabs += [source] if source.blocks else []
+        if not alone and (panes := source_pane.blocks(module, subject.sources, lines)):
+            help = "Your lines, tinted by the equations each became."
+            tabs.append(Tab("Your code", panes, help=help, key="source"))
         if options.text or not alone:
             tabs.append(jaxpr_tab(subject, module, lines, full))
         if options.graph or not alone:
@@ -67,20 +59,17 @@ def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
     inner = len(module.regions) - 1
     if inner:
         sentence += f" in {count(inner, 'nested body', 'nested bodies')} and the main one"
-    found = [Finding(f"{sentence}.")]
+    sentences = [f"{sentence}."]
     times = occurrences(module)
     unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
     if unrolled != total:
-        found.append(
-            Finding(
-                f"Bodies are shared: written out at every call it would be "
-                f"{count(unrolled, 'equation')} (loops counted once)."
-            )
+        sentences.append(
+            f"Bodies are shared: written out at every call it would be "
+            f"{count(unrolled, 'equation')} (loops counted once)."
         )
-    constants = subject.constants
-    if constants:
-        found.append(Finding(_constants(constants)))
-    return tuple(found)
+    if subject.constants:
+        sentences.append(_constants(subject.constants))
+    return tuple(map(Finding, sentences))
 
 
 def _constants(constants: tuple[Constant, ...]) -> str:
@@ -89,19 +78,11 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     largest = sorted(constants, key=lambda c: -c.bytes)[:3]
     names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
     more = f" and {len(constants) - 3:,} more" if len(constants) > 3 else ""
-    words = "a constant" if len(constants) == 1 else "constants"
+    role = "a constant" if len(constants) == 1 else "constants"
     arrays = count(len(constants), "array")
-    sentence = f"{arrays} captured as {words}, {amount(total)}: {names}{more}."
+    sentence = f"{arrays} captured as {role}, {amount(total)}: {names}{more}."
     advice = " Passed as arguments they would not be compiled into the program."
     return sentence + (advice if total >= _LARGE else "")
-
-
-def source_tab(subject: Subject, module: Module, lines: LinesById) -> Tab:
-    """Returns the pane of the user's lines, each with the equations that it became."""
-    panes = source_pane.blocks(module, subject.sources, lines)
-    return Tab(
-        "Your code", panes, help="Your lines, tinted by the equations each became.", key="source"
-    )
 
 
 def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
