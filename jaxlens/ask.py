@@ -102,9 +102,9 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
 
 def _key_answer(key: CallKey) -> Answer[CallKey]:
     from jaxlens.lenses.recompile.call_key import key_report
-    from jaxlens.views.questions.call_key import document
+    from jaxlens.views.questions.recompiles import key_document
 
-    return Answer(None, lambda: document(key), lambda: key_report(key), lambda: key)
+    return Answer(None, lambda: key_document(key), lambda: key_report(key), lambda: key)
 
 
 def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:

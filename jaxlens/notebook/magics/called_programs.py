@@ -45,7 +45,7 @@ def answer(
         with suppress(Exception):  # the next largest is shown
             view: View = getattr(api, magic.verb)(capture, **magic.show).compute()
             rows = [Row(p, _inputs(c), _line(magic, p)) for p, c in ordered]
-            return View(capture, partial(document, magic.verb, why, rows, view.document))
+            return View(capture, partial(document, why, rows, view.document))
     if programs:
         sentence = f"Of the {len(programs)} programs that the cell called none could be shown."
     elif isinstance(error, UnavailableError):

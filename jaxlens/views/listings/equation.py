@@ -63,10 +63,7 @@ def shown(name: str) -> str:
 
 def operands(node: Node) -> list[Piece]:
     """Returns the operands; a literal is followed by its aval."""
-    pieces = []
-    for name in node.operands:
-        pieces.append(Piece(f" {name}", "literal" if ":" in name else "name"))
-    return pieces
+    return [Piece(f" {name}", "literal" if ":" in name else "name") for name in node.operands]
 
 
 def scope(node: Node) -> list[Piece]:
@@ -75,12 +72,16 @@ def scope(node: Node) -> list[Piece]:
 
 
 def params(node: Node, attrs: Mapping[str, str], close: bool = True) -> list[Piece]:
-    """Returns `[axes=(0,)]` with `quiet` parameters folded, and the brackets if all are."""
+    """Returns `[axes=(0,)]` with `quiet` parameters folded, and the brackets if all are.
+
+    A parameter that repeats the dtype of the first result is folded too.
+    """
     pieces: list[Piece] = []
+    dtype = node.results[0].type.dtype if node.results else None
     loud = False
     for key, value in attrs.items():
         value = _readable(node.opcode, key, value)
-        hidden = quiet(node.opcode, key, value) or _in_type(node, key, value)
+        hidden = quiet(node.opcode, key, value) or (key in _DTYPES and short_dtype(value) == dtype)
         space = " " if pieces else ""
         if not hidden and not loud and pieces:
             pieces[:] = [*pieces, Piece(" ", "fold")]
@@ -99,13 +100,6 @@ def quiet(opcode: str, key: str, value: str) -> bool:
     if value in _QUIET_VALUES or len(value) > _LONG or _UNSAID.fullmatch(value):
         return True
     return (opcode, key, "") in _QUIET or (opcode, key, value) in _QUIET
-
-
-def _in_type(node: Node, key: str, value: str) -> bool:
-    """Returns whether a parameter repeats the dtype of the first result."""
-    if key not in _DTYPES or not node.results:
-        return False
-    return short_dtype(value) == node.results[0].type.dtype
 
 
 @lru_cache(4096)

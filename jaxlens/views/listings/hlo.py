@@ -28,9 +28,9 @@ def listing(module: Module, *, limit: int = LIMIT) -> Listing:
         limit: Maximum number of lines before `more`.
     """
     plan = Plan(module)
-    kept = tuple(islice(plan.lines(), limit))
-    more = LazyLines(plan.total - len(kept), plan.lines, start=limit)
-    return Listing(module.stage, kept, more=more or ())
+    head = tuple(islice(plan.lines(), limit))
+    more = LazyLines(plan.total - len(head), plan.lines, start=limit)
+    return Listing(module.stage, head, more=more or ())
 
 
 class LineParts(NamedTuple):
@@ -93,7 +93,7 @@ class Plan:
 
     def parts(self) -> Iterator[Line | LineParts]:
         """Yields an instruction's line as `LineParts`, other lines as `Line`."""
-        known, wrapped = self._owners, self._wrapped
+        owner_of, wrapped = self._owners, self._wrapped
         for number, region in enumerate(self._shown):
             if number:
                 yield Line(())
@@ -103,7 +103,7 @@ class Plan:
             results = frozenset(region.results)
             for node in self._instructions(region):
                 inner = wrapped.get(node.regions[0]) if node.regions else None
-                yield LineParts(node, known.get(node.id, ""), node.id in results, inner)
+                yield LineParts(node, owner_of.get(node.id, ""), node.id in results, inner)
             yield Line((Piece("}"),))
 
 
@@ -115,8 +115,8 @@ def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
 
 def lean(line: Line) -> Line:
     """Returns a line without its folded pieces."""
-    kept = tuple(piece for piece in line.pieces if piece.kind != "fold")
-    return Line(kept, line.id, line.indent, line.line)
+    pieces = tuple(piece for piece in line.pieces if piece.kind != "fold")
+    return Line(pieces, line.id, line.indent, line.line)
 
 
 def instructions(module: Module) -> Mapping[str, Line]:
@@ -140,15 +140,14 @@ def titles(module: Module) -> Mapping[str, Line]:
 
 def _wrapped(module: Module) -> dict[str, Node]:
     """Returns the instruction of each fused computation that has only one, by computation."""
-    found: dict[str, Node] = {}
+    wrapped: dict[str, Node] = {}
     for node in module.nodes():
-        if node.opcode != "fusion":
-            continue
-        for name in node.regions[:1]:
+        if node.opcode == "fusion" and node.regions:
+            name = node.regions[0]
             inner = [n for n in module.regions[name].nodes if n.opcode != "parameter"]
             if len(inner) == 1 and not inner[0].regions:
-                found[name] = inner[0]
-    return found
+                wrapped[name] = inner[0]
+    return wrapped
 
 
 def _callers(module: Module) -> dict[str, list[str]]:

@@ -24,7 +24,7 @@ from jaxlens.views.listings.hlo_pieces import (
 )
 from jaxlens.views.listings.lines_by_id import LinesById
 
-_SAID_BY_PLACE = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
+_IN_GROUP = ("calls=", "kind=")  # a diff lists the fused instructions under the fusion
 _PLACE = {False: "  ", True: f"  {MARKS['keyword']}ROOT \0"}
 _OP = MARKS["op"]
 
@@ -40,12 +40,9 @@ def instructions(module: Module, full: bool = False) -> Mapping[str, Line]:
 
 
 def _instruction(node: Node, owner: str) -> Line:
-    return _without_calls(lean(hlo_lines.instruction(node, owner)))
-
-
-def _without_calls(line: Line) -> Line:
-    kept = (p for p in line.pieces if not p.text.lstrip(", ").startswith(_SAID_BY_PLACE))
-    return Line(tuple(kept), line.id, line.indent, line.line)
+    line = lean(hlo_lines.instruction(node, owner))
+    pieces = (p for p in line.pieces if not p.text.lstrip(", ").startswith(_IN_GROUP))
+    return Line(tuple(pieces), line.id, line.indent, line.line)
 
 
 def listing(module: Module, limit: int) -> Listing:

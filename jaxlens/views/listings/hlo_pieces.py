@@ -30,12 +30,18 @@ _EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")"
 
 
 def instruction_pieces(node: Node) -> list[Piece]:
-    """Returns the pieces of `name = type opcode(operands), attributes`."""
-    found = printed(node.text)
-    if found is None or found[3].strip():
-        return _read(node)
-    shape, inside, before, _, metadata = found
-    key = node.opcode in IN_BRACKETS
+    """Returns the pieces of `name = type opcode(operands), attributes`.
+
+    They are those of its text, or of its fields where `printed` cannot split the text.
+    """
+    parts = printed(node.text)
+    key = IN_BRACKETS.get(node.opcode)
+    if parts is None or parts[3].strip():
+        value = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
+        pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
+        pieces += [_SPACE, _opcode(node.opcode), _OPEN, *value, _CLOSE]
+        return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
+    shape, inside, before, _, metadata = parts
     return [
         Piece(node.id, "name"),
         _EQUALS,
@@ -48,15 +54,6 @@ def instruction_pieces(node: Node) -> list[Piece]:
         *attribute_pieces(before),
         *([_attribute("metadata", metadata)] if metadata else []),
     ]
-
-
-def _read(node: Node) -> list[Piece]:
-    """Returns the same from the node's fields, for text that `printed` cannot split."""
-    key = IN_BRACKETS.get(node.opcode)
-    inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
-    pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
-    pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
-    return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
 
 
 def printed(text: str) -> tuple[str, str, str, str, str] | None:
@@ -99,8 +96,8 @@ def shape_pieces(text: str) -> Sequence[Piece]:
 @lru_cache(maxsize=4096)
 def attribute_pieces(text: str) -> Sequence[Piece]:
     """Returns the pieces of the attributes, as printed after the operands."""
-    found = attributes(text.strip().removeprefix(","))
-    return [_attribute(key, value) for key, value in found.items()]
+    values = attributes(text.strip().removeprefix(","))
+    return [_attribute(key, value) for key, value in values.items()]
 
 
 @lru_cache(maxsize=512)
@@ -112,8 +109,8 @@ def behind_pieces(inner: Node) -> list[Piece]:
     """Returns the comment on a fusion's only instruction: `  // compare, direction=LT`."""
     key = IN_BRACKETS.get(inner.opcode)
     rest = [_attribute(k, value) for k, value in inner.attrs.items() if k != key]
-    words = "".join(piece.text for piece in rest if piece.kind != "fold")
-    return [Piece(f"  // {inner.opcode}{words}", "comment")]
+    text = "".join(piece.text for piece in rest if piece.kind != "fold")
+    return [Piece(f"  // {inner.opcode}{text}", "comment")]
 
 
 def _operands(names: Sequence[str]) -> list[Piece]:

@@ -6,6 +6,7 @@ A jaxpr that several equations use is written out at its first use, and by name 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from jaxlens.ir.columns import calls
@@ -32,7 +33,7 @@ def listing(
     inputs: Sequence[str] = (),
     captured: Sequence[str] = (),
     limit: int = LIMIT,
-    known: LinesById | None = None,
+    lines: LinesById | None = None,
 ) -> Listing:
     """Returns the listing of a whole jaxpr.
 
@@ -41,32 +42,28 @@ def listing(
         inputs: Names of the entry's inputs ("params['w']"), without captured constants.
         captured: Names of the captured constants.
         limit: Maximum number of lines before `more`.
-        known: Result of `equations` for the module, to reuse.
+        lines: Result of `equations` for the module, to reuse.
 
     Returns:
         Lines with the ids of their equations; the first and last line of an equation with
         nested jaxprs both have its id. Lines beyond the limit are made on first use.
     """
-    page = _page(module, known or equations(module))
+    called = calls(module)
+    regions = (names for inside in called.values() for names in inside.values())
+    uses = Counter(chain.from_iterable(regions))
+    shared = frozenset(name for name, n in uses.items() if n > 1)
+    page = Page(module, lines or equations(module), shared, called)
     rows = ColumnRows(page, _all_rows(page, inputs, captured))
-    kept = rows[:limit]
+    head = rows[:limit]
     total = sum(len(region.nodes) for region in module.regions.values())
-    left = total - len({line.id for line in kept if line.id})
+    left = total - len({line.id for line in head if line.id})
     note = f"{count(left, 'more equation')}: cap.jaxpr.text has them all" if left else ""
-    return Listing("jaxpr", kept, note, rows.after(limit) if limit < len(rows) else ())
+    return Listing("jaxpr", head, note, rows.after(limit) if limit < len(rows) else ())
 
 
 def equations(module: Module) -> LinesById:
     """Returns every equation on one line, by id."""
     return LinesById(module, equation)
-
-
-def _page(module: Module, known: LinesById) -> Page:
-    called = calls(module)
-    uses = Counter(
-        inner for inside in called.values() for regions in inside.values() for inner in regions
-    )
-    return Page(module, known, frozenset(name for name, n in uses.items() if n > 1), called)
 
 
 def _all_rows(
@@ -91,7 +88,7 @@ def _body(
 ) -> Steps:
     """Yields the lines of one jaxpr: `{ lambda ; a:f32[]. let`, equations, `in (b,) }`."""
     written.add(region.name)
-    owner = page.known.owner(node)
+    owner = page.lines.owner(node)
     if region.name in page.shared:
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
     rows = binders(page.module, region, sum(len(piece.text) for piece in start) + 9)
@@ -112,7 +109,7 @@ def _body(
 
 def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
     """Yields an equation's lines: `c:f32[] = scan[length=8`, nested jaxprs, `] a b`."""
-    owner = page.known.owner(node.id)
+    owner = page.lines.owner(node.id)
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
     first = params(node, plain, close=False) or [Piece("[")]
     yield Line((*left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)

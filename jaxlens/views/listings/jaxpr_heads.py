@@ -22,18 +22,18 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
         pairs = list(zip(names[split:], inputs, strict=True))
     if len(captured) != split:
         captured = [""] * split
-    words = [
+    texts = [
         f"{name} = {full} (captured)" if full else f"{name} captured"
         for name, full in zip(names, captured, strict=False)
     ]
-    words += _by_argument(pairs) if len(pairs) > _MANY else [f"{n} = {full}" for n, full in pairs]
-    rows = _wrapped([[Piece(f"{word}, ")] for word in words])
+    single = [f"{name} = {full}" for name, full in pairs]
+    texts += _by_argument(pairs) if len(pairs) > _MANY else single
+    rows = _wrapped([[Piece(f"{text}, ")] for text in texts])
     for row in rows:
         text = "".join(piece.text for piece in row).rstrip(", ")
         more: list[Piece] = []
         if row is rows[-1] and len(pairs) > _MANY:
-            every = ", ".join(f"{name} = {full}" for name, full in pairs)
-            more = [Piece(f"; one by one: {every}", "fold")]
+            more = [Piece(f"; one by one: {', '.join(single)}", "fold")]
         yield Line((Piece(f"# {text}", "comment"), *more))
 
 
@@ -56,13 +56,18 @@ def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
         start: Width of the text before each row.
     """
     split = _constants(module) if region.name == module.entry else 0
-    each = [[*binder(value), Piece(" ")] for value in region.parameters]
+    groups = [[*binder(value), Piece(" ")] for value in region.parameters]
     if split:
-        each[split - 1].pop()
-    *rows, last = _headed(_wrapped([*each[:split], [Piece("; ")], *each[split:]], start))
-    if last[-1].text == " ":
-        last = last[:-1]  # a full stop follows
-    return [*rows, last]
+        groups[split - 1].pop()
+    rows = _wrapped([*groups[:split], [Piece("; ")], *groups[split:]], start)
+    if len(rows) > _FEW:  # folded but for two: a train step's parameters would fill a page
+        rest = [piece for row in rows[2:] for piece in row]
+        inputs = sum(piece.kind == "name" for piece in rest)
+        text = "".join(piece.text for piece in rest).strip()
+        return [*rows[:2], [Piece(f"... {inputs:,} more ", "comment"), Piece(text, "fold")]]
+    if rows[-1][-1].text == " ":
+        rows[-1].pop()  # a full stop follows
+    return rows
 
 
 def results(region: Region) -> list[Piece]:
@@ -73,16 +78,6 @@ def results(region: Region) -> list[Piece]:
     few, rest = ", ".join(names[:_FEW]), ", ".join(names[_FEW:])
     more = Piece(f", ... {len(names) - _FEW:,} more", "comment")
     return [Piece(f"({few}"), more, Piece(f": {rest}", "fold"), Piece(") }")]
-
-
-def _headed(rows: list[list[Piece]]) -> list[list[Piece]]:
-    """Folds all but two of many rows: a train step's parameters would fill a page."""
-    if len(rows) <= _FEW:
-        return rows
-    rest = [piece for row in rows[2:] for piece in row]
-    inputs = sum(piece.kind == "name" for piece in rest)
-    words = "".join(piece.text for piece in rest).strip()
-    return [*rows[:2], [Piece(f"... {inputs:,} more ", "comment"), Piece(words, "fold")]]
 
 
 def _constants(module: Module) -> int:

@@ -113,8 +113,8 @@ class _Page:
         self.columns: list[str] = []
         self._module, self._program = module, module.columns
         self._handed = handed(module)
-        self._known: dict[Hashable, int] = {}  # templates by kind, by kind and bodies, by size
-        self._ways: dict[str, list[tuple[int, int]]] = {}  # stretches of a region
+        self._numbers: dict[Hashable, int] = {}  # templates by kind, by kind and bodies, by size
+        self._stretches: dict[str, list[tuple[int, int]]] = {}  # by region
         self._regions: Pool[str] = Pool()
 
     def row(self, row: Line | Stretch) -> list[Any]:
@@ -123,7 +123,7 @@ class _Page:
             return [marked(row), visible(row.id), self._line(row.line)]
         name = row.region.name
         self.ends[name] = max(self.ends.get(name, 0), row.high)
-        self._ways.setdefault(name, []).append((row.low, row.high))
+        self._stretches.setdefault(name, []).append((row.low, row.high))
         return [self._regions.number(name), row.low, row.high, row.indent]
 
     def places(self) -> list[list[Any]]:
@@ -143,7 +143,8 @@ class _Page:
             [2 * n - 2 if n > 0 else 1 - 2 * n for n in steps],
         )
         self.columns += map(_characters, columns)
-        runs = [(first, id) for first, id, _ in _ids(region).runs() if first < end]
+        assert isinstance(region.ids, Ids)  # as in every module that was traced
+        runs = [(first, id) for first, id, _ in region.ids.runs() if first < end]
         owner = self._owner(self._handed[name])
         return [region.parameters, owner, end, operands, values, *chain.from_iterable(runs)]
 
@@ -152,16 +153,16 @@ class _Page:
         kinds = region.kind[:end]
         firsts = dict(zip(reversed(kinds), range(end - 1, -1, -1), strict=True))
         table = {kind: self._template(region, kind, step) for kind, step in firsts.items()}
-        found = [table[kind] for kind in kinds]
-        ways = iter(sorted(self._ways[region.name]))
+        templates = [table[kind] for kind in kinds]
+        stretches = iter(sorted(self._stretches[region.name]))
         low = high = 0
         for step in sorted(region.calls):
-            while step >= high and (way := next(ways, None)):
-                low, high = way
+            while step >= high and (stretch := next(stretches, None)):
+                low, high = stretch
             if low <= step < high:
                 key = kinds[step], region.calls[step]
-                found[step] = self._number(key, partial(self._shown, region, step))
-        return found
+                templates[step] = self._number(key, partial(self._equation, region, step))
+        return templates
 
     def _template(self, region: Columns, kind: int, step: int) -> int:
         """Returns the template of a kind; empty for equations with nested jaxprs.
@@ -169,23 +170,22 @@ class _Page:
         Such equations have several lines, which are rows of their own.
         """
         if step not in region.calls:
-            return self._number(kind, partial(self._shown, region, step))
+            return self._number(kind, partial(self._equation, region, step))
         results, operands = len(region.values(step)), len(region.distances(step))
         return self._number(("", results, operands), lambda: ([""] * results, "", [], operands))
 
     def _number(self, key: Hashable, make: Callable[[], Template]) -> int:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = len(self.templates)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.templates)
             self.templates.append(make())
-        return known
+        return self._numbers[key]
 
-    def _shown(self, region: Columns, step: int) -> Template:
+    def _equation(self, region: Columns, step: int) -> Template:
         node = self._module.regions[region.name].nodes[step]
-        words = (Piece(node.opcode, "op"), *params(node, node.attrs))
+        pieces = (Piece(node.opcode, "op"), *params(node, node.attrs))
         literals = [piece.text for piece in operands(node) if piece.kind == "literal"]
         types = [visible(f":{notation(value.type)}") for value in node.results]
-        text = "".join([MARKS[piece.kind] + visible(piece.text) for piece in words])
+        text = "".join([MARKS[piece.kind] + visible(piece.text) for piece in pieces])
         return types, text, list(map(visible, literals)), len(node.operands)
 
     def _owner(self, span: Span | None) -> int:
@@ -193,12 +193,6 @@ class _Page:
 
     def _line(self, name: str) -> int:
         return self.lines.number(name) if name else -1
-
-
-def _ids(region: Columns) -> Ids:
-    if not isinstance(region.ids, Ids):
-        raise TypeError(f"expected ids as runs of numbers, got {type(region.ids).__name__}")
-    return region.ids
 
 
 def _characters(numbers: Sequence[int]) -> str:

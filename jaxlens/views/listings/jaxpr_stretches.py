@@ -32,13 +32,13 @@ class Page:
 
     Attributes:
         module: The program.
-        known: Equations on one line, by id.
+        lines: Equations on one line, by id.
         shared: Names of the regions that several equations use.
         calls: Names of the nested regions, by region and step.
     """
 
     module: Module
-    known: LinesById
+    lines: LinesById
     shared: frozenset[str]
     calls: Mapping[str, Mapping[int, tuple[str, ...]]]
 
@@ -90,12 +90,12 @@ class Rows(ComputedSequence[Line]):
         region, step = where
         for start, row in zip(self._starts, self._rows, strict=False):
             if isinstance(row, Line):
-                found = start if row.id == id else None
+                place = start if row.id == id else -1
             else:
-                mine = row.region.name == region and row.low <= step < row.high
-                found = start + step - row.low if mine else None
-            if found is not None and found >= self._first:
-                return found - self._first
+                inside = row.region.name == region and row.low <= step < row.high
+                place = start + step - row.low if inside else -1
+            if place >= self._first:
+                return place - self._first
         return None
 
     def _item(self, index: int) -> Line:
@@ -104,7 +104,7 @@ class Rows(ComputedSequence[Line]):
         if isinstance(row, Line):
             return row
         step = row.low + index + self._first - self._starts[place]
-        line = self._page.known.at(row.region, step)
+        line = self._page.lines.at(row.region, step)
         return Line(line.pieces, line.id, row.indent, line.line)
 
 
@@ -115,7 +115,7 @@ def _where(module: Module, id: str) -> tuple[str, int] | None:
             return module.locate(id)
         except KeyError:
             return None
-    every = (
+    places = (
         (r.name, n) for r in module.regions.values() for n, e in enumerate(r.nodes) if e.id == id
     )
-    return next(every, None)
+    return next(places, None)

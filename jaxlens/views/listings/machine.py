@@ -93,10 +93,10 @@ def kernel_lines(work: Work, stage: Machine) -> Listing:
 
 def text_of(kernel: Kernel, stage: Machine) -> str:
     """Returns a kernel's code as shown: the functions of its LLVM module without metadata."""
-    return _shown(_given(kernel, stage), stage)
+    return _shown(_text(kernel, stage), stage)
 
 
-def _given(kernel: Kernel, stage: Machine) -> str:
+def _text(kernel: Kernel, stage: Machine) -> str:
     return kernel.asm if stage == "asm" else kernel.llvm_before or kernel.llvm_after
 
 
@@ -108,30 +108,25 @@ def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
     """Returns the kernels; code that several share is shown at the first of them."""
     parts: list[_Part] = []
     first: dict[str, str] = {}
-    shown: dict[str, str] = {}
+    codes: dict[str, str] = {}
     room = most
     for work in works:
         kernel = work.kernel
         if room <= 0 and kernel.kind == "kernel":
             parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
             continue
-        given = _given(kernel, stage)
-        if given not in shown:
-            shown[given] = _shown(given, stage)
-        code = shown[given]
+        text = _text(kernel, stage)
+        if text not in codes:
+            codes[text] = _shown(text, stage)
+        code = codes[text]
         same = first.setdefault(code, kernel.name) if code else ""
         if same and same != kernel.name:
             parts.append(_Part(work, f"the code of {same}", ""))
         else:
-            parts.append(_Part(work, _said(work, code), code))
+            reason = kernel.note or f"a {kernel.kind}, which has no code of its own"
+            parts.append(_Part(work, what(work) if code else reason, code))
         room -= parts[-1].size
     return parts
-
-
-def _said(work: Work, code: str) -> str:
-    if code:
-        return what(work)
-    return work.kernel.note or f"a {work.kernel.kind}, which has no code of its own"
 
 
 def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
@@ -140,15 +135,15 @@ def _lines(parts: Sequence[_Part], stage: Machine) -> Iterator[Line]:
         yield from _code(part, stage)
 
 
-def _rows(parts: Sequence[_Part], stage: Machine, known: dict[str, str]) -> Iterator[Row]:
-    """Yields the rows of the same lines; `known` caches marked-up lines, which kernels repeat."""
+def _rows(parts: Sequence[_Part], stage: Machine, marks: dict[str, str]) -> Iterator[Row]:
+    """Yields the rows of the same lines; `marks` caches marked-up lines, which kernels repeat."""
     for part, title in _titled(parts):
         yield from map(row_of, title)
         name = visible(part.work.kernel.name)
         for row in part.code.split("\n") if part.code else ():
-            if row not in known:
-                known[row] = _written(row, stage)
-            yield known[row], name, ""
+            if row not in marks:
+                marks[row] = _marked(row, stage)
+            yield marks[row], name, ""
 
 
 def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
@@ -157,12 +152,9 @@ def _titled(parts: Sequence[_Part]) -> Iterator[tuple[_Part, list[Line]]]:
     mark = "//" if ptx else ";"
     for number, part in enumerate(parts):
         name = part.work.kernel.name
-        said = (
-            Piece(f"{mark} ", "comment"),
-            Piece(name, "keyword"),
-            Piece(f": {part.title}", "comment"),
-        )
-        yield part, [*([Line(())] if number and part.code else []), Line(said, name)]
+        title = Piece(f": {part.title}", "comment")
+        line = Line((Piece(f"{mark} ", "comment"), Piece(name, "keyword"), title), name)
+        yield part, [*([Line(())] if number and part.code else []), line]
 
 
 def _code(part: _Part, stage: Machine) -> Iterator[Line]:
@@ -175,18 +167,18 @@ def _pieces(row: str, stage: Machine) -> Iterator[Piece]:
     return _llvm(row) if stage == "llvm" else _machine(row)
 
 
-def _written(row: str, stage: Machine) -> str:
+def _marked(row: str, stage: Machine) -> str:
     """Returns a line of code with its marks."""
     pattern = _LLVM if stage == "llvm" else _CODE
-    found = pattern.match(row) if row.isascii() and row.isprintable() else None
-    if found is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
+    match = pattern.match(row) if row.isascii() and row.isprintable() else None
+    if match is None or (stage == "llvm" and _LLVM_LABEL.match(row)):
         return marked(Line(tuple(_pieces(row, stage))))
     if stage == "asm":
-        text = f"{_COMMENT}{found[1]}{_OP}{found[2]}\0{found[3]}"
+        text = f"{_COMMENT}{match[1]}{_OP}{match[2]}\0{match[3]}"
     else:
-        rest = _TYPE.split(found[4])
+        rest = _TYPE.split(match[4])
         rest[1::2] = [f"{_MARK}{run}\0" for run in rest[1::2]]
-        text = f"{found[1]}{found[2]}{_OP}{found[3]}\0{''.join(rest)}"
+        text = f"{match[1]}{match[2]}{_OP}{match[3]}\0{''.join(rest)}"
     return text.replace(f"\0{_MARK}", _MARK).rstrip("\0")
 
 
@@ -196,11 +188,8 @@ def _functions(text: str) -> Iterator[str]:
     for row in text.split("\n"):
         inside = inside or row.startswith("define ")
         if inside and _NO_CODE not in row:
-            yield (
-                _ATTRIBUTES.sub("", _without_metadata(row))
-                if " #" in row
-                else (_without_metadata(row))
-            )
+            code = _without_metadata(row)
+            yield _ATTRIBUTES.sub("", code) if " #" in row else code
         inside = inside and row != "}"
 
 
@@ -219,18 +208,13 @@ def _llvm(row: str) -> Iterator[Piece]:
         if label[2]:
             yield Piece(label[2], "comment")
         return
-    found = _LLVM.match(row)
-    if not found:
+    match = _LLVM.match(row)
+    if not match:
         yield Piece(row)
         return
-    yield Piece(found[1] + found[2])
-    yield Piece(found[3], "op")
-    yield from _typed(found[4])
-
-
-def _typed(text: str) -> Iterator[Piece]:
-    """Yields the text with LLVM types as separate pieces."""
-    for place, run in enumerate(_TYPE.split(text)):
+    yield Piece(match[1] + match[2])
+    yield Piece(match[3], "op")
+    for place, run in enumerate(_TYPE.split(match[4])):
         kind: Kind = "type" if place % 2 else ""
         if run:
             yield Piece(run, kind)
@@ -238,20 +222,20 @@ def _typed(text: str) -> Iterator[Piece]:
 
 def _machine(row: str) -> Iterator[Piece]:
     """Yields the pieces of a disassembled instruction with its address, or of a line of PTX."""
-    found = _CODE.match(row)
-    if found:
-        yield Piece(found[1], "comment")
-        yield Piece(found[2], "op")
-        yield Piece(found[3])
+    match = _CODE.match(row)
+    if match:
+        yield Piece(match[1], "comment")
+        yield Piece(match[2], "op")
+        yield Piece(match[3])
         return
     stripped = row.strip()
     if stripped.endswith(":") or stripped.startswith((".", "$")):
         yield Piece(row, "keyword" if stripped.endswith(":") else "attr")
         return
-    found = _PTX.match(row)
-    if stripped.startswith("//") or not found:
+    match = _PTX.match(row)
+    if stripped.startswith("//") or not match:
         yield Piece(row, "comment" if stripped.startswith("//") else "")
         return
-    yield Piece(found[1])
-    yield Piece(found[2], "op")
-    yield Piece(found[3] or "")
+    yield Piece(match[1])
+    yield Piece(match[2], "op")
+    yield Piece(match[3] or "")

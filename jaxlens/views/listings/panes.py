@@ -74,23 +74,22 @@ def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) ->
         inputs=[leaf.name for leaf in subject.program.inputs],
         captured=[constant.name for constant in subject.constants],
         limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
-        known=lines,
+        lines=lines,
     )
     return Tab("jaxpr", (listing,), in_text=True, help=subject.jaxpr.info.meaning, key="jaxpr")
 
 
 def shortened(tab: Tab, head: int) -> Tab:
     """Returns a pane with at most `head` lines of each listing in the page."""
-    blocks = tuple(_short(b, head) if isinstance(b, Listing) else b for b in tab.blocks)
-    return replace(tab, blocks=blocks)
 
+    def short(block: Block) -> Block:
+        beyond = len(block.lines) - head if isinstance(block, Listing) else 0
+        if not isinstance(block, Listing) or beyond <= 0:
+            return block
+        more = LazyLines(beyond + len(block.more), lambda: (*block.lines[head:], *block.more))
+        return replace(block, lines=block.lines[:head], more=more)
 
-def _short(listing: Listing, head: int) -> Listing:
-    beyond = len(listing.lines) - head
-    if beyond <= 0:
-        return listing
-    more = LazyLines(beyond + len(listing.more), lambda: (*listing.lines[head:], *listing.more))
-    return replace(listing, lines=listing.lines[:head], more=more)
+    return replace(tab, blocks=tuple(map(short, tab.blocks)))
 
 
 def machine_pane(
@@ -109,17 +108,13 @@ def machine_pane(
         most: Maximum number of lines.
         head: Lines in the page.
     """
+
+    def code() -> list[Block]:
+        listing = machine_lines.listing(works, stage, most=most, head=head)
+        if not listing.lines:
+            subject.stage(stage)  # raises with the reason, if the backend gives one
+            raise UnavailableError("no kernel of this program has any")
+        return [listing]
+
     ptx = subject.program.target.platform in ("gpu", "cuda", "rocm") and stage == "asm"
-    return pane(
-        stage, lambda: _machine(subject, works, stage, most, head), title="PTX" if ptx else ""
-    )
-
-
-def _machine(
-    subject: Subject, works: Sequence[Work], stage: machine_lines.Machine, most: int, head: int
-) -> list[Block]:
-    found = machine_lines.listing(works, stage, most=most, head=head)
-    if not found.lines:
-        subject.stage(stage)  # raises with the reason, if the backend gives one
-        raise UnavailableError("no kernel of this program has any")
-    return [found]
+    return pane(stage, code, title="PTX" if ptx else "")

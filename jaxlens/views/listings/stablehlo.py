@@ -36,18 +36,18 @@ def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
 
     def lines(most: int) -> Iterator[Line]:
         yield from arguments
-        yield from (_line(line, owner_names) for line in _printed(text, module, most))
+        for line in _printed(text, module, most):
+            odd = (Piece(" "),) if line.indent % 2 else ()
+            owner = owner_names.get(line.node or line.inside, "")
+            yield Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
 
     def write() -> Iterator[Row]:
         yield from map(row_of, arguments)
         yield from rows(_printed(text, module, total), owner_names)
 
-    kept = tuple(islice(lines(limit), limit))
-    if total <= limit:
-        return Listing("stablehlo", kept)
-    return Listing(
-        "stablehlo", kept, more=LazyLines(total - limit, lambda: lines(total), write, limit)
-    )
+    head = tuple(islice(lines(limit), limit))
+    more = LazyLines(max(total - limit, 0), lambda: lines(total), write, limit)
+    return Listing("stablehlo", head, more=more or ())
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
@@ -57,12 +57,6 @@ def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
     except ReadError:
         printed_rows = text.rstrip("\n").split("\n")[:limit]
         return [PrintedLine(r.lstrip(" "), len(r) - len(r.lstrip(" "))) for r in printed_rows]
-
-
-def _line(line: PrintedLine, owner_names: Mapping[str, str]) -> Line:
-    odd = (Piece(" "),) if line.indent % 2 else ()
-    owner = owner_names.get(line.node or line.inside, "")
-    return Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
 
 
 def _arguments(module: Module) -> Iterator[Line]:

@@ -36,7 +36,7 @@ _KINDS: dict[str, Kind] = {
 }
 _KEYWORDS = frozenset({"return", "cond", "do", "module", "func.func", "public", "private"})
 
-Word = tuple[int, Kind, str]
+Token = tuple[int, Kind, str]
 """Position, kind and text of a token."""
 
 
@@ -47,33 +47,28 @@ def pieces(text: str) -> tuple[Piece, ...]:
         text: The line, without its indentation.
     """
     start, head = _head(text)
-    tokens = list(_TOKEN.finditer(text, start))
-    words = [*head, *((m.start(), _kind(m), m.group()) for m in tokens)]
+    matches = list(_TOKEN.finditer(text, start))
+    tokens = [*head, *((m.start(), _kind(m), m.group()) for m in matches)]
     if len(text) > _LONG or "{" in text:
-        words = _folded(words, sorted(_folds(tokens, text)))
-    return tuple(_merged((kind, word) for _, kind, word in words))
+        tokens = _folded(tokens, sorted(_folds(matches, text)))
+    runs = groupby(tokens, key=itemgetter(1))  # neighbouring tokens of one kind are one piece
+    return tuple(Piece("".join(token for *_, token in run), kind) for kind, run in runs)
 
 
-def _folded(words: Iterable[Word], folds: Sequence[tuple[int, int]]) -> list[Word]:
-    """Returns the words, with the kind "fold" for those within a fold; both arguments sorted."""
-    kinds: list[Word] = []
+def _folded(tokens: Iterable[Token], folds: Sequence[tuple[int, int]]) -> list[Token]:
+    """Returns the tokens, with the kind "fold" for those within a fold; both arguments sorted."""
+    kinds: list[Token] = []
     opened, end = 0, 0
-    for at, kind, word in words:
+    for at, kind, token in tokens:
         while opened < len(folds) and folds[opened][0] <= at:
             end = max(end, folds[opened][1])
             opened += 1
-        kinds.append((at, "fold" if at < end else kind, word))
+        kinds.append((at, "fold" if at < end else kind, token))
     return kinds
 
 
-def _merged(words: Iterable[tuple[Kind, str]]) -> Iterator[Piece]:
-    """Joins neighbouring words of one kind into one piece."""
-    for kind, run in groupby(words, key=itemgetter(0)):
-        yield Piece("".join(word for _, word in run), kind)
-
-
-def _head(text: str) -> tuple[int, list[Word]]:
-    """Returns where an op's results and name end, and their words."""
+def _head(text: str) -> tuple[int, list[Token]]:
+    """Returns where an op's results and name end, and their tokens."""
     if match := _HEAD.match(text):
         name, equals, op = match.groups()
         first, second = len(name), len(name) + len(equals)
@@ -102,22 +97,14 @@ def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
             opened.append(token)
         elif group == "close" and opened:
             first = opened.pop()
-            if "{" in first.group() and _is_noise(text[first.start() : token.end()]):
-                yield _with_word_before(first.start(), text), token.end()
+            start, end = first.start(), token.end()
+            braces = text[start:end]
+            noise = len(braces) > _LONG or any(word in braces for word in _ALIKE)
+            if "{" in first.group() and noise:  # with a space or ` attributes ` before them
+                yield len(text[:start].rstrip(" ").removesuffix(" attributes")), end
         elif group == "types" and not opened:
             types = token.start()
         elif group == "literal" and len(token.group()) > _LONG:
             yield token.span()
     if len(text) - types > _LONG_TYPES:
         yield types, len(text)
-
-
-def _is_noise(braces: str) -> bool:
-    return len(braces) > _LONG or any(word in braces for word in _ALIKE)
-
-
-def _with_word_before(start: int, text: str) -> int:
-    """Returns the start of the braces, including a space or ` attributes ` before them."""
-    before = text[:start]
-    kept = before.rstrip(" ").removesuffix(" attributes")
-    return len(kept)

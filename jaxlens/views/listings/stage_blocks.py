@@ -1,7 +1,7 @@
 """Builds the blocks of a stage: its listing, its code by kernel, or the user's source lines."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -25,37 +25,25 @@ _ALONE = 400  # lines in the page of a program shown alone; the rest is deflated
 _NO_LINES = "No line of known source text owns any of it."
 
 
-def listing(
-    stage: Stage,
-    full: bool = False,
-    inputs: Sequence[str] = (),
-    *,
-    alone: bool = True,
-    head: int = _ALONE,
-) -> Listing:
+def listing(stage: Stage, full: bool = False, *, alone: bool = True, head: int = _ALONE) -> Listing:
     """Returns the listing of a stage's program.
 
     Args:
         stage: Any stage that is a program.
         full: Whether to leave nothing out.
-        inputs: Names of a jaxpr's inputs.
         alone: Whether it is shown alone, not as one pane of several: HLO then keeps its metadata
             and layouts, folded.
         head: Lines in the page for one pane of several.
     """
     module = stage.module
     if stage.info.name == "jaxpr":
-        limit = _EVERYTHING if full else jaxpr_lines.LIMIT
-        return jaxpr_lines.listing(module, inputs=inputs, limit=limit)
-    if stage.info.name == "stablehlo":
-        limit = _EVERYTHING if full else _ALONE if alone else head
-        return stablehlo_lines.listing(module, stage.text, limit=limit)
+        return jaxpr_lines.listing(module, limit=_EVERYTHING if full else jaxpr_lines.LIMIT)
     limit = _EVERYTHING if full else _ALONE if alone else head
-    return (
-        hlo_lines.listing(module, limit=limit)
-        if alone or full
-        else hlo_brief.listing(module, limit)
-    )
+    if stage.info.name == "stablehlo":
+        return stablehlo_lines.listing(module, stage.text, limit=limit)
+    if alone or full:
+        return hlo_lines.listing(module, limit=limit)
+    return hlo_brief.listing(module, limit)
 
 
 def became(subject: Subject) -> list[Block]:
@@ -65,7 +53,7 @@ def became(subject: Subject) -> list[Block]:
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
-def costs(counted: Counted, done: Sequence[Work]) -> list[Block]:
+def costs(counted: Counted, works: Sequence[Work]) -> list[Block]:
     """Returns the user's lines tinted by flops, with the kernels that came from each under it."""
     subject, cost = counted.subject, counted.cost
     if cost is None:  # opened from a later stage: lines are tinted by instructions
@@ -74,31 +62,21 @@ def costs(counted: Counted, done: Sequence[Work]) -> list[Block]:
         overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
         panes = source_pane.blocks(subject.jaxpr.module, subject.sources, {}, overlay, "flop")
     under: defaultdict[str, list[Work]] = defaultdict(list)
-    for work in done:
+    for work in works:
         for line in work.lines:
             under[line].append(work)
-    return [_with(pane, under) for pane in panes] or [Findings((Finding(_NO_LINES, "unknown"),))]
 
+    def with_kernels(pane: Block) -> Block:
+        """Returns a source pane with kernels under its lines; other blocks unchanged."""
+        if not isinstance(pane, SourcePane):
+            return pane
+        rows = []
+        for row in pane.lines:
+            name = f"{pane.title}:{row.number}"
+            rows.append(replace(row, under=_kernel_lines(under.get(name, ()), name)))
+        return replace(pane, lines=tuple(rows))
 
-def _kernel_line(work: Work, line: str) -> Line:
-    pieces = (
-        Piece(f"{work.kernel.kind} ", "comment"),
-        Piece(work.kernel.name, "name"),
-        Piece(f": {what(work)}"),
-    )
-    return Line(pieces, work.kernel.instruction, 0, line)
-
-
-def _with(pane: Block, under: Mapping[str, Sequence[Work]]) -> Block:
-    """Returns a source pane with kernels under its lines; other blocks unchanged."""
-    if not isinstance(pane, SourcePane):
-        return pane
-    names = {row.number: f"{pane.title}:{row.number}" for row in pane.lines}
-    rows = tuple(
-        replace(row, under=_kernel_lines(under.get(names[row.number], ()), names[row.number]))
-        for row in pane.lines
-    )
-    return SourcePane(pane.title, pane.scale, rows)
+    return list(map(with_kernels, panes)) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 
 def _weight(work: Work) -> tuple[bool, int]:
@@ -106,11 +84,15 @@ def _weight(work: Work) -> tuple[bool, int]:
     return any(node.opcode in _PRODUCTS for node in work.inside), work.moved or 0
 
 
-def _kernel_lines(done: Sequence[Work], line: str) -> tuple[Line, ...]:
-    heaviest = sorted(done, key=_weight, reverse=True)
-    shown = [_kernel_line(work, line) for work in heaviest[:_UNDER]]
-    left = len(done) - len(shown)
-    return (*shown, *([Line((Piece(f"... {left:,} more", "comment"),))] if left else []))
+def _kernel_lines(works: Sequence[Work], line: str) -> tuple[Line, ...]:
+    lines = []
+    for work in sorted(works, key=_weight, reverse=True)[:_UNDER]:
+        kernel = work.kernel
+        kind, name = Piece(f"{kernel.kind} ", "comment"), Piece(kernel.name, "name")
+        lines.append(Line((kind, name, Piece(f": {what(work)}")), kernel.instruction, 0, line))
+    if left := len(works) - len(lines):
+        lines.append(Line((Piece(f"... {left:,} more", "comment"),)))
+    return tuple(lines)
 
 
 def native(subject: Subject, name: str) -> list[Block]:
@@ -119,13 +101,14 @@ def native(subject: Subject, name: str) -> list[Block]:
     Raises:
         UnavailableError: No kernel has any.
     """
-    folds: list[Block] = [
-        Fold(kernel.name, tuple(blocks), open=True)
-        for kernel in subject.kernels
-        if (blocks := llvm(kernel) if name == "llvm" else asm(kernel, subject))
-    ]
-    without = [kernel.name for kernel in subject.kernels if not _has(kernel, name)]
-    if len(folds) == 0:
+    folds: list[Block] = []
+    without: list[str] = []
+    for kernel in subject.kernels:
+        if code := llvm(kernel) if name == "llvm" else asm(kernel, subject):
+            folds.append(Fold(kernel.name, tuple(code), open=True))
+        else:
+            without.append(kernel.name)
+    if not folds:
         subject.stage(name)  # raises with the reason, if the backend gives one
         raise UnavailableError(f"no kernel of this program has {name}; see %%compile for them")
     if without:
@@ -134,18 +117,10 @@ def native(subject: Subject, name: str) -> list[Block]:
     return folds
 
 
-def _has(kernel: Kernel, name: str) -> bool:
-    return bool(kernel.asm if name == "asm" else kernel.llvm_before or kernel.llvm_after)
-
-
 def llvm(kernel: Kernel) -> list[Code]:
     """Returns a kernel's LLVM IR before and after LLVM's optimisations."""
-    found = []
-    if kernel.llvm_before:
-        found.append(Code("llvm", kernel.llvm_before, title="LLVM IR"))
-    if kernel.llvm_after:
-        found.append(Code("llvm", kernel.llvm_after, title="LLVM IR, optimised"))
-    return found
+    texts = {"LLVM IR": kernel.llvm_before, "LLVM IR, optimised": kernel.llvm_after}
+    return [Code("llvm", text, title=title) for title, text in texts.items() if text]
 
 
 def asm(kernel: Kernel, subject: Subject) -> list[Code]:

@@ -4,7 +4,7 @@ Dumps are compared up to a limit of characters; steps beyond it have only a coun
 and a running kernel serves their rows, one step at a time (`step`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -29,9 +29,9 @@ from jaxlens.links.match.instruction_fates import between
 from jaxlens.render.document import Block, Findings, PassRow, PassStep, PassSteps
 from jaxlens.render.html.passes import left_out
 from jaxlens.render.link_data import Web
-from jaxlens.report import Finding, Table
+from jaxlens.report import Finding
 from jaxlens.views.passes.hlo_programs import fusing
-from jaxlens.views.passes.rows import Known, rows, whole
+from jaxlens.views.passes.rows import LineCache, rows, whole
 
 READ = 1_500_000  # characters of dumps that are compared for a pane that few users open
 _ROWS = 60_000  # maximum rows of one output, about 300 kB
@@ -56,72 +56,61 @@ def passes_blocks(
     """
     few = limit is not None and bool(fusing(subject)) and not subject.has_all_passes
     stages = subject.fusing if few else subject.passes
-    done = steps(stages, 0 if few else limit)
-    told = report(stages, done, everything)
-    found = list(told.findings)
+    changes = steps(stages, 0 if few else limit)
+    answer = report(stages, changes, everything)
+    findings = list(answer.findings)
     if few:
         why = "The program is large, so only the passes that fuse were dumped"
         text = f"{why}: --passes compiles it again and says what each pass did."
-        found.append(Finding(text, "unknown"))
-    return [Findings(tuple(found)), _block(stages, done, told.tables, atoms)]
+        findings.append(Finding(text, "unknown"))
+    cache: LineCache = {}
+    compared = bool(changes) and changes[0].change is not None
+    shown = [_first(stages[0], begin(stages, changes), atoms, cache if compared else None)]
+    room = _ROWS - len(shown[0].rows or ())
+    for change in changes:
+        lines = rows(change.change, cache) if change.change and room > 0 else None
+        room -= len(lines or ())
+        shown.append(_step(change, lines if room >= 0 else None, atoms))
+    note = left_out(sum(row.rows is None for row in shown))
+    return [Findings(tuple(findings)), PassSteps(tuple(shown), answer.tables, note)]
 
 
 def beside(links: Links, web: Web) -> Atoms:
     """Returns a function that maps a pass dump to atoms, with the same numbers as `web`."""
     stages = [stage for stage in web.atoms if stage in BY_NAME]
-    known: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
+    memo: dict[int, tuple[Module, Mapping[str, tuple[int, ...]]]] = {}
 
     @cache  # computed when the first dump is shown
     def linked() -> Linked:
         return links.linked(*stages)
 
     def atoms(module: Module) -> Mapping[str, tuple[int, ...]]:
-        if id(module) not in known:  # `known` keeps the module alive, so its id is not reused
-            known[id(module)] = module, linked().reach(module).all
-        return known[id(module)][1]
+        if id(module) not in memo:  # `memo` keeps the module alive, so its id is not reused
+            memo[id(module)] = module, linked().reach(module).all
+        return memo[id(module)][1]
 
     return atoms
 
 
-def _block(
-    stages: Sequence[PassStage],
-    done: Sequence[PassChange],
-    tables: tuple[Table, ...],
-    atoms: Atoms | None,
-) -> PassSteps:
-    known: Known = {}
-    first = _start(stages, done, atoms, known)
-    found = [first]
-    room = _ROWS - len(first.rows or ())
-    for each in done:
-        made = rows(each.change, known) if each.change and room > 0 else None
-        room -= len(made or ())
-        found.append(_step(each, made if room >= 0 else None, atoms))
-    return PassSteps(tuple(found), tables, left_out(sum(step.rows is None for step in found)))
-
-
-def _start(
-    stages: Sequence[PassStage], done: Sequence[PassChange], atoms: Atoms | None, known: Known
-) -> PassStep:
-    """Returns the step before optimisation; it has rows only if the next step was compared."""
-    stage = stages[0]
-    bare = PassStep(stage.index, stage.stage.title, stage.name, begin(stages, done))
-    if not done or done[0].change is None:
+def _first(stage: PassStage, size: int, atoms: Atoms | None, cache: LineCache | None) -> PassStep:
+    """Returns the step before optimisation; without a cache of lines, it has no rows."""
+    bare = PassStep(stage.index, stage.stage.title, stage.name, size)
+    if cache is None:
         return bare
     module = stage.stage.module
-    return replace(bare, rows=whole(module, known), atoms=atoms(module) if atoms else {})
+    return replace(bare, rows=whole(module, cache), atoms=atoms(module) if atoms else {})
 
 
-def _step(step: PassChange, made: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
+def _step(step: PassChange, lines: tuple[PassRow, ...] | None, atoms: Atoms | None) -> PassStep:
     stage = step.stage
     bare = PassStep(
         stage.index, stage.stage.title, named(stage), step.sizes[1], did(step), meaning(stage)
     )
-    if made is None:
+    if lines is None:
         return bare
     ends = (step.before, stage) if atoms else ()  # removed instructions have their earlier links
     linked = {id: n for end in ends if atoms for id, n in atoms(end.stage.module).items()}
-    return replace(bare, rows=made, atoms=linked)
+    return replace(bare, rows=lines, atoms=linked)
 
 
 def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
@@ -141,14 +130,12 @@ def step(subject: Seen, index: int, atoms: Atoms | None = None) -> PassStep:
         raise UnavailableError("this backend dumps no passes; capture.passes says why")
     earlier = stages[0]
     if earlier.index == index:
-        module = earlier.stage.module
-        bare = PassStep(index, earlier.stage.title, earlier.name, size(module))
-        return replace(bare, rows=whole(module), atoms=atoms(module) if atoms else {})
+        return _first(earlier, size(earlier.stage.module), atoms, {})
     for stage in stages[1:]:
         if stage.changed and stage.index == index:
             change = between(earlier.stage.module, stage.stage.module)
             sizes = size(change.before), size(change.after)
             return _step(PassChange(stage, earlier, sizes, change), rows(change), atoms)
         earlier = stage if stage.changed else earlier
-    known = ", ".join(str(stage.index) for stage in stages if stage.changed)
-    raise OptionError(f"no pass {index} that changed the program; choose from {known}")
+    numbers = ", ".join(str(stage.index) for stage in stages if stage.changed)
+    raise OptionError(f"no pass {index} that changed the program; choose from {numbers}")

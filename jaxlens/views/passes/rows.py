@@ -14,11 +14,11 @@ from jaxlens.render.document import Line, PassMark, PassRow
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings.lines_by_id import LinesById
 
-Known = dict[tuple[str, str, bool], Line]
+LineCache = dict[tuple[str, str, bool], Line]
 """Cached lines by printed text, owner, and whether it is a root; dumps repeat most lines."""
 
 
-def rows(change: ProgramChange, known: Known | None = None) -> tuple[PassRow, ...]:
+def rows(change: ProgramChange, cache: LineCache | None = None) -> tuple[PassRow, ...]:
     """Returns the rows of the program after a change, with those of removed instructions.
 
     A removed instruction is before the one that followed it. Rows without an id are titles of
@@ -26,14 +26,14 @@ def rows(change: ProgramChange, known: Known | None = None) -> tuple[PassRow, ..
 
     Args:
         change: The change between two programs of one compile.
-        known: Cache of lines, shared between changes.
+        cache: Cache of lines, shared between changes.
     """
-    return tuple(_Side(change, {} if known is None else known).rows())
+    return tuple(_Side(change, {} if cache is None else cache).rows())
 
 
-def whole(module: Module, known: Known | None = None) -> tuple[PassRow, ...]:
+def whole(module: Module, cache: LineCache) -> tuple[PassRow, ...]:
     """Returns the rows of a whole program, without a comparison."""
-    lines, titles = _lines(module, {} if known is None else known), hlo_lines.titles(module)
+    lines, titles = _lines(module, cache), hlo_lines.titles(module)
     return tuple(
         PassRow("same", line)
         for name, region in module.regions.items()
@@ -41,23 +41,23 @@ def whole(module: Module, known: Known | None = None) -> tuple[PassRow, ...]:
     )
 
 
-def _lines(module: Module, known: Known) -> Mapping[str, Line]:
+def _lines(module: Module, cache: LineCache) -> Mapping[str, Line]:
     roots = {name for region in module.regions.values() for name in region.results}
 
     def line(node: Node, owner: str) -> Line:
-        key = node.text or node.id, owner, node.id in roots
-        made = known.get(key)
-        if made is None or made.id != node.id:
-            made = known[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, node.id in roots))
-        return made
+        root = node.id in roots
+        key = node.text or node.id, owner, root
+        shown = cache.get(key)
+        if shown is None or shown.id != node.id:
+            shown = cache[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, root))
+        return shown
 
     return LinesById(module, line)
 
 
 def _title(line: Line) -> Line:
     """Returns a computation's title without its brace: these rows have no closing one."""
-    kept = [piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"]
-    return Line(tuple(kept))
+    return Line(tuple(piece for piece in hlo_lines.lean(line).pieces if piece.text != "{"))
 
 
 def _shown(module: Module, region: Region) -> Sequence[Node]:
@@ -75,45 +75,36 @@ def _homes(module: Module) -> dict[str, str]:
 class _Side:
     """Merges both programs of a change row by row."""
 
-    def __init__(self, change: ProgramChange, known: Known) -> None:
+    def __init__(self, change: ProgramChange, cache: LineCache) -> None:
         self.change = change
         self.before, self.after = change.before, change.after
         self.old = {node.id: node for node in self.before.nodes()}
-        self.left, self.right = _lines(self.before, known), _lines(self.after, known)
+        self.left, self.right = _lines(self.before, cache), _lines(self.after, cache)
         self.homes, self.places = _homes(self.before), _homes(self.after)
         self.origins = _origins(change)
         self.partners = self._partners()  # computation before by computation after
 
     def rows(self) -> Iterator[PassRow]:
-        """Yields the computations after, then the removed computations."""
+        """Yields the computations after, then the removed ones with a removed instruction."""
         titles = hlo_lines.titles(self.after)
         for name, region in self.after.regions.items():
             partner = self.partners.get(name, "")
-            yield self._headed(name, partner, _title(titles[name]))
-            first, above, below = self._gone_from(partner, name)
+            mark: PassMark = "same" if partner == name else "renamed" if partner else "added"
+            note = f"was {partner}" if mark == "renamed" else ""
+            yield PassRow(mark, _title(titles[name]), note=note)
+            first, above, below = self._removed_from(partner, name)
             yield from first
             for node in _shown(self.after, region):
                 yield from above.get(node.id, ())
-                yield self._kept(node, partner)
+                yield self._row(node, partner)
                 yield from below.get(node.id, ())
-        yield from self._lost()
-
-    def _headed(self, name: str, partner: str, title: Line) -> PassRow:
-        if not partner:
-            return PassRow("added", title)
-        if partner != name:
-            return PassRow("renamed", title, note=f"was {partner}")
-        return PassRow("same", title)
-
-    def _lost(self) -> Iterator[PassRow]:
-        """Yields the removed computations in which an instruction was removed."""
-        kept = set(self.partners.values())
         titles = hlo_lines.titles(self.before)
+        partners = set(self.partners.values())
         for name in self.before.regions:
-            gone = () if name in kept else self._gone_from(name, "")[0]
-            if gone:
+            removed = [] if name in partners else self._removed_from(name, "")[0]
+            if removed:
                 yield PassRow("removed", _title(titles[name]), gone=True)
-                yield from gone
+                yield from removed
 
     def _partners(self) -> dict[str, str]:
         """Returns the computation before of each computation after.
@@ -123,22 +114,22 @@ class _Side:
 
             before  region_0: a b c     after  fused.1: a b d     fused.1 was region_0 (2 of 3)
         """
-        found = {name: name for name in self.after.regions if name in self.before.regions}
+        partners = {name: name for name in self.after.regions if name in self.before.regions}
         votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for id, place in self.places.items():
             fate = self.origins.get(id)
             home = self.homes[fate.id] if fate else ""
-            if home and place not in found and home not in found:
+            if home and place not in partners and home not in partners:
                 votes[place][home] += 1
-        taken: set[str] = set()
+        paired: set[str] = set()
         for place, tally in votes.items():
             home = tally.most_common(1)[0][0]
-            if home not in taken:
-                found[place] = home
-                taken.add(home)
-        return found
+            if home not in paired:
+                partners[place] = home
+                paired.add(home)
+        return partners
 
-    def _gone_from(
+    def _removed_from(
         self, home: str, place: str
     ) -> tuple[list[PassRow], dict[str, list[PassRow]], dict[str, list[PassRow]]]:
         """Returns the rows removed from a computation: at its start, and above and below others.
@@ -152,29 +143,20 @@ class _Side:
         last = first
         for node in _shown(self.before, self.before.regions[home]) if home else ():
             fate = self.change.fates[node.id]
-            image = self._image(fate, place)
-            row = self._ended(node, fate, image)
-            if row is not None:
+            image = successor(fate)  # the instruction at the row's position after; "" for none
+            stays = fate.name in ("same", "rewritten") or image == fate.id
+            if not stays or self.places.get(image) != place:
+                image = ""
+            if fate.name != "same" and not (fate.name == "fused" and image):
+                note = _into(fate) if fate.name == "fused" else fate.note
+                note = "" if fate.name == "rewritten" else note  # the row below has it
+                row = PassRow(fate.name, self.left[node.id], gone=True, note=note)
                 (above[image] if image else last).append(row)
             if image:
                 last = below[image]
         return first, above, below
 
-    def _image(self, fate: Fate, place: str) -> str:
-        """Returns the instruction at the row's position after; "" if it did not remain there."""
-        image = _successor(fate)
-        stays = fate.name in ("same", "rewritten") or image == fate.id
-        return image if stays and self.places.get(image) == place else ""
-
-    def _ended(self, node: Node, fate: Fate, image: str) -> PassRow | None:
-        """Returns the row of an instruction that was removed or changed; None for others."""
-        if fate.name == "same" or (fate.name == "fused" and image):
-            return None
-        note = _into(fate) if fate.name == "fused" else fate.note
-        note = "" if fate.name == "rewritten" else note  # the row below has it
-        return PassRow(fate.name, self.left[node.id], gone=True, note=note)
-
-    def _kept(self, node: Node, partner: str) -> PassRow:
+    def _row(self, node: Node, partner: str) -> PassRow:
         """Returns the row of an instruction of the program after."""
         line = self.right[node.id]
         fate = self.origins.get(node.id)
@@ -186,36 +168,32 @@ class _Side:
         if fate.name == "fused":
             again = f"in {fate.copies:,} places" if fate.copies > 1 else ""
             return PassRow("fused", line, note=", ".join(filter(None, (was, again))))
-        if _successor(fate) != node.id:
+        if successor(fate) != node.id:
             return PassRow("added", line, note=f"a copy of {fate.id}")
         if fate.name == "rewritten":
             return PassRow("rewritten", line, note=fate.note)
-        mark, note = self._same(node, fate, partner)
-        return PassRow(mark, line, note=", ".join(filter(None, (was, note))))
-
-    def _same(self, node: Node, fate: Fate, partner: str) -> tuple[PassMark, str]:
-        """Returns mark and note of an instruction whose value is unchanged."""
         if self.homes[fate.id] != partner:
-            return "moved", f"was in {self.homes[fate.id]}"
-        if fate.id != node.id:
-            return "renamed", ""
+            moved = f"was in {self.homes[fate.id]}"
+            return PassRow("moved", line, note=", ".join(filter(None, (was, moved))))
+        if was:
+            return PassRow("renamed", line, note=was)
         note = _adjusted(self.old[fate.id], node)
-        return ("adjusted", note) if note else ("same", "")
+        return PassRow("adjusted" if note else "same", line, note=note)
 
 
 def _origins(change: ProgramChange) -> dict[str, Fate]:
     """Returns, by id of an instruction after, its fate before: of the same id, else the first."""
-    found: dict[str, Fate] = {}
+    origins: dict[str, Fate] = {}
     for fate in change.fates.values():
         for head in fate.into:
             if head == fate.id:
-                found[head] = fate
+                origins[head] = fate
             else:
-                found.setdefault(head, fate)
-    return found
+                origins.setdefault(head, fate)
+    return origins
 
 
-def _successor(fate: Fate) -> str:
+def successor(fate: Fate) -> str:
     """Returns the instruction that a fate leads to: of the same id, else the first; "" for none."""
     if not fate.into:
         return ""
@@ -240,5 +218,10 @@ def _adjusted(old: Node, new: Node) -> str:
         pairs = zip(old.operands, new.operands, strict=True)
         was, now = next((was, now) for was, now in pairs if was != now)
         return f"reads {now}, was {was}"
+    return changed_attributes(old, new)
+
+
+def changed_attributes(old: Node, new: Node) -> str:
+    """Returns `another dimensions, window` for the attributes that differ; "" for none."""
     keys = [key for key in {**old.attrs, **new.attrs} if old.attrs.get(key) != new.attrs.get(key)]
     return f"another {', '.join(keys)}" if keys else ""

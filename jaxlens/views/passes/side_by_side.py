@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from jaxlens.lenses.program.fusion_change import recomputed
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
@@ -11,6 +12,7 @@ from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
 from jaxlens.report import count
 from jaxlens.views.listings.hlo_brief import instructions
+from jaxlens.views.passes.rows import successor
 
 _MOST = 600  # maximum number of rows; the others are only counted
 _OTHERS = (
@@ -74,112 +76,12 @@ class _Columns:
         self.right = instructions(change.after, full)
         self.again = recomputed(change)
         self.origins = _origins(change)
-        self.told: dict[str, str] = {}  # the first fusion that shows a recomputed value, by id
+        self.shown_in: dict[str, str] = {}  # first fusion that shows a recomputed value, by id
 
     def groups(self) -> Iterator[_Group]:
         """Yields the groups of fusions, then of other changes, then of unchanged instructions."""
-        yield from self.fusions()
-        yield from self.others()
-        yield from self.same()
-
-    def fusions(self) -> Iterator[_Group]:
-        """Yields a group for each fusion that is new or has newly fused instructions."""
-        alone: dict[str, str] = {}
-        for fusion, inner in self.change.contents.items():
-            if all(self._was_held(id, fusion) for id in inner):
-                continue
-            only = self._only(inner)
-            if only:
-                alone[fusion] = only
-                continue
-            rows = [partial(self._swallowed, id, fusion) for id in inner if self._shown(id)]
-            yield _Group(partial(self._title, fusion, inner), [partial(self._head, fusion), *rows])
-        if alone:
-            title = f"A fusion of its own each ({len(alone):,})"
-            rows = [partial(self._wrapped, fusion, id) for fusion, id in alone.items()]
-            yield _Group(partial(str, title), rows)
-
-    def _head(self, fusion: str) -> DiffRow:
-        return DiffRow(None, self.right[fusion], "")
-
-    def _only(self, inner: Sequence[str]) -> str:
-        """Returns the only instruction of a fusion, if it has an origin; "" otherwise."""
-        held = [id for id in inner if self.new[id].opcode != "constant"]
-        plain = len(inner) == 1 and len(held) == 1 and held[0] in self.origins
-        return held[0] if plain and not self.full else ""
-
-    def _wrapped(self, fusion: str, id: str) -> DiffRow:
-        origin = self.origins[id]
-        by = f"by {origin.by}" if origin.by else ""
-        return DiffRow(self.left[origin.id], self.right[fusion], "fused", by)
-
-    def hides(self) -> bool:
-        """Returns whether any instruction inside a fusion is not shown."""
-        return not all(self._shown(id) for held in self.change.contents.values() for id in held)
-
-    def _shown(self, id: str) -> bool:
-        return self.full or self.new[id].opcode != "constant"
-
-    def _title(self, fusion: str, inner: Sequence[str]) -> str:
-        """Returns `add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
-        node = self.new[fusion]
-        held = [self.new[id] for id in inner]
-        n = sum(1 for inside in held if inside.opcode != "constant")
-        lines = listed(lines_of(held))
-        origins = [self.origins[id] for id in inner if id in self.origins]
-        made = Counter(origin.by for origin in origins if origin.by).most_common(1)
-        parts = [fusion_kind(node), count(n, "operation") + (f" from {lines}" if lines else "")]
-        parts += [f"by {made[0][0]}"] if made else []
-        return f"{fusion} {node.type}: {', '.join(filter(None, parts))}"
-
-    def _was_held(self, id: str, fusion: str) -> bool:
-        origin = self.origins.get(id)
-        return origin is not None and self.change.fusion_before.get(origin.id) == fusion
-
-    def _swallowed(self, id: str, fusion: str) -> DiffRow:
-        origin = self.origins.get(id)
-        if origin is None:
-            return DiffRow(None, self.right[id], "added")
-        note = ""
-        if origin.id in self.again and not self.full:
-            first = self.told.setdefault(origin.id, fusion)
-            if first != fusion:
-                return DiffRow(None, self.right[id], "fused", f"again, as in {first}")
-        if origin.id in self.again:
-            places = dict.fromkeys(place or "outside" for place in origin.fusions)
-            others = [place for place in places if place != fusion]
-            note = f"computed in {listed(others)} too"
-        left, right = self.left[origin.id], self.right[id]
-        fate = "same" if self._was_held(id, fusion) else "fused"
-        return DiffRow(left, right if self.full else _beside(left, right), fate, note)
-
-    def others(self) -> Iterator[_Group]:
-        """Yields groups of instructions rewritten, merged, folded, removed or added elsewhere."""
-        fates: defaultdict[str, list[Fate]] = defaultdict(list)
-        for fate in self.change.fates.values():
-            fates[fate.name].append(fate)
-        for name, title, is_open in _OTHERS:
-            rows = [partial(self._other, fate) for fate in fates[name]]
-            yield _Group(partial(str, f"{title} ({len(rows):,})"), rows, is_open)
-        rows = [
-            partial(self._added, id)
-            for id in self.change.added
-            if id not in self.change.fusion_after and id not in self.change.contents
-        ]
-        yield _Group(partial(str, f"Added ({len(rows):,})"), rows)
-
-    def _added(self, id: str) -> DiffRow:
-        return DiffRow(None, self.right[id], "added")
-
-    def _other(self, fate: Fate) -> DiffRow:
-        right = self.right[fate.into[0]] if fate.into else None
-        by = f"by {fate.by}" if fate.by and not fate.by.startswith("after") else fate.by
-        return DiffRow(
-            self.left[fate.id], right, fate.name, ", ".join(filter(None, (fate.note, by)))
-        )
-
-    def same(self) -> Iterator[_Group]:
-        """Yields the closed group of unchanged instructions."""
+        yield from self._fusions()
+        yield from self._changes()
         rows = [
             partial(self._same, fate)
             for fate in self.change.fates.values()
@@ -188,24 +90,108 @@ class _Columns:
         title = f"The same ({len(rows):,}, parameters not counted)"
         yield _Group(partial(str, title), rows, open=False)
 
+    def _fusions(self) -> Iterator[_Group]:
+        """Yields a group for each fusion that is new or has newly fused instructions."""
+        alone: dict[str, str] = {}
+        for fusion, inner in self.change.contents.items():
+            if all(self._was_inside(id, fusion) for id in inner):
+                continue
+            if not self.full and len(inner) == 1 and self._is_computed(inner[0]):
+                alone[fusion] = inner[0]
+                continue
+            rows = [partial(self._fused, id, fusion) for id in inner if self._shown(id)]
+            head = partial(self._right, fusion, "")
+            yield _Group(partial(self._title, fusion, inner), [head, *rows])
+        if alone:
+            title = f"A fusion of its own each ({len(alone):,})"
+            rows = [partial(self._wrapped, fusion, id) for fusion, id in alone.items()]
+            yield _Group(partial(str, title), rows)
+
+    def _right(self, id: str, fate: str) -> DiffRow:
+        return DiffRow(None, self.right[id], fate)
+
+    def _is_computed(self, id: str) -> bool:
+        return self.new[id].opcode != "constant" and id in self.origins
+
+    def _wrapped(self, fusion: str, id: str) -> DiffRow:
+        origin = self.origins[id]
+        by = f"by {origin.by}" if origin.by else ""
+        return DiffRow(self.left[origin.id], self.right[fusion], "fused", by)
+
+    def hides(self) -> bool:
+        """Returns whether any instruction inside a fusion is not shown."""
+        return not all(map(self._shown, chain.from_iterable(self.change.contents.values())))
+
+    def _shown(self, id: str) -> bool:
+        return self.full or self.new[id].opcode != "constant"
+
+    def _title(self, fusion: str, inner: Sequence[str]) -> str:
+        """Returns `add_fusion f32[8]: loop, 3 operations from cell 3:4, by fusion`."""
+        node = self.new[fusion]
+        nodes = [self.new[id] for id in inner]
+        n = sum(inside.opcode != "constant" for inside in nodes)
+        lines = listed(lines_of(nodes))
+        origins = [self.origins[id] for id in inner if id in self.origins]
+        passes = Counter(origin.by for origin in origins if origin.by).most_common(1)
+        parts = [fusion_kind(node), count(n, "operation") + (f" from {lines}" if lines else "")]
+        parts += [f"by {name}" for name, _ in passes]
+        return f"{fusion} {node.type}: {', '.join(filter(None, parts))}"
+
+    def _was_inside(self, id: str, fusion: str) -> bool:
+        origin = self.origins.get(id)
+        return origin is not None and self.change.fusion_before.get(origin.id) == fusion
+
+    def _fused(self, id: str, fusion: str) -> DiffRow:
+        origin = self.origins.get(id)
+        if origin is None:
+            return self._right(id, "added")
+        note = ""
+        if origin.id in self.again and not self.full:
+            first = self.shown_in.setdefault(origin.id, fusion)
+            if first != fusion:
+                return DiffRow(None, self.right[id], "fused", f"again, as in {first}")
+        if origin.id in self.again:
+            places = dict.fromkeys(place or "outside" for place in origin.fusions)
+            note = f"computed in {listed([place for place in places if place != fusion])} too"
+        left, right = self.left[origin.id], self.right[id]
+        fate = "same" if self._was_inside(id, fusion) else "fused"
+        return DiffRow(left, right if self.full else _beside(left, right), fate, note)
+
+    def _changes(self) -> Iterator[_Group]:
+        """Yields groups of instructions rewritten, merged, folded, removed or added elsewhere."""
+        fates: defaultdict[str, list[Fate]] = defaultdict(list)
+        for fate in self.change.fates.values():
+            fates[fate.name].append(fate)
+        for name, title, is_open in _OTHERS:
+            rows = [partial(self._changed, fate) for fate in fates[name]]
+            yield _Group(partial(str, f"{title} ({len(rows):,})"), rows, is_open)
+        rows = [
+            partial(self._right, id, "added")
+            for id in self.change.added
+            if id not in self.change.fusion_after and id not in self.change.contents
+        ]
+        yield _Group(partial(str, f"Added ({len(rows):,})"), rows)
+
+    def _changed(self, fate: Fate) -> DiffRow:
+        right = self.right[fate.into[0]] if fate.into else None
+        by = f"by {fate.by}" if fate.by and not fate.by.startswith("after") else fate.by
+        note = ", ".join(filter(None, (fate.note, by)))
+        return DiffRow(self.left[fate.id], right, fate.name, note)
+
     def _same(self, fate: Fate) -> DiffRow:
         """Returns the row of an unchanged instruction, with one side if only its name differs."""
-        left, right = self.left[fate.id], self.right[self._image(fate)]
+        left, right = self.left[fate.id], self.right[successor(fate)]
         if self.full or _unnamed(left) != _unnamed(right):
             return DiffRow(left, right, "same")
         return DiffRow(left, None, "same", fate.note)
-
-    def _image(self, fate: Fate) -> str:
-        return fate.id if fate.id in fate.into else fate.into[0]
 
 
 def _beside(left: Line, right: Line) -> Line:
     """Returns the right line as `name = opcode(operands)` if all else is as on the left."""
     if _kinds(left, ("type", "attr", "op")) != _kinds(right, ("type", "attr", "op")):
         return right
-    kept = tuple(p for p in right.pieces if p.kind not in ("type", "attr"))
-    spaced = tuple(p for p in kept if p != Piece(" "))
-    return Line(spaced, right.id, right.indent, right.line)
+    pieces = (p for p in right.pieces if p.kind not in ("type", "attr") and p != Piece(" "))
+    return Line(tuple(pieces), right.id, right.indent, right.line)
 
 
 def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:
@@ -219,8 +205,8 @@ def _unnamed(line: Line) -> tuple[Piece, ...]:
 
 def _origins(change: ProgramChange) -> Mapping[str, Fate]:
     """Returns, by id of an instruction after, the first fate that leads to it."""
-    found: dict[str, Fate] = {}
+    origins: dict[str, Fate] = {}
     for fate in change.fates.values():
         for head in fate.into:
-            found.setdefault(head, fate)
-    return found
+            origins.setdefault(head, fate)
+    return origins

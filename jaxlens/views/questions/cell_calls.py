@@ -27,24 +27,21 @@ class Row:
     line: str
 
 
-def document(verb: str, why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Document:
+def document(why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Document:
     """Returns the view of a program that the cell called, with a table of the others.
 
     Args:
-        verb: The magic's name.
         why: Blocks on the cell's last line.
         rows: The programs; the first is the one shown.
         shown: The view of the first program.
     """
-    first, others = rows[0].program, rows[1:]
-    most = f", the largest of the {len(rows)} programs that it called" if others else ""
+    first, rest = rows[0].program, rows[1:]
+    most = f", the largest of the {len(rows)} programs that it called" if rest else ""
     kind = "" if first.own else "an operation of JAX's own, "
-    where = f" ({_times(first)})"
-    sentence = f"The cell ran as written. This is {kind}{first.name}{where}{most}. {_AFTER}"
-    blocks: list[Block] = [*why, Findings((Finding(sentence, "counted"),))]
-    if others:
-        blocks.append(TableBlock(_table(others)))
-    return replace(shown, blocks=(*blocks, *shown.blocks))
+    sentence = f"This is {kind}{first.name} ({_times(first)}){most}. {_AFTER}"
+    finding = Findings((Finding(f"The cell ran as written. {sentence}", "counted"),))
+    table = [TableBlock(_table(rest))] if rest else []
+    return replace(shown, blocks=(*why, finding, *table, *shown.blocks))
 
 
 def after_run(shown: Document) -> Document:
@@ -79,7 +76,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _times(program: CalledProgram) -> str:
+    place = program.site.place
     if program.calls == 1:
-        return f"called once at {program.site.place}" if program.site.place else "called once"
-    first = f", first at {program.site.place}" if program.site.place else ""
-    return f"called {count(program.calls, 'time')}{first}"
+        return f"called once at {place}" if place else "called once"
+    return f"called {count(program.calls, 'time')}" + (f", first at {place}" if place else "")

@@ -13,6 +13,7 @@ from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
 from jaxlens.report import Table, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.passes.rows import changed_attributes
 from jaxlens.views.passes.side_by_side import diff as change_diff
 from jaxlens.views.report_blocks import report_blocks
 
@@ -20,29 +21,30 @@ _MOST = 300  # rows of equations
 _LARGE = 1000  # equations from which panes are not linked
 
 
-def linked(found: Comparison) -> Sequence[str]:
+def linked(comparison: Comparison) -> Sequence[str]:
     """Returns the stages to link; none of a large program, where links are slow."""
-    if len(found.equations.same) >= _LARGE:
+    if len(comparison.equations.same) >= _LARGE:
         return ()
-    return ("jaxpr", "optimized") if found.instructions is not None else ("jaxpr",)
+    return ("jaxpr", "optimized") if comparison.instructions is not None else ("jaxpr",)
 
 
 def blocks(
-    found: Comparison, names: Names, seconds: Sequence[Table] = (), full: bool = False
+    comparison: Comparison, names: Names, seconds: Sequence[Table] = (), full: bool = False
 ) -> list[Block]:
     """Returns findings, tables, and the diffs of the jaxprs and of the optimised programs.
 
     Args:
-        found: The comparison of two programs.
+        comparison: The comparison of two programs.
         names: Their titles.
         seconds: Tables of measured times.
         full: Whether to leave nothing out.
     """
-    tabs = [Tab("Equations", (equations(found.equations, names, full),), True, key="equations")]
-    if found.instructions is not None:
-        shown = _unlinked(change_diff(after_edit(found.instructions), *names, full=full))
+    shown = equations(comparison.equations, names, full)
+    tabs = [Tab("Equations", (shown,), True, key="equations")]
+    if comparison.instructions is not None:
+        shown = _unlinked(change_diff(after_edit(comparison.instructions), *names, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
-    return [*report_blocks(compare.report(found, names, seconds)), Tabs(tuple(tabs))]
+    return [*report_blocks(compare.report(comparison, names, seconds)), Tabs(tuple(tabs))]
 
 
 def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
@@ -60,24 +62,23 @@ def equations(pairs: Pairs, names: Names = NAMES, full: bool = False) -> Diff:
         )
         for old, new in differing[:most]
     ]
-    kept = [DiffRow(left[id], None, "same") for id in islice(pairs.same, some)]
+    same = [DiffRow(left[id], None, "same") for id in islice(pairs.same, some)]
     groups = [
         DiffGroup(f"What differs ({len(differing):,})", tuple(rows)),
-        DiffGroup(f"The same ({len(pairs.same):,})", tuple(kept), open=False),
+        DiffGroup(f"The same ({len(pairs.same):,})", tuple(same), open=False),
     ]
-    lost = len(differing) - len(rows) + len(pairs.same) - len(kept)
+    lost = len(differing) - len(rows) + len(pairs.same) - len(same)
     note = f"{count(lost, 'more row')} left out: full=True shows all." if lost else ""
     return _unlinked(Diff(*names, tuple(group for group in groups if group.rows), note))
 
 
 def _unlinked(diff: Diff) -> Diff:
     """Returns a diff without ids on the left, which a page would take for ids on the right."""
-    groups = []
-    for group in diff.groups:
-        rows = [
-            replace(row, left=replace(row.left, id="") if row.left else None) for row in group.rows
-        ]
-        groups.append(replace(group, rows=tuple(rows)))
+
+    def unlinked(row: DiffRow) -> DiffRow:
+        return replace(row, left=replace(row.left, id="")) if row.left else row
+
+    groups = (replace(group, rows=tuple(map(unlinked, group.rows))) for group in diff.groups)
     return replace(diff, groups=tuple(groups))
 
 
@@ -85,22 +86,22 @@ def _differing(pairs: Pairs) -> Iterator[tuple[Node | None, Node | None]]:
     """Yields pairs of equations that differ, in the order after; removed ones at their place."""
     old = {node.id: node for node in pairs.before.nodes()}
     heads = {head: tail for tail, head in pairs.changed.items()}
-    new, gone = set(pairs.new), set(pairs.gone)
-    lost: defaultdict[str, list[Node]] = defaultdict(list)
+    new, removed = set(pairs.new), set(pairs.gone)
+    removed_after: defaultdict[str, list[Node]] = defaultdict(list)
     anchor = ""
     for id, node in old.items():
-        if id in gone:
-            lost[anchor].append(node)
+        if id in removed:
+            removed_after[anchor].append(node)
         else:
             anchor = pairs.images.get(id, anchor)
-    for node in lost[""]:
+    for node in removed_after[""]:
         yield node, None
     for node in pairs.after.nodes():
         if node.id in heads:
             yield old[heads[node.id]], node
         elif node.id in new:
             yield None, node
-        for other in lost.get(node.id, ()):
+        for other in removed_after.get(node.id, ()):
             yield other, None
 
 
@@ -108,6 +109,4 @@ def _difference(old: Node, new: Node) -> str:
     """Returns what differs between two equations of the same primitive."""
     if str(old.type) != str(new.type):
         return f"{old.type} became {new.type}"
-    every = {**old.attrs, **new.attrs}
-    names = [name for name in every if old.attrs.get(name) != new.attrs.get(name)]
-    return f"another {', '.join(names)}" if names else "its body differs"
+    return changed_attributes(old, new) or "its body differs"

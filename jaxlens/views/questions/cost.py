@@ -5,9 +5,10 @@ else the upper bound. The sloped part of the roof is the memory bandwidth.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.errors import LensError
+from jaxlens.ir.device_limits import Limits
 from jaxlens.lenses.cost.report import report as equations
 from jaxlens.lenses.cost.roofline import PETA, CostFacts, Point, report, roofline
 from jaxlens.render import chart
@@ -23,48 +24,42 @@ _IDLE = 0.01  # flops per byte below which a kernel only moves data
 _ROW = 15.0  # pixels between labels
 
 
-def blocks(known: CostFacts, full: bool = False) -> list[Block]:
+def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, and tabs of source lines, kernels and equations."""
-    kernels = (TableBlock(t, asked=known.seconds is not None) for t in roofline(known).tables)
+    try:
+        source = stage_blocks.costs(facts.counted(), facts.works())
+    except LensError:
+        source = []
+    measured = facts.seconds is not None
+    kernels = tuple(TableBlock(table, asked=measured) for table in roofline(facts).tables)
+    costs = tuple(map(TableBlock, equations(facts.counted()).tables))
     tabs = (
-        Tab("Your code", tuple(_tinted(known)), True, "Your lines, tinted by flops.", "source"),
-        _tab("kernels", "Kernels", kernels),
-        _tab("cost", "Cost", map(TableBlock, equations(known.counted()).tables)),
+        Tab("Your code", tuple(source), True, "Your lines, tinted by flops.", "source"),
+        Tab("Kernels", kernels, True, key="kernels"),
+        Tab("Cost", costs, True, key="cost"),
     )
     return [
-        Findings(report(known).findings),
-        *([picture(known)] if known.points else []),
+        Findings(report(facts).findings),
+        *([picture(facts)] if facts.points else []),
         Tabs(tuple(tab for tab in tabs if tab.blocks)),
     ]
 
 
-def _tab(key: str, title: str, held: Iterable[Block]) -> Tab:
-    return Tab(title, tuple(held), True, "", key)
-
-
-def _tinted(known: CostFacts) -> list[Block]:
-    """Returns the user's lines, tinted by flops, with the kernels that each became."""
-    try:
-        return stage_blocks.costs(known.counted(), known.works())
-    except LensError:
-        return []
-
-
-def picture(known: CostFacts) -> Picture:
+def picture(facts: CostFacts) -> Picture:
     """Returns the roofline chart of a program's kernels."""
-    limits = known.limits
+    limits = facts.limits
     assert limits is not None  # callers have checked `points`
-    idle = [p for p in known.points if (p.kernel.intensity or 0.0) < _IDLE]
-    placed = [p for p in known.points if (p.kernel.intensity or 0.0) >= _IDLE][:_DOTS]
+    idle = [p for p in facts.points if (p.kernel.intensity or 0.0) < _IDLE]
+    placed = [p for p in facts.points if (p.kernel.intensity or 0.0) >= _IDLE][:_DOTS]
     placed.sort(key=lambda p: -(p.measured or p.seconds))
-    words = () if limits.measured or known.seconds is not None else tuple(_text(known.points))
+    text = () if limits.measured or facts.seconds is not None else tuple(_text(facts.points))
     note = "Right: more flops per byte; up: more flops per second; the larger the dot, the longer."
     if idle:
         moved = amount(sum(p.kernel.bytes or 0 for p in idle))
         note += f" Not drawn: {len(idle):,} kernels that only move, {moved} in all."
     name = f"Roofline of {limits.name}"
     alt = f"{name}: {len(placed)} kernels by flops per byte and flops per second"
-    return Picture(name, alt, _drawing(placed, known), words, "optimized", note)
+    return Picture(name, alt, _drawing(placed, limits), text, "optimized", note)
 
 
 def _text(points: Sequence[Point]) -> Iterator[str]:
@@ -98,9 +93,7 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
-    limits = known.limits
-    assert limits is not None
+def _drawing(placed: Sequence[Point], limits: Limits) -> str:
     tops = dict(limits.products)
     if limits.vector is not None:
         tops["outside of products"] = limits.vector
@@ -118,7 +111,7 @@ def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
         share = (point.measured or point.seconds) / longest
         x, y = scale.x(point.kernel.intensity or 1.0), scale.y(point.rate or 1.0)
         dots.append((x, y, 3 + 8 * math.sqrt(share)))
-    taken = [(x - size, x + size, y + 4) for x, y, size in dots]
+    boxes = [(x - size, x + size, y + 4) for x, y, size in dots]
     named: set[tuple[int, int]] = set()
     for point, (x, y, size) in zip(placed, dots, strict=True):
         line = point.kernel.lines[0] if point.kernel.lines else ""
@@ -129,24 +122,24 @@ def _drawing(placed: Sequence[Point], known: CostFacts) -> str:
         spot = round(x / _ROW), round(y / _ROW)
         if len(named) < _LABELS and spot not in named:  # dots at one place: only the first
             named.add(spot)
-            marks += _label(x, y, size, f"{point.kernel.name} {line}".strip(), taken)
+            marks += _label(x, y, size, f"{point.kernel.name} {line}".strip(), boxes)
     return chart.chart(_WIDTH, _TOP + _HIGH + 44, marks)
 
 
 def _label(
-    x: float, y: float, size: float, text: str, taken: list[tuple[float, float, float]]
+    x: float, y: float, size: float, text: str, boxes: list[tuple[float, float, float]]
 ) -> Iterator[str]:
-    """Yields a dot's label, moved below the labels in `taken`, with a line to the dot."""
+    """Yields a dot's label, moved below the dots and labels in `boxes`, with a line to the dot."""
     text = shorten(text, 40)
     wide = 7.3 * len(text)
     right = x + wide + 24 < _WIDTH
     start = x + size + 6 if right else x - size - 6 - wide
     at = y + 4
-    while any(start < b and start + wide > a and abs(at - c) < _ROW for a, b, c in taken):
+    while any(start < b and start + wide > a and abs(at - c) < _ROW for a, b, c in boxes):
         at += _ROW
     if at > _TOP + _HIGH - 4:
         return
-    taken.append((start, start + wide, at))
+    boxes.append((start, start + wide, at))
     if at - y > _ROW:
         yield chart.line(x, y + size, start + (0 if right else wide), at - 4, "grid")
     yield chart.words(start, at, text)
@@ -154,16 +147,16 @@ def _label(
 
 def _tip(point: Point) -> str:
     kernel = point.kernel
-    words = [
+    parts = (
         kernel.name,
         *kernel.lines[:2],
         amount(kernel.flops, "flop"),
         amount(kernel.bytes),
         f"bound by {point.bound}",
         f"{duration(point.seconds)} at best",
-    ]
-    words += [f"measured {duration(point.measured)}"] if point.measured else []
-    return ", ".join(words)
+        *([f"measured {duration(point.measured)}"] if point.measured else []),
+    )
+    return ", ".join(parts)
 
 
 def _axes(scale: _Scale) -> Iterator[str]:

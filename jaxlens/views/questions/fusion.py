@@ -5,6 +5,7 @@ the bar beside it is the bytes of intermediate values that are no longer written
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from jaxlens.lenses.fusion import report as fusion_report
 from jaxlens.lenses.fusion.facts import Fused, Fusions
@@ -29,88 +30,82 @@ _WORDS = 30  # characters of a name
 _LARGE = 500  # operations before fusion
 
 
-def web(links: Links, found: Fusions) -> Web | None:
+def web(links: Links, fusions: Fusions) -> Web | None:
     """Returns links of chart, tables and diff; None for a large program, where they are slow."""
-    return weave(links, ("jaxpr", "optimized")) if found.before < _LARGE else None
+    return weave(links, ("jaxpr", "optimized")) if fusions.before < _LARGE else None
 
 
-def blocks(found: Fusions, full: bool = False) -> list[Block]:
+def blocks(fusions: Fusions, full: bool = False) -> list[Block]:
     """Returns findings, the chart, tables and the diff.
 
     Args:
-        found: The fusions.
+        fusions: The fusions.
         full: Whether to add the graph, in which fusions open, and to leave nothing out.
     """
-    report = fusion_report.report(found)
-    drawn = picture(found)
-    shown = change_diff(found.change, "Before fusion", "After", found.note, full)
+    report = fusion_report.report(fusions)
+    drawing = picture(fusions)
+    shown = change_diff(fusions.change, "Before fusion", "After", fusions.note, full)
     tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
-    tabs += [Tab("Graph", (hlo_figure.pane(found.subject()),), key="graph")] if full else []
+    tabs += [Tab("Graph", (hlo_figure.pane(fusions.subject()),), key="graph")] if full else []
     return [
         Findings(report.findings),
-        *([drawn] if drawn else []),
-        *(TableBlock(table) for table in report.tables),
+        *([drawing] if drawing else []),
+        *map(TableBlock, report.tables),
         Tabs(tuple(tabs)),
     ]
 
 
-def picture(found: Fusions) -> Picture | None:
+def picture(fusions: Fusions) -> Picture | None:
     """Returns the chart of the fusions that save most; None if nothing was fused."""
-    shown = found.fusions[:_MOST]
+    shown = fusions.fusions[:_MOST]
     if not shown:
         return None
-    left = len(found.fusions) - len(shown)
+    left = len(fusions.fusions) - len(shown)
     more = f" {count(left, 'more fusion')} save less." if left else ""
-    top = max(one.saved * one.times for one in shown) or 1
-    title = "What each fusion joined, and the bytes that this saved"
-    alt = f"{count(len(shown), 'fusion')} as clusters; the most, {amount(top)}, by {shown[0].id}"
+    top = max(fusion.saved * fusion.times for fusion in shown) or 1
+    hues = line_hues(line for fusion in shown for line in fusion.places)
+    rows = (_cluster(fusion, _TOP + n * _ROW, top, hues) for n, fusion in enumerate(shown))
     return Picture(
-        title,
-        alt,
-        _drawing(shown, top),
+        "What each fusion joined, and the bytes that this saved",
+        f"{count(len(shown), 'fusion')} as clusters; the most, {amount(top)}, by {shown[0].id}",
+        chart.chart(_WIDTH, 2 * _TOP + len(shown) * _ROW, chain.from_iterable(rows)),
         tuple(_text(shown, top)),
         "optimized",
         f"A frame is a fusion, a box an operation in the hue of its source line.{more}",
     )
 
 
-def _drawing(shown: Sequence[Fused], top: int) -> str:
-    hues = line_hues(line for one in shown for line in one.places)
-    marks = [
-        mark for n, one in enumerate(shown) for mark in _cluster(one, _TOP + n * _ROW, top, hues)
-    ]
-    return chart.chart(_WIDTH, 2 * _TOP + len(shown) * _ROW, marks)
-
-
-def _cluster(one: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterator[str]:
+def _cluster(fusion: Fused, y: float, top: int, hues: Mapping[str, int]) -> Iterator[str]:
     """Yields the marks of a row: name and lines, the operations in their frame, the bar."""
-    yield chart.words(_NAME, y + 16, shorten(one.id, _WORDS))
-    yield chart.words(_NAME, y + 31, shorten(listed(one.lines, 2), _WORDS), "dim")
-    boxes, end = _boxes(one)
-    tip = f"{one.id}: {', '.join(one.operations)}"
-    yield chart.rect(_BOX - 6, y + 4, end - _BOX + 12, _ROW - 10, "quiet", tip=tip, id=one.id)
-    for place, (x, wide, text) in enumerate(boxes):
-        line = one.places[place] if place < len(one.places) else ""
+    yield chart.words(_NAME, y + 16, shorten(fusion.id, _WORDS))
+    yield chart.words(_NAME, y + 31, shorten(listed(fusion.lines, 2), _WORDS), "dim")
+    boxes, end = _boxes(fusion.operations)
+    tip = f"{fusion.id}: {', '.join(fusion.operations)}"
+    yield chart.rect(_BOX - 6, y + 4, end - _BOX + 12, _ROW - 10, "quiet", tip=tip, id=fusion.id)
+    for n, (x, wide, text) in enumerate(boxes):
+        operation = fusion.operations[n]
+        line = fusion.places[n] if n < len(fusion.places) else ""
         kind = chart.hue(hues[line]) if line in hues else "quiet"
-        told = f"{one.operations[place]}{f' ({line})' if line else ''}"
-        yield chart.rect(x, y + 9, wide, _ROW - 20, kind, tip=told, line=line)
+        tip = f"{operation} ({line})" if line else operation
+        yield chart.rect(x, y + 9, wide, _ROW - 20, kind, tip=tip, line=line)
         yield chart.words(x + wide / 2, y + 24, text, anchor="middle")
-    if len(boxes) < len(one.operations):
-        yield chart.words(end - 2, y + 24, f"+{len(one.operations) - len(boxes)}", "dim", "end")
-    saved = one.saved * one.times
+    if len(boxes) < len(fusion.operations):
+        rest = len(fusion.operations) - len(boxes)
+        yield chart.words(end - 2, y + 24, f"+{rest}", "dim", "end")
+    saved = fusion.saved * fusion.times
     wide = (_END - 76 - _BAR) * saved / top
     yield chart.rect(_BAR, y + 12, max(wide, 1), _ROW - 26, "hue0", tip=f"saves {amount(saved)}")
     yield chart.words(_END, y + 24, amount(saved), anchor="end")
 
 
-def _boxes(one: Fused) -> tuple[list[tuple[float, float, str]], float]:
+def _boxes(operations: Sequence[str]) -> tuple[list[tuple[float, float, str]], float]:
     """Returns x, width and text of each operation's box while there is room, and their end."""
     boxes: list[tuple[float, float, str]] = []
     x = _BOX
-    for place, word in enumerate(one.operations):
-        text = shorten(word, 16)
+    for n, operation in enumerate(operations, 1):
+        text = shorten(operation, 16)
         wide = len(text) * _CHARACTER + 12
-        rest = 34 if place + 1 < len(one.operations) else 0
+        rest = 34 if n < len(operations) else 0
         if x + wide + rest > _BAR - 18:
             return boxes, x + 28
         boxes.append((x, wide, text))
@@ -120,10 +115,10 @@ def _boxes(one: Fused) -> tuple[list[tuple[float, float, str]], float]:
 
 def _text(shown: Sequence[Fused], top: int) -> Iterator[str]:
     """Yields the chart's rows as lines of text."""
-    wide = max(len(shorten(one.id, _WORDS)) for one in shown)
-    for one in shown:
-        saved = one.saved * one.times
+    wide = max(len(shorten(fusion.id, _WORDS)) for fusion in shown)
+    for fusion in shown:
+        saved = fusion.saved * fusion.times
         bar = "#" * max(round(_TEXT * saved / top), 1 if saved else 0)
-        joined = shorten(" + ".join(one.operations), 36)
-        name = shorten(one.id, _WORDS)
+        joined = shorten(" + ".join(fusion.operations), 36)
+        name = shorten(fusion.id, _WORDS)
         yield f"  {name:<{wide}}  [{joined}]".ljust(wide + 44) + f" {bar} {amount(saved)}"

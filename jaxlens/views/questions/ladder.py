@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.tracing.ladder import STAGE, Ladder, LadderProgram, report
-from jaxlens.render.document import Block, Findings, Line, Listing, Piece, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Findings, Line, Piece, Tab, TableBlock, Tabs
 from jaxlens.render.link_data import Web
-from jaxlens.report import Table
 from jaxlens.views import source_pane
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
@@ -21,33 +20,22 @@ from jaxlens.views.listings.lines_by_id import LinesById
 _FORWARD, _BACKWARD = Piece("fwd ", "attr"), Piece("bwd ", "warn")
 
 
-def blocks(found: Ladder, full: bool = False) -> list[Block]:
+def blocks(ladder: Ladder, full: bool = False) -> list[Block]:
     """Returns findings, tables and the rungs, the function itself first, untruncated if `full`."""
-    told = report(found)
-    rungs, *rules = told.tables
-    panes = [_pane(n, rung, full) for n, rung in enumerate(found.rungs)]
-    tabs = (_source(found.rungs[0]), *panes, _rules(rules))
-    return [
-        Findings(told.findings),
-        TableBlock(rungs),
-        Tabs(tuple(tab for tab in tabs if tab.blocks)),
-    ]
-
-
-def _source(rung: LadderProgram) -> Tab:
-    """Returns the pane of the user's lines with the equations of the function itself."""
-    lines = jaxpr_lines.equations(rung.module)
-    blocks = source_pane.blocks(rung.module, rung.subject().sources, lines)
-    return Tab("Your code", blocks, help="Your lines over the equations of each.", key="source")
+    answer = report(ladder)
+    rungs, *rules = map(TableBlock, answer.tables)
+    plain = ladder.rungs[0]
+    lines = jaxpr_lines.equations(plain.module)
+    source = source_pane.blocks(plain.module, plain.subject().sources, lines)
+    tabs = (
+        Tab("Your code", source, help="Your lines over the equations of each.", key="source"),
+        *(_pane(n, rung, full) for n, rung in enumerate(ladder.rungs)),
+        Tab("Rules used", tuple(rules), True, "What the rule of each primitive does.", "rules"),
+    )
+    return [Findings(answer.findings), rungs, Tabs(tuple(tab for tab in tabs if tab.blocks))]
 
 
 def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:
-    help = f"The jaxpr of {rung.title}, forward and backward pass marked."
-    told = rung.transform not in ("jit", "checkpoint")  # which only wrap the rung below
-    return Tab(rung.title, (_listing(n, rung, full),), told, help, f"rung{n}")
-
-
-def _listing(n: int, rung: LadderProgram, full: bool) -> Listing:
     """Returns a rung's jaxpr, with `fwd` and `bwd` marks if it has a backward pass."""
 
     def marked(node: Node, owner: str) -> Line:
@@ -57,42 +45,40 @@ def _listing(n: int, rung: LadderProgram, full: bool) -> Listing:
     def mark(id: str) -> Piece:
         return _BACKWARD if id in rung.backward else _FORWARD
 
-    known = LinesById(rung.module, marked if rung.backward else equation)
+    lines = LinesById(rung.module, marked if rung.backward else equation)
     inputs = [leaf.name for leaf in rung.subject().program.inputs]
     captured = [constant.name for constant in rung.subject().constants]
     limit = (1 << 30) if full else jaxpr_lines.LIMIT
-    found = jaxpr_lines.listing(
-        rung.module, inputs=inputs, captured=captured, limit=limit, known=known
+    listing = jaxpr_lines.listing(
+        rung.module, inputs=inputs, captured=captured, limit=limit, lines=lines
     )
-    lines = tuple(_headed(found.lines, mark) if rung.backward else found.lines)
-    note = f"{found.note.partition(':')[0]} in this pane's program" if found.note else ""
-    return replace(found, stage=f"{STAGE}{n}", lines=lines, note=note, more=())
+    rows = tuple(_headed(listing.lines, mark) if rung.backward else listing.lines)
+    note = f"{listing.note.partition(':')[0]} in this pane's program" if listing.note else ""
+    shown = replace(listing, stage=f"{STAGE}{n}", lines=rows, note=note, more=())
+    help = f"The jaxpr of {rung.title}, forward and backward pass marked."
+    in_text = rung.transform not in ("jit", "checkpoint")  # which only wrap the rung below
+    return Tab(rung.title, (shown,), in_text, help, f"rung{n}")
 
 
 def _headed(lines: Sequence[Line], mark: Callable[[str], Piece]) -> Iterator[Line]:
     """Marks the first line of each equation with nested jaxprs too."""
-    seen = {""}
+    ids = {""}
     for line in lines:
-        known, first = line.id in seen, line.pieces[:1]
-        seen.add(line.id)
-        new = not known and first not in ((_FORWARD,), (_BACKWARD,))
+        new = line.id not in ids and line.pieces[:1] not in ((_FORWARD,), (_BACKWARD,))
+        ids.add(line.id)
         yield replace(line, pieces=(mark(line.id), *line.pieces)) if new else line
 
 
-def _rules(tables: Sequence[Table]) -> Tab:
-    blocks = tuple(TableBlock(table) for table in tables)
-    return Tab("Rules used", blocks, True, "What the rule of each primitive does.", "rules")
-
-
-def web(found: Ladder) -> Web:
+def web(ladder: Ladder) -> Web:
     """Returns links in which an equation's atoms are its origins in the function's jaxpr."""
-    numbers = {node.id: n for n, node in enumerate(found.rungs[0].module.nodes())}
+    nodes = list(ladder.rungs[0].module.nodes())
+    numbers = {node.id: n for n, node in enumerate(nodes)}
     atoms: dict[str, Mapping[str, tuple[int, ...]]] = {}
-    for n in range(len(found.rungs)):
-        ties = found.ties(n)
+    for n in range(len(ladder.rungs)):
+        ties = ladder.ties(n)
         atoms[f"{STAGE}{n}"] = {id: tuple(numbers[s] for s in ids) for id, ids in ties.items()}
     lines: defaultdict[str, list[int]] = defaultdict(list)
-    for node in found.rungs[0].module.nodes():
+    for node in nodes:
         if node.owner:
             lines[str(node.owner)].append(numbers[node.id])
     return Web(atoms=atoms, lines={name: tuple(ids) for name, ids in lines.items()})

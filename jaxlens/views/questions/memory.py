@@ -6,9 +6,9 @@ the last use, at its offset. Positions of the schedule where nothing is computed
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from jaxlens.errors import LensError
 from jaxlens.lenses.lines import Spot, spot
@@ -25,25 +25,24 @@ from jaxlens.views import source_pane
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 74.0, 12.0, 26.0, 320.0
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _MOST = 1_200  # rectangles
-_GIVEN = 8  # arguments that are drawn separately; more are drawn as one
+_ARGUMENTS = 8  # arguments that are drawn separately; more are drawn as one
 _ORDER = ("parameter", "constant", "output", "temporary")
 _ROWS, _COLUMNS = 10, 64  # of the chart in lines of text
 _OTHERS = "arguments, other lines"  # in the legend
 
 
-def blocks(known: MemoryFacts, full: bool = False) -> list[Block]:
+def blocks(facts: MemoryFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, tables, and the user's lines tinted by bytes at the peak."""
-    told = report(known)
-    found = known.timeline()
-    drawn = picture(found) if found else None
-    held = tuple(map(TableBlock, told.tables))
-    code = _tinted(known.subject(), known.use) if drawn else ()
+    answer = report(facts)
+    timeline = facts.timeline()
+    figure = [picture(timeline)] if timeline else []
+    tables = tuple(map(TableBlock, answer.tables))
+    code = _tinted(facts.subject(), facts.use) if timeline else ()
     tabs = (
-        Tab("At the peak", held, True, "What is in memory at the peak, and the rest.", "memory"),
+        Tab("At the peak", tables, True, "What is in memory at the peak, and the rest.", "memory"),
         Tab("Your code", code, True, "Your lines, tinted by bytes at the peak.", "source"),
     )
-    shown = Tabs(tabs) if code else None
-    return [Findings(told.findings), *([drawn] if drawn else []), *([shown] if shown else held)]
+    return [Findings(answer.findings), *figure, *([Tabs(tabs)] if code else tables)]
 
 
 def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
@@ -62,9 +61,9 @@ def _tinted(subject: Subject, use: MemoryUse) -> tuple[Block, ...]:
         if node.owner is not None:
             first.setdefault(spot(node.owner), node.id)
     values: Counter[str] = Counter()
-    for one in use.at_peak:
-        if one.span is not None and spot(one.span) in first:
-            values[first[spot(one.span)]] += one.bytes
+    for owned in use.at_peak:
+        if owned.span is not None and spot(owned.span) in first:
+            values[first[spot(owned.span)]] += owned.bytes
     tint = {id: float(size) for id, size in values.items()}
     overlay = Overlay("bytes at the peak that lines own", stage, tint)
     return source_pane.blocks(module, sources, {}, overlay, "B")
@@ -80,69 +79,53 @@ class _Bar:
     low: int
     size: int
 
-    @property
-    def label(self) -> str:
-        if self.owned.kind == "argument":
-            return self.owned.name
-        return self.owned.line or self.owned.name
 
-
-def picture(found: Timeline) -> Picture:
+def picture(timeline: Timeline) -> Picture:
     """Returns the chart of live ranges over the schedule, with the peak marked."""
-    moments = [n for n in range(found.live.end + 1) if n not in found.quiet] or [0]
-    bars = _bars(found, moments)
-    peak = bisect_left(moments, found.live.position)
-    peak = min(peak, len(moments) - 1)
-    whole = max(found.live.reserved, 1)
+    live = timeline.live
+    moments = [n for n in range(live.end + 1) if n not in timeline.quiet] or [0]
+    peak = min(bisect_left(moments, live.position), len(moments) - 1)
     alt = (
-        f"{found.memory} over {len(moments)} instructions: {amount(found.live.bytes)} at the peak, "
-        f"when {found.live.instruction} runs, of {amount(whole)} reserved"
+        f"{timeline.memory} over {len(moments)} instructions: {amount(live.bytes)} at the peak, "
+        f"when {live.instruction} runs, of {amount(max(live.reserved, 1))} reserved"
     )
     return Picture(
-        f"{found.memory} over the schedule",
+        f"{timeline.memory} over the schedule",
         alt,
-        _drawing(bars, len(moments), peak, found),
-        tuple(_text(found, moments)),
+        _drawing(_bars(timeline, moments), len(moments), peak, timeline),
+        tuple(_text(timeline, moments)),
         "optimized",
         "Left to right: instructions in XLA's order, a loop's body once. Upwards: bytes as XLA "
         "placed them; colours are source lines.",
     )
 
 
-def _bars(found: Timeline, moments: Sequence[int]) -> list[_Bar]:
+def _bars(timeline: Timeline, moments: Sequence[int]) -> list[_Bar]:
     """Returns the rectangles, arguments lowest; consecutive values of one buffer are joined."""
-    kinds = {one.allocation: _ORDER.index(one.holder) for one in found.live.values}
-    base, low = {}, 0
-    for number in sorted(found.sizes, key=lambda n: (kinds[n], n)):
-        base[number] = low
-        low += found.sizes[number]
-    ordered = sorted(
-        zip(found.held, found.values, strict=True), key=lambda p: (p[0].place, p[0].start)
-    )
+    sizes, values = timeline.sizes, timeline.live.values
+    kinds = {value.allocation: _ORDER.index(value.holder) for value in values}
+    numbers = sorted(sizes, key=lambda n: (kinds[n], n))
+    base = dict(zip(numbers, accumulate((sizes[n] for n in numbers), initial=0), strict=False))
+    ranges = zip(timeline.held, timeline.values, strict=True)
     bars: list[_Bar] = []
-    for held, owned in ordered:
-        first = bisect_left(moments, held.start)
-        last = max(first, bisect_left(moments, held.end + 1) - 1)
-        at = base[held.allocation] + held.buffer.offset
-        bar = _Bar(owned, first, last, at, held.buffer.size)
+    for live, owned in sorted(ranges, key=lambda p: (p[0].place, p[0].start)):
+        first = bisect_left(moments, live.start)
+        last = max(first, bisect_left(moments, live.end + 1) - 1)
+        at = base[live.allocation] + live.buffer.offset
+        bar = _Bar(owned, first, last, at, live.buffer.size)
         before = bars[-1] if bars else None
         if before and _goes_on(before, bar):
             bars[-1] = replace(before, last=max(last, before.last))
         else:
             bars.append(bar)
-    given = [bar for bar in bars if bar.owned.kind == "argument"]
-    if len(given) > _GIVEN:  # joined: the borders of many would hide them
+    arguments = [bar for bar in bars if bar.owned.kind == "argument"]
+    if len(arguments) > _ARGUMENTS:  # joined: the borders of many would hide them
         bars = [bar for bar in bars if bar.owned.kind != "argument"]
-        inputs = {one.allocation for one in found.live.values if one.holder == "parameter"}
-        size = sum(found.sizes[number] for number in inputs)
-        every = replace(
-            given[0].owned,
-            name="arguments",
-            type=f"{len(inputs):,} arrays",
-            bytes=size,
-            instruction="",
-        )
-        bars.append(_Bar(every, 0, len(moments) - 1, 0, size))
+        inputs = {value.allocation for value in values if value.holder == "parameter"}
+        size, type = sum(sizes[number] for number in inputs), f"{len(inputs):,} arrays"
+        first_one = arguments[0].owned
+        joined = replace(first_one, name="arguments", type=type, bytes=size, instruction="")
+        bars.append(_Bar(joined, 0, len(moments) - 1, 0, size))
     return sorted(bars, key=lambda bar: -bar.size)[:_MOST]
 
 
@@ -152,30 +135,35 @@ def _goes_on(before: _Bar, bar: _Bar) -> bool:
     return same and bar.first <= before.last + 1 and bar.owned.kind != "argument"
 
 
-def _drawing(bars: Sequence[_Bar], moments: int, peak: int, found: Timeline) -> str:
-    whole = max(sum(found.sizes.values()), 1)
+def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) -> str:
+    whole = max(sum(timeline.sizes.values()), 1)
     step = (_WIDTH - _LEFT - _RIGHT) / max(moments, 1)
     high = _HIGH / whole
     bottom = _TOP + _HIGH
     named = _named(bars)
     hues = line_hues(named)
-    marks = [*_axes(whole, bottom)]
+    marks: list[str] = []
+    for part in range(5):
+        y = bottom - part / 4 * _HIGH
+        marks.append(chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid"))
+        marks.append(chart.words(_LEFT - 6, y + 4, amount(whole * part / 4), "dim", "end"))
     for bar in bars:
         x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
         y, h = bottom - (bar.low + bar.size) * high, bar.size * high
-        kind = chart.hue(hues[bar.owned.line]) if bar.owned.line in hues else "quiet"
         owned = bar.owned
+        kind = chart.hue(hues[owned.line]) if owned.line in hues else "quiet"
         marks.append(
             chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
         )
         room = int((w - 6) / _CHARACTER)
-        texts = (f"{bar.label} {amount(bar.size)}", bar.label)
+        label = (owned.line if owned.kind != "argument" else "") or owned.name
+        texts = (f"{label} {amount(bar.size)}", label)
         if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
             marks.append(chart.words(x + 4, y + h / 2 + 4, text))
     x = _LEFT + (peak + 0.5) * step
     marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
-    said = shorten(f"peak {amount(found.live.bytes)}: {found.live.instruction}", 60)
-    marks.append(chart.words(x, _TOP - 9, said, "text", "start" if x < _WIDTH / 2 else "end"))
+    label = shorten(f"peak {amount(timeline.live.bytes)}: {timeline.live.instruction}", 60)
+    marks.append(chart.words(x, _TOP - 9, label, "text", "start" if x < _WIDTH / 2 else "end"))
     marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
     marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
     marks += _legend(named, bottom + 34)
@@ -191,11 +179,11 @@ def _named(bars: Sequence[_Bar]) -> list[str]:
     for bar in bars:
         area[bar.owned.line] += bar.size * (bar.last - bar.first + 1)
     room = _WIDTH - _LEFT - _wide("")
-    found = [""]
+    lines = [""]
     for line, _ in area.most_common():
-        if line and len(found) <= len(HUES) and (room := room - _wide(line)) >= 0:
-            found.append(line)
-    return found
+        if line and len(lines) <= len(HUES) and (room := room - _wide(line)) >= 0:
+            lines.append(line)
+    return lines
 
 
 def _wide(line: str) -> float:
@@ -213,22 +201,14 @@ def _legend(named: Sequence[str], y: float) -> Iterator[str]:
 
 
 def _tip(owned: Owned) -> str:
-    words = [f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind]
-    words += [owned.line] if owned.line else []
-    words += ["saved for the backward pass"] if owned.saved else []
-    return ", ".join(words)
+    saved = "saved for the backward pass" if owned.saved else ""
+    parts = (f"{owned.name} {owned.type}", amount(owned.bytes), owned.kind, owned.line, saved)
+    return ", ".join(filter(None, parts))
 
 
-def _axes(whole: int, bottom: float) -> Iterator[str]:
-    for part in range(5):
-        y = bottom - part / 4 * _HIGH
-        yield chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid")
-        yield chart.words(_LEFT - 6, y + 4, amount(whole * part / 4), "dim", "end")
-
-
-def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
+def _text(timeline: Timeline, moments: Sequence[int]) -> Iterator[str]:
     """Yields a text chart of the bytes in use over the schedule."""
-    use = _in_use(found, moments)
+    use = _in_use(timeline, moments)
     width = min(_COLUMNS, len(use))
     cuts = [n * len(use) // width for n in range(width + 1)]
     most = [max(use[a:b]) for a, b in pairwise(cuts)]
@@ -238,28 +218,21 @@ def _text(found: Timeline, moments: Sequence[int]) -> Iterator[str]:
         scale = amount(whole * row / _ROWS) if row in (_ROWS, _ROWS // 2) else ""
         yield f"{scale:>8} |{''.join('#' if used >= level else ' ' for used in most).rstrip()}"
     at = most.index(whole) if whole in most else 0
-    yield f"{'':>8} |{' ' * at}^ {found.live.instruction}"
+    yield f"{'':>8} |{' ' * at}^ {timeline.live.instruction}"
 
 
-def _in_use(found: Timeline, moments: Sequence[int]) -> list[int]:
-    """Returns the bytes in use at each moment; arguments and constants are live throughout."""
+def _in_use(timeline: Timeline, moments: Sequence[int]) -> list[int]:
+    """Returns the bytes in use at each moment; arguments and constants are live throughout.
+
+    Of values that share a buffer at one moment, only the first counts.
+    """
     change = [0] * (len(moments) + 1)
-    for first, last, size in _spans(found, moments):
-        change[first] += size
-        change[last + 1] -= size
-    total, use = 0, []
-    for step in change[:-1]:
-        total += step
-        use.append(total)
-    return use
-
-
-def _spans(found: Timeline, moments: Sequence[int]) -> Iterable[tuple[int, int, int]]:
-    """Yields first moment, last moment and bytes of each value, without overlaps in a buffer."""
     ends: dict[tuple[int, int], int] = {}
-    for one in sorted(found.live.values, key=lambda h: (h.start, -h.buffer.size)):
-        first = max(bisect_left(moments, one.start), ends.get(one.place, 0))
-        last = min(bisect_left(moments, one.end + 1), len(moments)) - 1
-        if last >= first:
-            ends[one.place] = last + 1
-            yield first, last, one.buffer.size
+    for value in sorted(timeline.live.values, key=lambda v: (v.start, -v.buffer.size)):
+        first = max(bisect_left(moments, value.start), ends.get(value.place, 0))
+        end = min(bisect_left(moments, value.end + 1), len(moments))
+        if end > first:
+            ends[value.place] = end
+            change[first] += value.buffer.size
+            change[end] -= value.buffer.size
+    return list(accumulate(change[:-1]))

@@ -1,53 +1,47 @@
-"""The view of `%%recompiles`: the reason for each function, then each call with its cache key."""
+"""The views of cache keys: of one call (`jaxlens.key`), and of each compile (`%%recompiles`)."""
 
-from collections.abc import Iterator
-
-from jaxlens.ir.compile_log import CallEvent, CompileLog
-from jaxlens.lenses.recompile.call_key import disk_table, key_table
+from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog
+from jaxlens.lenses.recompile.call_key import disk_table, key_report, key_table
 from jaxlens.lenses.recompile.report import recompiles
-from jaxlens.render.document import Block, Document, Fold, TableBlock
+from jaxlens.render.document import Document, Fold, TableBlock
+from jaxlens.report import count
 from jaxlens.views.report_blocks import report_blocks
 
 _KEYS = 50  # maximum number of calls whose keys are in the output
 
 
 def document(log: CompileLog, where: str = "") -> Document:
-    """Returns the document of a compile log.
+    """Returns the document of a compile log: the reason for each function, then each call's key.
 
     Args:
         log: The compiles and calls that were recorded.
         where: "in this cell", or "".
     """
-    return Document(
-        "recompiles", _first(log), (*report_blocks(recompiles(log, where)), *_keys(log))
-    )
-
-
-def _first(log: CompileLog) -> str:
-    """Returns the first line: the number of compiles."""
-    made, operations = len(log.compiles), len(log.operations)
-    texts = [f"{made:,} compile{'' if made == 1 else 's'}"]
-    if operations:
-        texts.append(f"{operations:,} of single operations")
-    return " + ".join(texts) + (", still watching" if log.going else "")
-
-
-def _keys(log: CompileLog) -> Iterator[Block]:
-    """Yields a fold with the cache key of each call."""
+    operations = len(log.operations)
+    parts = [count(len(log.compiles), "compile")]
+    parts += [f"{operations:,} of single operations"] if operations else []
+    first = " + ".join(parts) + (", still watching" if log.going else "")
     calls = [call for call in log.calls if call.parts and call.role == "user"]
-    folds = tuple(Fold(_title(call), tuple(_tables(call))) for call in calls[:_KEYS])
-    if folds:
-        yield Fold("The key of each call", folds)
+    folds = tuple(map(_key_fold, calls[:_KEYS]))
+    keys = (Fold("The key of each call", folds),) if folds else ()
+    return Document("recompiles", first, (*report_blocks(recompiles(log, where)), *keys))
 
 
-def _tables(call: CallEvent) -> Iterator[Block]:
-    """Yields the table of a call's key, and of its program's key in the persistent cache."""
-    yield TableBlock(key_table(call.parts))
+def _key_fold(call: CallEvent) -> Fold:
+    """Returns the tables of a call's key, and of its program's key in the persistent cache."""
+    at = f" at {call.line.file}:{call.line.line}" if call.line else ""
+    tables = [key_table(call.parts)]
     step = call.step("compile")
     if step is not None and step.disk is not None:
-        yield TableBlock(disk_table(step.disk))
+        tables.append(disk_table(step.disk))
+    return Fold(f"{call.number}: {call.function}{at}", tuple(map(TableBlock, tables)))
 
 
-def _title(call: CallEvent) -> str:
-    at = f" at {call.line.file}:{call.line.line}" if call.line else ""
-    return f"{call.number}: {call.function}{at}"
+def key_document(call: CallKey) -> Document:
+    """Returns the document of a call's key: hit or miss, what is new, and the key part by part."""
+    inputs = [f"{part.name} {part.text}" for part in call.parts if part.kind == "input"]
+    blocks = report_blocks(key_report(call))
+    if call.rest:
+        rest = (TableBlock(key_table(call.rest)),)
+        blocks.append(Fold("Options and settings that are as always", rest))
+    return Document("key", f"{call.function}({', '.join(inputs)})", tuple(blocks))

@@ -1,7 +1,6 @@
 """The view of `%%compile --sharding`: a chart of tiles by device, collectives, the program."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 
 from jaxlens.ir.hlo.shardings import Tiling
@@ -10,7 +9,7 @@ from jaxlens.lenses.sharding.report import report
 from jaxlens.lenses.subject import Subject
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, TableBlock, Tabs
-from jaxlens.report import Report, amount
+from jaxlens.report import Overlay, amount
 from jaxlens.views import source_pane
 from jaxlens.views.listings import hlo_brief
 from jaxlens.views.listings.panes import pane, stage_pane
@@ -20,22 +19,21 @@ _MOST = 20  # arrays drawn
 _GRID = 32  # tiles along a side that are drawn one by one
 
 
-def blocks(found: Sharding, full: bool = False) -> list[Block]:
+def blocks(sharding: Sharding, full: bool = False) -> list[Block]:
     """Returns findings, the chart of inputs and results, tables, and the program."""
-    told = report(found)
-    shown: list[Block] = [Findings(told.findings)]
-    if found.devices > 1:
-        shown += pictures(found)
-        shown += [TableBlock(table) for table in told.tables]
-        shown.append(_program(found.subject(), told, full))
+    answer = report(sharding)
+    shown: list[Block] = [Findings(answer.findings)]
+    if sharding.devices > 1:
+        shown += [*pictures(sharding), *map(TableBlock, answer.tables)]
+        shown.append(_program(sharding.subject(), answer.overlays, full))
     return shown
 
 
-def _program(subject: Subject, told: Report, full: bool) -> Tabs:
+def _program(subject: Subject, overlays: Sequence[Overlay], full: bool) -> Tabs:
     """Returns the user's lines, tinted by the bytes of their collectives, and one device's HLO."""
-    one = replace(stage_pane(subject, "optimized", full, "What one device runs"), key="optimized")
+    hlo = stage_pane(subject, "optimized", full, "What one device runs")
     module = subject.optimized.module
-    tint = told.overlays[0] if told.overlays else None
+    tint = next(iter(overlays), None)
     lines = pane(
         "source",
         lambda: source_pane.blocks(
@@ -44,47 +42,49 @@ def _program(subject: Subject, told: Report, full: bool) -> Tabs:
         title="Your code",
         help="Your lines, tinted by what their collectives send.",
     )
-    return Tabs(tuple(tab for tab in (lines, one) if tab.blocks))
+    return Tabs(tuple(tab for tab in (lines, hlo) if tab.blocks))
 
 
-def pictures(found: Sharding) -> list[Block]:
+def pictures(sharding: Sharding) -> list[Block]:
     """Returns a chart with a grid for each input and result; tiles are labelled with devices."""
-    drawn = [one for one in (*found.inputs, *found.outputs) if one.tiling is not None]
-    shown = _distinct(drawn)[:_MOST]
+    arrays = [a for a in (*sharding.inputs, *sharding.outputs) if a.tiling is not None]
+    distinct = _distinct(arrays)
+    shown = distinct[:_MOST]
     if not shown:
         return []
     columns = _WIDTH // _CELL
     marks: list[str] = []
-    for n, (one, names) in enumerate(shown):
-        marks += _array(one, names, n % columns * _CELL + 10, n // columns * (_ROOM + 64) + 8)
+    for n, (array, names) in enumerate(shown):
+        marks += _array(array, names, n % columns * _CELL + 10, n // columns * (_ROOM + 64) + 8)
     height = -(-len(shown) // columns) * (_ROOM + 64) + 8
     width = min(len(shown), columns) * _CELL + 10
-    left = len(_distinct(drawn)) - len(shown)
-    note = f"{left} more arrays are in the table." if left > 0 else ""
-    text = tuple(_line(one, names) for one, names in shown)
-    alt = f"Which of {found.devices} devices hold which tiles of {len(drawn)} arrays"
+    left = len(distinct) - len(shown)
+    note = f"{left} more arrays are in the table." if left else ""
+    text = tuple(_line(array, names) for array, names in shown)
+    alt = f"Which of {sharding.devices} devices hold which tiles of {len(arrays)} arrays"
     return [Picture("Who holds what", alt, chart.chart(width, height, marks), text, note=note)]
 
 
-def _distinct(every: Sequence[Spread]) -> list[tuple[Spread, str]]:
+def _distinct(arrays: Sequence[Spread]) -> list[tuple[Spread, str]]:
     """Returns one array of each kind, type and sharding, labelled with the number of others."""
-    seen: dict[tuple[str, str, str, Tiling | None], list[Spread]] = {}
-    for one in every:
-        seen.setdefault((one.kind, str(one.type), one.spec, one.tiling), []).append(one)
+    groups: dict[tuple[str, str, str, Tiling | None], list[Spread]] = {}
+    for array in arrays:
+        key = array.kind, str(array.type), array.spec, array.tiling
+        groups.setdefault(key, []).append(array)
     return [
         (same[0], same[0].name + (f" and {len(same) - 1} more" if len(same) > 1 else ""))
-        for same in seen.values()
+        for same in groups.values()
     ]
 
 
-def _array(one: Spread, names: str, x: float, y: float) -> list[str]:
+def _array(array: Spread, names: str, x: float, y: float) -> list[str]:
     """Returns the marks of an array: its name, type and spec, and its tiles."""
-    tiling = one.tiling
+    tiling = array.tiling
     assert tiling is not None  # others are not drawn
     marks = [
         chart.words(x, y + 12, _cut(names, 24)),
-        chart.words(x, y + 26, _cut(f"{one.kind} {one.type}", 28), "dim"),
-        chart.words(x, y + 40, one.spec, "dim"),
+        chart.words(x, y + 26, _cut(f"{array.kind} {array.type}", 28), "dim"),
+        chart.words(x, y + 40, array.spec, "dim"),
     ]
     rows, columns, beyond = _grid(tiling)
     w, h = (_CELL - 24) / columns, _ROOM / max(rows, 2) if rows > 1 else 36

@@ -1,14 +1,15 @@
 """The view of compile time: findings, tables, and a flame graph of equations by call path."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxlens.lenses.program.equations import MORE, Equations, PathFrame
 from jaxlens.lenses.times.facts import Times
 from jaxlens.lenses.times.report import report
 from jaxlens.render import chart
-from jaxlens.render.document import Block, Picture
+from jaxlens.render.document import Block, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
-from jaxlens.report import Report, count
+from jaxlens.report import count
 from jaxlens.views.report_blocks import report_blocks
 
 _WIDTH, _ROW, _PAD = 800.0, 22.0, 8.0
@@ -17,12 +18,11 @@ _DEPTH, _LINES = 12, 24  # maximum rows of the chart, and lines of its text
 _THIN = 0.002  # share of all equations; narrower frames are not drawn
 
 
-def blocks(found: Times, full: bool = False) -> list[Block]:
+def blocks(times: Times, full: bool = False) -> list[Block]:
     """Returns findings, the flame graph and tables."""
-    told = report(found)
-    head = report_blocks(Report(told.title, told.findings))
-    tables = report_blocks(Report(told.title, (), told.tables))
-    return [*head, *flame(found.equations), *tables]
+    answer = report(times)
+    findings = report_blocks(replace(answer, tables=()))
+    return [*findings, *flame(times.equations), *map(TableBlock, answer.tables)]
 
 
 def flame(counted: Equations) -> list[Block]:
@@ -30,32 +30,29 @@ def flame(counted: Equations) -> list[Block]:
     frames = counted.flame
     if len(frames) < 2:
         return []
-    alt = f"{count(counted.total, 'equation')} by call path; the widest line is {_widest(frames)}"
+    best = max(frames[1:], key=lambda frame: frame.own)
+    widest = f"the widest line is {best.line} with {best.own:,}"
+    alt = f"{count(counted.total, 'equation')} by call path; {widest}"
     title = "Equations by line and call path"
     note = "Above: who calls. Width: equations made there and below, every call written out."
-    return [Picture(title, alt, _drawn(counted), tuple(_written(counted)), note=note)]
+    return [Picture(title, alt, _drawing(counted), tuple(_text(counted)), note=note)]
 
 
-def _widest(frames: Sequence[PathFrame]) -> str:
-    best = max(frames[1:], key=lambda frame: frame.own)
-    return f"{best.line} with {best.own:,}"
-
-
-def _drawn(counted: Equations) -> str:
+def _drawing(counted: Equations) -> str:
     frames = counted.flame
     hues = line_hues(dict.fromkeys(frame.line for frame in frames[1:]))
     scale = (_WIDTH - 2 * _PAD) / (counted.total or 1)
     left: list[float] = []
-    taken: list[float] = []  # pixels of a frame that its callees use so far
+    filled: list[float] = []  # pixels of a frame that its callees use so far
     marks: list[str] = []
     depth = 0
     for frame in frames:
-        at = _PAD if frame.above < 0 else left[frame.above] + taken[frame.above]
+        at = _PAD if frame.above < 0 else left[frame.above] + filled[frame.above]
         width = frame.equations * scale
         left.append(at)
-        taken.append(0.0)
+        filled.append(0.0)
         if frame.above >= 0:
-            taken[frame.above] += width
+            filled[frame.above] += width
         if frame.depth >= _DEPTH or frame.equations < _THIN * counted.total:
             continue
         depth = max(depth, frame.depth)
@@ -71,35 +68,28 @@ def _box(frame: PathFrame, at: float, width: float, counted: Equations, hue: str
     tip = f"{where}: {frame.equations:,} equations{own} ({frame.equations / counted.total:.1%})"
     line = "" if plain else frame.line
     yield chart.rect(at, top, width - 1, _ROW - 2, "quiet" if plain else hue, tip=tip, line=line)
-    words = _fitting(frame, int((width - 8) / _LETTER))
-    if words:
-        yield chart.words(at + 4, top + 14, words)
-
-
-def _fitting(frame: PathFrame, room: int) -> str:
-    """Returns the longest label of a frame that fits its box."""
     name = frame.function.rpartition(".")[2]
-    for words in (
+    labels = (
         f"{frame.line} {name} {frame.equations:,}".replace("  ", " "),
         f"{frame.line} {frame.equations:,}",
         frame.line,
         frame.line.rpartition(":")[2],
-    ):
-        if len(words) <= room:
-            return words
-    return ""
+    )
+    room = int((width - 8) / _LETTER)
+    if label := next((label for label in labels if len(label) <= room), ""):
+        yield chart.words(at + 4, top + 14, label)
 
 
-def _written(counted: Equations) -> Iterator[str]:
+def _text(counted: Equations) -> Iterator[str]:
     """Yields the flame graph as lines of text: the largest frames, indented by depth."""
-    kept = sorted(range(len(counted.flame)), key=lambda n: -counted.flame[n].equations)[:_LINES]
+    largest = sorted(range(len(counted.flame)), key=lambda n: -counted.flame[n].equations)[:_LINES]
     total = counted.total or 1
     width = len(f"{total:,}")
-    for n in sorted(kept):
+    for n in sorted(largest):
         frame = counted.flame[n]
         bar = "#" * max(round(20 * frame.equations / total), 1)
         name = f"{frame.line} {frame.function}".strip()
         yield f"{frame.equations:>{width},} {bar:<20} {'  ' * min(frame.depth, 12)}{name}"
-    left = len(counted.flame) - len(kept)
+    left = len(counted.flame) - len(largest)
     if left:
         yield f"{count(left, 'smaller frame')} left out"

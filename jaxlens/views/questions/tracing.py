@@ -1,0 +1,80 @@
+"""The views of a trace: its lines step by step (`%%jaxpr --tape`), or why it failed."""
+
+from jaxlens.ir.failure import Failure, Remedy, advice, where
+from jaxlens.ir.lazy import LazyDict
+from jaxlens.lenses.tracing import failure as failure_report
+from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
+from jaxlens.render.document import (
+    Block,
+    Code,
+    Document,
+    Findings,
+    Tab,
+    TableBlock,
+    Tabs,
+    TapeReel,
+)
+from jaxlens.report import Finding
+from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.listings.equation import equation
+from jaxlens.views.listings.panes import jaxpr_tab
+from jaxlens.views.source_pane import extents
+
+
+def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
+    """Returns findings, the lines in the order in which JAX traced them, and the jaxpr."""
+    module = tracing.subject().jaxpr.module
+
+    def equations() -> dict[str, str]:
+        """Returns each recorded equation in JAX's notation without folded pieces, by id."""
+        ids = {id for step in tracing.steps for id in step.made}
+        return {
+            node.id: "".join(p.text for p in equation(node).pieces if p.kind != "fold")
+            for node in module.nodes()
+            if node.id in ids
+        }
+
+    reel = TapeReel(
+        tracing.steps,
+        tracing.notes,
+        _texts(tracing),
+        LazyDict(equations),  # not needed for text
+        table(tracing),
+    )
+    lines = jaxpr_lines.equations(module)
+    help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
+    tabs = (
+        Tab("Tape", (reel,), True, help, "tape"),
+        jaxpr_tab(tracing.subject(), module, lines, full),
+    )
+    return [Findings(tuple(findings(tracing))), Tabs(tabs)]
+
+
+def _texts(tracing: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:
+    """Returns the numbered lines of the functions that ran, by file."""
+    shown = {}
+    for key, source in tracing.subject().sources.items():
+        ran = sorted({step.line for step in tracing.steps if step.key == key})
+        text = source.text.splitlines()
+        if ran and text:
+            numbers = [n for n in extents(source.text, ran, True) if 1 <= n <= len(text)]
+            shown[source.file] = tuple((n, text[n - 1].rstrip()) for n in numbers)
+    return shown
+
+
+def document(failure: Failure) -> Document:
+    """Returns the document of a failure: the line, the traced value, remedies, prior equations."""
+    traced = f" while tracing {failure.name}" if failure.name else ""
+    line = f", at {where(failure)}" if failure.place else ""
+    blocks = (
+        Findings(tuple(failure_report.findings(failure))),
+        *map(_remedy, failure.remedies),
+        *map(TableBlock, failure_report.tables(failure)),
+    )
+    return Document("explain", f"{failure.error}{traced}{line}", blocks)
+
+
+def _remedy(remedy: Remedy) -> Block:
+    if remedy.code:
+        return Code("text", remedy.code, title=advice(remedy))
+    return Findings((Finding(f"{advice(remedy)}.", "estimate"),))
