@@ -30,18 +30,12 @@ _EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")"
 
 
 def instruction_pieces(node: Node) -> list[Piece]:
-    """Returns the pieces of `name = type opcode(operands), attributes`.
-
-    They are those of its text, or of its fields where `printed` cannot split the text.
-    """
+    """Returns the pieces of `name = type opcode(operands), attributes`."""
     parts = printed(node.text)
-    key = IN_BRACKETS.get(node.opcode)
     if parts is None or parts[3].strip():
-        value = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
-        pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
-        pieces += [_SPACE, _opcode(node.opcode), _OPEN, *value, _CLOSE]
-        return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
+        return _read(node)
     shape, inside, before, _, metadata = parts
+    key = node.opcode in IN_BRACKETS
     return [
         Piece(node.id, "name"),
         _EQUALS,
@@ -54,6 +48,15 @@ def instruction_pieces(node: Node) -> list[Piece]:
         *attribute_pieces(before),
         *([_attribute("metadata", metadata)] if metadata else []),
     ]
+
+
+def _read(node: Node) -> list[Piece]:
+    """Returns the same from the node's fields, for text that `printed` cannot split."""
+    key = IN_BRACKETS.get(node.opcode)
+    inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
+    pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
+    pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
+    return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
 
 
 def printed(text: str) -> tuple[str, str, str, str, str] | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.program.kernels import Work, what
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Kind, Line, Listing, Piece
@@ -91,19 +90,6 @@ def kernel_lines(work: Work, stage: Machine) -> Listing:
     return Listing(stage, tuple(_code(part, stage)))
 
 
-def text_of(kernel: Kernel, stage: Machine) -> str:
-    """Returns a kernel's code as shown: the functions of its LLVM module without metadata."""
-    return _shown(_text(kernel, stage), stage)
-
-
-def _text(kernel: Kernel, stage: Machine) -> str:
-    return kernel.asm if stage == "asm" else kernel.llvm_before or kernel.llvm_after
-
-
-def _shown(text: str, stage: Machine) -> str:
-    return text.strip("\n") if stage == "asm" else "\n".join(_functions(text))
-
-
 def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
     """Returns the kernels; code that several share is shown at the first of them."""
     parts: list[_Part] = []
@@ -115,9 +101,9 @@ def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
         if room <= 0 and kernel.kind == "kernel":
             parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
             continue
-        text = _text(kernel, stage)
+        text = kernel.asm if stage == "asm" else kernel.llvm_before or kernel.llvm_after
         if text not in codes:
-            codes[text] = _shown(text, stage)
+            codes[text] = text.strip("\n") if stage == "asm" else "\n".join(_functions(text))
         code = codes[text]
         same = first.setdefault(code, kernel.name) if code else ""
         if same and same != kernel.name:
