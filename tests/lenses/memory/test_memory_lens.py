@@ -76,7 +76,7 @@ def test_many_arguments_are_drawn_as_one_block(monkeypatch):
     cap = jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")
     each = memory_view.picture(facts(cap).timeline()).svg
     assert "params[&#x27;w1&#x27;]" in each or "params['w1']" in each
-    monkeypatch.setattr(memory_view, "_GIVEN", 2)
+    monkeypatch.setattr(memory_view, "_ARGUMENTS", 2)
     together = memory_view.picture(facts(cap).timeline()).svg
     assert "arguments 47.9 kB" in together
     assert together.count("<rect") < each.count("<rect")
