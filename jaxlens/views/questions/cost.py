@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.errors import LensError
-from jaxlens.ir.device_limits import Limits
+from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.report import report as equations
 from jaxlens.lenses.cost.roofline import PETA, CostFacts, Point, report, roofline
 from jaxlens.render import chart

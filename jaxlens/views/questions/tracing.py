@@ -9,10 +9,10 @@ from jaxlens.render.document import (
     Code,
     Document,
     Findings,
+    LineTracePlayer,
     Tab,
     TableBlock,
     Tabs,
-    TapeReel,
 )
 from jaxlens.report import Finding
 from jaxlens.views.listings import jaxpr as jaxpr_lines
@@ -34,7 +34,7 @@ def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
             if node.id in ids
         }
 
-    reel = TapeReel(
+    reel = LineTracePlayer(
         tracing.steps,
         tracing.notes,
         _texts(tracing),
