@@ -9,7 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.program.fusion_change import across_fusion
 from jaxlens.lenses.program.kernels import works
-from jaxlens.questions.panes import CompileOptions
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import documents
@@ -91,9 +91,9 @@ def test_the_views_render(name: str) -> None:
         documents.hlo(taken),
         documents.hlo(taken, fusion=True, full=True),
         documents.hlo(taken, passes=True),
-        documents.compile(taken, CompileOptions(full=True)),
-        documents.compile(taken, CompileOptions(cost=True, memory=True)),
-        *(documents.compile(taken, CompileOptions(kernel=k.name)) for k in taken.kernels),
+        documents.compile(taken, OPTIONS["compile"](full=True)),
+        documents.compile(taken, OPTIONS["compile"](cost=True, memory=True)),
+        *(documents.compile(taken, OPTIONS["compile"](kernel=k.name)) for k in taken.kernels),
     ]
     for document in shown:
         assert "which is not here" in document.taken
@@ -110,7 +110,7 @@ def test_a_gpu_that_is_not_here_has_no_cost_by_xla_and_says_so(name: str) -> Non
     taken = record(name)
     with pytest.raises(LensError, match="a device that is not here"):
         _ = taken.cost
-    words = " ".join(text(documents.compile(taken, CompileOptions(cost=True))).split())
+    words = " ".join(text(documents.compile(taken, OPTIONS["compile"](cost=True))).split())
     assert "XLA gives no flops here" in words
     assert "counted over the equations" in words
     sizes = taken.memory

@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
-from jaxlens.questions.panes import CompileOptions
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.document import (
     Code,
     Document,
@@ -92,7 +92,7 @@ def test_the_users_lines_are_tinted_by_flops() -> None:
 
 
 def test_one_kernel_with_its_hlo_and_code() -> None:
-    shown = document(fixed.capture(), CompileOptions(kernel="max_fusion"))
+    shown = document(fixed.capture(), OPTIONS["compile"](kernel="max_fusion"))
     (panes,) = [block for block in shown.blocks if isinstance(block, Tabs)]
     titles = ["HLO", "LLVM IR", "LLVM IR, optimised", "Assembly"]
     assert [tab.title for tab in panes.tabs] == titles
@@ -103,22 +103,22 @@ def test_one_kernel_with_its_hlo_and_code() -> None:
 
 
 def test_a_library_call_says_why_it_has_no_code() -> None:
-    shown = document(fixed.capture(), CompileOptions(kernel="dot.1"))
+    shown = document(fixed.capture(), OPTIONS["compile"](kernel="dot.1"))
     assert "the runtime calls a library for dot" in finding_texts(shown)
     assert not [block for block in shown.blocks if isinstance(block, Code)]
 
 
 def test_assembly_of_one_kernel_and_of_all() -> None:
-    one = document(fixed.capture(), CompileOptions(kernel="gt_fusion", asm=True))
+    one = document(fixed.capture(), OPTIONS["compile"](kernel="gt_fusion", asm=True))
     assert [type(block) for block in one.blocks] == [Code]
-    every = document(fixed.capture(), CompileOptions(asm=True))
+    every = document(fixed.capture(), OPTIONS["compile"](asm=True))
     assert [b.title for b in every.blocks if isinstance(b, Fold)] == ["max_fusion", "gt_fusion"]
     assert "Without asm: dot.1" in finding_texts(every)
 
 
 def test_an_unknown_kernel_gets_the_nearest() -> None:
     with pytest.raises(OptionError, match=r"^no kernel 'max_fuson'; did you mean 'max_fusion'\?$"):
-        document(fixed.capture(), CompileOptions(kernel="max_fuson"))
+        document(fixed.capture(), OPTIONS["compile"](kernel="max_fuson"))
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_an_unknown_kernel_gets_the_nearest() -> None:
     ],
 )
 def test_an_option_shows_its_own_alone(option, expected) -> None:
-    shown = document(fixed.capture(), CompileOptions(**{option: True}))
+    shown = document(fixed.capture(), OPTIONS["compile"](**{option: True}))
     assert titles(shown.blocks) == expected
     assert not [block for block in shown.blocks if isinstance(block, Tabs)]
 
 
 def test_memory_at_the_peak_stands_under_its_chart() -> None:
-    whole = document(fixed.capture(), CompileOptions(memory=True))
+    whole = document(fixed.capture(), OPTIONS["compile"](memory=True))
     assert any(isinstance(block, Picture) for block in whole.blocks)
     tab_blocks = tabs(whole)
     assert list(tab_blocks) == ["At the peak", "Your code"]
@@ -146,11 +146,11 @@ def test_memory_at_the_peak_stands_under_its_chart() -> None:
 
 
 def test_costs_stand_in_tabs_your_lines_first() -> None:
-    tab_blocks = tabs(document(fixed.capture(), CompileOptions(cost=True)))
+    tab_blocks = tabs(document(fixed.capture(), OPTIONS["compile"](cost=True)))
     assert list(tab_blocks) == ["Your code", "Kernels", "Cost"]
     assert titles(tab_blocks["Kernels"]) == ["Flops and bytes by kernel"]
     assert titles(tab_blocks["Cost"]) == ["Cost", "Flops by line"]
-    roofs = document(fixed.capture(), CompileOptions(roofline="h100"))
+    roofs = document(fixed.capture(), OPTIONS["compile"](roofline="h100"))
     roof = tabs(roofs)
     assert list(roof) == ["Your code", "Kernels", "Cost"]
     assert any(isinstance(block, Picture) for block in roofs.blocks)
@@ -160,7 +160,7 @@ def test_costs_stand_in_tabs_your_lines_first() -> None:
 
 def test_a_run_is_shown_with_how_it_was_measured() -> None:
     run = Run((0.002, 0.001, 0.004), 1, "wall clock, block_until_ready", None)
-    table = document(fixed.capture(), CompileOptions(cost=True), run).blocks[0].table
+    table = document(fixed.capture(), OPTIONS["compile"](cost=True), run).blocks[0].table
     assert [cell.text for cell in table.rows[0]] == ["3", "2 ms", "1 ms", "4 ms"]
     assert table.note == "wall clock, block_until_ready"
     assert table.volatile
