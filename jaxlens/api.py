@@ -169,7 +169,7 @@ def explain(error: BaseException | None = None) -> View | None:
         where tracing has no part in it.
     """
     from jaxlens.stages.failure.explain import explanation
-    from jaxlens.views.questions.tracing import document
+    from jaxlens.views.questions.failure import document
 
     error = error or getattr(sys, "last_value", None)
     found = explanation(error) if error is not None else None

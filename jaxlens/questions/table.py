@@ -450,7 +450,7 @@ def _tape() -> Lens[Tracing]:
     """
     from jaxlens.lenses.tracing.line_trace import facts, report
     from jaxlens.views.links import weave
-    from jaxlens.views.questions.tracing import blocks
+    from jaxlens.views.questions.line_trace import blocks
 
     return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxlens
-from jaxlens.questions.panes import JaxprOptions
+from jaxlens.questions.panes import OPTIONS
 from jaxlens.render.document import Fold, GraphPane, Listing, SourcePane, Tabs
 from jaxlens.render.text.document_text import text
 from tests.support.documents import jaxpr as document
@@ -102,11 +102,11 @@ def test_a_call_counts_what_it_reaches():
 
 def test_options_choose_the_pane():
     cap = captured()
-    alone = document(cap, JaxprOptions(text=True))
+    alone = document(cap, OPTIONS["jaxpr"](text=True))
     assert [type(b) for b in alone.blocks[1:]] == [Listing]
-    graph = document(cap, JaxprOptions(graph=True))
+    graph = document(cap, OPTIONS["jaxpr"](graph=True))
     assert [isinstance(b, GraphPane) for b in graph.blocks[1:]] == [True]
-    both = document(cap, JaxprOptions(text=True, graph=True))
+    both = document(cap, OPTIONS["jaxpr"](text=True, graph=True))
     assert len(blocks_of(both, Listing)) == len(blocks_of(both, GraphPane)) == 1
 
 

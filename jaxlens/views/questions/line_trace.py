@@ -1,20 +1,8 @@
-"""The views of a trace: its lines step by step (`%%jaxpr --tape`), or why it failed."""
+"""The view of `%%jaxpr --tape`: the function's lines in the order in which JAX traced them."""
 
-from jaxlens.ir.failure import Failure, Remedy, advice, where
 from jaxlens.ir.lazy import LazyDict
-from jaxlens.lenses.tracing import failure as failure_report
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
-from jaxlens.render.document import (
-    Block,
-    Code,
-    Document,
-    Findings,
-    LineTracePlayer,
-    Tab,
-    TableBlock,
-    Tabs,
-)
-from jaxlens.report import Finding
+from jaxlens.render.document import Block, Findings, LineTracePlayer, Tab, Tabs
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.panes import jaxpr_tab
@@ -60,21 +48,3 @@ def _texts(tracing: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:
             numbers = [n for n in extents(source.text, ran, True) if 1 <= n <= len(text)]
             shown[source.file] = tuple((n, text[n - 1].rstrip()) for n in numbers)
     return shown
-
-
-def document(failure: Failure) -> Document:
-    """Returns the document of a failure: the line, the traced value, remedies, prior equations."""
-    traced = f" while tracing {failure.name}" if failure.name else ""
-    line = f", at {where(failure)}" if failure.place else ""
-    blocks = (
-        Findings(tuple(failure_report.findings(failure))),
-        *map(_remedy, failure.remedies),
-        *map(TableBlock, failure_report.tables(failure)),
-    )
-    return Document("explain", f"{failure.error}{traced}{line}", blocks)
-
-
-def _remedy(remedy: Remedy) -> Block:
-    if remedy.code:
-        return Code("text", remedy.code, title=advice(remedy))
-    return Findings((Finding(f"{advice(remedy)}.", "estimate"),))
