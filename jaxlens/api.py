@@ -319,11 +319,11 @@ def compose(
     Raises:
         OptionError: A value that does not fit.
     """
-    from jaxlens.stages.call.compose import Put, composed
+    from jaxlens.stages.call.transforms import composed
 
     named = dict(kwargs)
     _check_fit(f, args, named, "")
-    made, given, named = composed(f, args, named, [Put(*put) for put in puts])
+    made, given, named = composed(f, args, named, puts)
     return capture(made, *given, **named)
 
 

@@ -22,7 +22,7 @@ from jaxlens.stages.arguments.closed_over import Binding, closed_over, identitie
 
 @dataclass(frozen=True, slots=True)
 class CapturedArray:
-    """One captured array, the first equation that reads it, and how many do, in how many bodies."""
+    """A captured array, the traceback of its first reader, and the counts of readers and bodies."""
 
     value: Any
     aval: Any
@@ -34,10 +34,10 @@ class CapturedArray:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one walk over a traced program finds.
+    """The result of one walk over a traced program.
 
     Attributes:
-        captured: Each distinct array that it closed over, in order.
+        captured: Each distinct array that the program closes over, in order.
         foreign: Whether a nested body was made by a function that is not JAX's.
     """
 
@@ -51,7 +51,7 @@ class Survey:
 
 
 def survey(closed: Any) -> Survey:
-    """Walks every distinct nested jaxpr once; reads no array."""
+    """Visits every distinct nested jaxpr once; reads no array."""
     captured: dict[int, CapturedArray] = {}
     bodies: set[int] = set()
     foreign = False
@@ -95,7 +95,7 @@ def _closed_over(part: Any, body: Any) -> Iterator[CapturedArray]:
 
 
 def _readers(body: Any, variables: set[int]) -> dict[int, tuple[Any, int]]:
-    """The traceback of the first equation that reads each of the variables, and how many do."""
+    """Returns, per variable, the traceback of its first reader and its number of readers."""
     readers: dict[int, tuple[Any, int]] = {}
     for eqn in body.eqns:
         for key in {id(atom) for atom in eqn.invars} & variables:
@@ -133,7 +133,7 @@ def constants(
 def _constant(
     index: int, captured: CapturedArray, bindings: Mapping[Any, list[Binding]], spans: Resolver
 ) -> Constant:
-    """One array; of several functions that hold it, the one that reads it first."""
+    """Describes one array; of several functions that refer to it, names the first reader."""
     span = innermost(spans(captured.traceback))
     own = next((bindings[k] for k in identities(captured.value) if k in bindings), [])
     reader = span.function if span else ""
@@ -153,6 +153,6 @@ def _constant(
 
 
 def names(survey: Survey, described: Sequence[Constant]) -> dict[Any, str]:
-    """The arrays' names by their identities; see `closed_over.identities`."""
+    """Returns the arrays' names by their identities; see `closed_over.identities`."""
     pairs = zip(survey.captured, described, strict=True)
     return {key: constant.name for array, constant in pairs for key in identities(array.value)}

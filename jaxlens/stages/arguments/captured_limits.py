@@ -1,4 +1,4 @@
-"""The size of captured arrays up to which a program is compiled as it is.
+"""Limits the size of captured arrays with which a program is compiled unchanged.
 
 JAX copies a captured array into the program, XLA copies it again, and computes with it while it
 compiles. Measured on XLA:CPU for float32, without and with much of that: 50 MB take 0.4 to 18 s
@@ -29,11 +29,11 @@ _CONTAINERS = (  # limit, use and statistics of its memory, in version 2 of cgro
 
 
 class OverdueError(LensError):
-    """XLA took longer than it is waited for."""
+    """XLA took longer than the limit."""
 
 
 def refusal(size: int) -> str:
-    """Why a program with captured arrays of so many bytes is not compiled as it is; else ""."""
+    """Returns why a program with so many captured bytes gets a stand-in; "" if it does not."""
     if size < LARGE:
         return ""
     if size >= MOST:
@@ -45,7 +45,7 @@ def refusal(size: int) -> str:
 
 
 def overdue() -> str:
-    """The same, where XLA took too long for it."""
+    """Returns why a program gets a stand-in whose compile exceeded the time limit."""
     return (
         f"XLA had not done that after {LONGEST:,.0f} s (it cannot be stopped, and goes on in the "
         "background)"
@@ -53,7 +53,7 @@ def overdue() -> str:
 
 
 class Waiting:
-    """Prints once what it waits for, and for how long; then gives up."""
+    """Announces a long compile once, and raises an error at the time limit."""
 
     def __init__(self, name: str, size: int) -> None:
         self._is_announced = False
@@ -63,10 +63,10 @@ class Waiting:
         )
 
     def __call__(self, seconds: float) -> None:
-        """Takes note of how long it has lasted.
+        """Called with the seconds since the compile started.
 
         Raises:
-            OverdueError: Too long.
+            OverdueError: The time limit is exceeded.
         """
         if seconds > SILENT and not self._is_announced:
             self._is_announced = True
@@ -76,7 +76,7 @@ class Waiting:
 
 
 def deviation(constants: Sequence[Constant], why: str) -> str:
-    """How a stand-in differs from the program that runs."""
+    """Returns the sentence that says how a stand-in differs from the program that runs."""
     largest = max(constants, key=lambda constant: constant.bytes)
     size, more = _bytes(sum(constant.bytes for constant in constants)), len(constants) - 1
     arrays = f"`{largest.name}` ({largest.type}, {_bytes(largest.bytes)})"
@@ -94,7 +94,7 @@ def deviation(constants: Sequence[Constant], why: str) -> str:
 
 
 def available() -> int | None:
-    """Bytes of memory that this process can still allocate; None if that is unknown."""
+    """Returns the bytes that this process can still allocate; None if unknown."""
     sizes = []
     with suppress(OSError, ValueError, KeyError):
         sizes.append(_numbers(_MACHINE)["MemAvailable:"] * 1024)
@@ -108,7 +108,7 @@ def available() -> int | None:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """The first two words of each line: a name and a number."""
+    """Reads the name and the number at the start of each line."""
     rows = (line.split() for line in file.read_text().splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1}
 

@@ -1,8 +1,8 @@
-"""The names of the arrays that a function closes over, and the functions that use these names.
+"""Finds the names of the arrays that a function closes over, and the functions that use them.
 
-Searched is what Python would read when the function runs: closures, globals that its
-code names, defaults, arguments of partials, attributes of objects, and the same of the functions
-that it names in turn. Nothing is called; a property is not asked for.
+The search follows what Python would read when the function runs: closures, globals that its code
+names, defaults, arguments of partials, attributes of objects, and the same of the functions that
+it refers to. Nothing is called and no property is evaluated.
 """
 
 import functools
@@ -29,8 +29,8 @@ class Binding:
     Attributes:
         name: "params['w']", "self.table".
         how: "global", "closure", "default argument", "argument of a partial" or "attribute".
-        function: The function, or class, that uses the name.
-        span: Where that function is defined; None where unknown.
+        function: The function or class that uses the name.
+        span: Where that function is defined; None if unknown.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Binding:
 
 
 def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
-    """Names of the arrays that a function and those it names can see, by identity, nearest first.
+    """Returns the names of the arrays that a function can reach, by identity, nearest first.
 
     Args:
         function: Any callable.
@@ -75,7 +75,7 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
 
 
 def identities(value: Any) -> Iterator[Any]:
-    """Identities of an array: of the object, and of its data, which JAX and NumPy may share."""
+    """Yields identities of an array: its `id`, and its buffer, which JAX and NumPy may share."""
     yield id(value)
     is_numpy_like = hasattr(type(value), "__array_interface__") and not isinstance(value, jax.Array)
     data = getattr(value, "__array_interface__", None) if is_numpy_like else None
@@ -84,7 +84,7 @@ def identities(value: Any) -> Iterator[Any]:
 
 
 def _references(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
-    """The values that a function or an object refers to, by name."""
+    """Yields the values that a function or an object refers to."""
     if isinstance(thing, MethodType):
         yield _binding(path or "self", "attribute", thing), thing.__self__
         thing = thing.__func__
@@ -123,14 +123,14 @@ def _of_function(function: FunctionType) -> Iterator[tuple[Binding, Any]]:
 
 
 def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables that a function closes over, but for those that have no value yet."""
+    """Yields the variables that a function closes over, without those that have no value yet."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # an empty cell
             yield name, cell.cell_contents
 
 
 def code_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The globals that a function's code names, also in the functions that are defined in it."""
+    """Yields the globals that a function's code names, also in functions defined inside it."""
     codes = [function.__code__]
     for code in codes:
         codes += [const for const in code.co_consts if isinstance(const, CodeType)]
@@ -140,7 +140,7 @@ def code_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The default values of a function's parameters."""
+    """Yields the default values of a function's parameters."""
     values = function.__defaults__ or ()
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     yield from zip(names[len(names) - len(values) :], values, strict=True)
@@ -168,7 +168,7 @@ def _binding(name: str, how: str, function: Any) -> Binding:
 
 
 def definition(function: Any) -> Span | None:
-    """The line where a function's definition begins; None for what is not written in Python."""
+    """Returns the line where a function's definition begins; None if it has no Python code."""
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):

@@ -1,7 +1,7 @@
-"""The plain values that a function object carries: closed over, defaults, a partial's, globals.
+"""Reads the plain values of a function object: closure, defaults, a partial's arguments, globals.
 
-A function that is created in a loop differs from the one before in these, as a rule. Arrays and
-functions are left out: whether two of them are equal cannot be said without computing.
+Functions that are created in a loop usually differ in these only. Arrays and functions are left
+out: deciding whether two of them are equal takes a computation.
 """
 
 import functools
@@ -25,15 +25,15 @@ _DEEPEST = 300  # things that are opened
 
 
 def values(fun: Any) -> dict[str, Any]:
-    """The plain values of a function by their names in it."""
+    """Returns the plain values of a function by name."""
     plain = {name: value for name, value, _ in _references(fun) if _is_plain(value)}
     return dict(islice(plain.items(), _MOST))
 
 
 def inside(fun: Any) -> dict[str, Any]:
-    """The plain values in what a function closes over: an optimiser's rate is in its functions.
+    """Returns the plain values inside what a function closes over, such as an optimiser's rate.
 
-    Closures of closures, tuples, dicts and partials are opened; the paths say where they stand.
+    Closures of closures, tuples, dicts and partials are opened; the names are paths.
     """
     plain: dict[str, Any] = {}
     pending = deque((name, value) for name, value, kind in _references(fun) if kind != "global")
@@ -59,7 +59,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The function with other values under some names; None where that cannot be made.
+    """Returns a copy of a function with other values for some names; None if it cannot be copied.
 
     Args:
         fun: A function, or a partial of one.
@@ -83,9 +83,9 @@ def with_values(fun: Any, changed: Mapping[str, Any]) -> Callable[..., Any] | No
 
 
 def recipe(fun: Any) -> Callable[[], Any] | None:
-    """Makes an equal function after this one was deleted, without keeping an array alive.
+    """Returns a function that recreates `fun` after it is deleted, and keeps no array alive.
 
-    None if it closes over more than plain values, or is no plain function.
+    Returns None if `fun` closes over other than plain values, or is not a plain function.
     """
     if isinstance(fun, functools.partial):
         return _partial_recipe(fun)
@@ -132,7 +132,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _references(fun: Any) -> Iterator[tuple[str, Any, str]]:
-    """Name, value, and kind of reference; the innermost scope last."""
+    """Yields name, value and kind of each reference, innermost scope last."""
     if isinstance(fun, functools.partial):
         yield from _references(fun.func)
         bound = zip(positional_names(signature_of(fun.func)), fun.args, strict=False)
@@ -153,7 +153,7 @@ def _references(fun: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def _function(fun: FunctionType, changed: Mapping[str, Any]) -> FunctionType:
-    """A function of the same code with other globals, defaults and closed-over values."""
+    """Copies a function with other globals, defaults and closed-over values."""
     cells = zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True)
     values = [changed.get(name, value) for name, value in defaults(fun)]
     variables = {n: v for n, v in changed.items() if n in fun.__globals__}

@@ -1,9 +1,9 @@
-"""The arrays of a Flax model under the user's names, as `flax.nnx` passes them to jit.
+"""Names the arrays that `flax.nnx` passes to jit by the user's attributes of the model.
 
-`nnx.jit` takes a model apart into a record of its structure and a flat list of arrays: what jit is
-given is `model.states[0][3]`. The record says, in preorder, which attribute each array belongs to.
+`nnx.jit` splits a model into a graph definition and a flat list of arrays, so that jit's inputs are
+called `model.states[0][3]`. The graph definition lists, in preorder, the attribute of each array.
 
-Tried with Flax 0.12. Where the record is another, the names are those of the flat list.
+Checked with Flax 0.12. For another graph definition, the names of the flat list are used.
 """
 
 from typing import Any
@@ -12,13 +12,13 @@ import jax
 
 
 def is_states(value: Any) -> bool:
-    """Whether it is a model that `flax.nnx` has taken apart."""
+    """Whether a value is a model that `flax.nnx` has split."""
     kind = type(value)
     return kind.__name__ == "NodeStates" and kind.__module__.startswith("flax.nnx")
 
 
 def paths(value: Any) -> list[str]:
-    """The path of each array of a model that was taken apart: ".layers[0].kernel"."""
+    """Returns the path of each array of a split model, such as ".layers[0].kernel"."""
     flat, _ = jax.tree_util.tree_flatten_with_path(value)
     plain = [jax.tree_util.keystr(path) for path, _ in flat]
     try:
@@ -29,7 +29,7 @@ def paths(value: Any) -> list[str]:
 
 
 def _of_graph(graph: Any) -> list[str]:
-    """The attributes that hold an array, in preorder."""
+    """Returns the paths of the attributes that are arrays, in preorder."""
     nodes, attributes = iter(graph.nodes), iter(graph.attributes)
     array_paths: list[str] = []
     root = next(nodes)
@@ -56,7 +56,7 @@ def _of_graph(graph: Any) -> list[str]:
 
 
 def updates(results: Any) -> list[tuple[int | str, str]] | None:
-    """The variables that a function under `nnx.jit` without graph updates has written.
+    """Returns the variables that a function under `nnx.jit` without graph updates has written.
 
     Args:
         results: What its jitted function returns: the user's result, and groups of updates.
@@ -84,7 +84,7 @@ def _step_text(step: Any) -> str:
 
 
 def cached(f: Any) -> tuple[Any, tuple[Any, ...]] | None:
-    """The function and the arguments that `nnx.cached_partial` bound; None for anything else."""
+    """Returns the function and arguments of an `nnx.cached_partial`; None for anything else."""
     code: Any = getattr(f, "__code__", None)
     if getattr(code, "co_qualname", "") != "_cached_partial.<locals>.cache_args_wrapper":
         return None

@@ -1,8 +1,8 @@
-"""What a function that is not jitted writes into its arguments, as results of its program.
+"""Makes arrays that a function assigns inside its arguments results of the program.
 
-`opt.update(model, grads)` assigns new arrays inside its arguments. `jax.jit` traces copies of
-these: what is written is lost, and the code that computes it is dead. So it becomes a result, as in
-`nnx.jit`.
+`opt.update(model, grads)` assigns new arrays inside its arguments. `jax.jit` traces copies of the
+arguments, so the assignments are lost and the code that computes them is dead. For a function that
+is not jitted they become results, as in `nnx.jit`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,24 +20,24 @@ _SHOWN = 2  # names in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a call, and what it wrote.
+    """The result of a call, and the arrays that it assigned inside its arguments.
 
     Attributes:
         result: What the function returned.
-        arrays: Each array that it assigned inside an argument, by path.
+        arrays: The assigned arrays by path.
     """
 
     result: Any
     arrays: dict[str, Any]
 
     def names(self) -> Iterator[str]:
-        """Names of the leaves, in the order in which they are flattened."""
+        """Yields the names of the leaves, in the order of flattening."""
         for path, _ in jax.tree_util.tree_flatten_with_path(self.result)[0]:
             yield "result" + jax.tree_util.keystr(path)
         yield from (f"new {name}" for name in sorted(self.arrays))
 
     def deviation(self, name: str) -> str:
-        """What `jax.jit` of the function would do with it.
+        """Returns the sentence on what `jax.jit` would do with these assignments.
 
         Args:
             name: The function's name.
@@ -60,7 +60,7 @@ jax.tree_util.register_pytree_node(
 
 
 def returning(function: Callable[..., Any], signature: Signature | None) -> Callable[..., Any]:
-    """The same function, giving back what it wrote into its arguments too, where it wrote.
+    """Wraps a function so that it returns `Written` if it assigns arrays inside its arguments.
 
     Args:
         function: A function that is traced: its arguments are copies of the user's.
@@ -81,7 +81,7 @@ def returning(function: Callable[..., Any], signature: Signature | None) -> Call
 
 
 def _arrays(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Every array inside some arguments, by path."""
+    """Returns every array inside the arguments by path."""
     return {
         root + path: leaf
         for root, value in arguments.items()

@@ -1,4 +1,4 @@
-"""Which leaves of a call's arguments are array inputs, which are static, and what they are called.
+"""Names the leaves of a call's arguments, and tells array inputs from static values.
 
 An array leaf is what JAX itself gives an abstract value: jax and numpy arrays, numbers,
 PRNG keys, `ShapeDtypeStruct`s. Everything else (strings, callables, enums, modules, other
@@ -33,15 +33,15 @@ _short.maxstring = _short.maxother = _LONGEST
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf of the arguments, in JAX's order.
+    """A leaf of the arguments.
 
     Attributes:
-        name: Its pytree path, bound to the parameter's name: "params['w']".
-        value: What was passed.
+        name: Its pytree path, starting with the parameter's name: "params['w']".
+        value: The leaf.
         aval: Its abstract value; None for a static leaf.
         root: Position (an int) or keyword of the argument that holds it.
         fixed: Whether it is part of the program in a function that is not jitted.
-        path: As `Input` has it.
+        path: See `Input.path`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Leaf:
 def leaves(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> list[Leaf]:
-    """Every leaf of the arguments; an argument that is None or empty has none."""
+    """Returns every leaf of the arguments in JAX's order; None and empty containers have none."""
     call_leaves = []
     flat, _ = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
     roots = root_names(len(args), signature)
@@ -71,9 +71,9 @@ def leaves(
 
 
 def abstract(value: Any) -> Any:
-    """JAX's abstract value of it; None if JAX would not take it as an array.
+    """Returns JAX's abstract value of a leaf; None if JAX does not accept it as an array.
 
-    JAX prints what it refuses, which may be a whole model, so it is called for likely values only.
+    JAX prints what it rejects, which may be a whole model, so it is called for likely values only.
     """
     converts = hasattr(type(value), "__jax_array__")
     if not (converts or isinstance(value, _NUMBERS) or hasattr(value, "dtype")):
@@ -85,7 +85,7 @@ def abstract(value: Any) -> Any:
 
 
 def root_names(count: int, signature: inspect.Signature | None) -> list[str]:
-    """Names of the positional arguments: parameters' own, `args[2]` for what a star takes."""
+    """Returns the names of the positional arguments, such as `args[2]` for a variadic one."""
     parameters = signature.parameters.values() if signature else ()
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
     names = positional_names(signature)
@@ -93,13 +93,13 @@ def root_names(count: int, signature: inspect.Signature | None) -> list[str]:
 
 
 def positional_names(signature: inspect.Signature | None) -> list[str]:
-    """Names of the parameters that can be passed by position, without `*args`."""
+    """Returns the names of the parameters that can be passed by position, without `*args`."""
     parameters = signature.parameters.values() if signature else ()
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def keyword_name(name: str, signature: inspect.Signature | None) -> str:
-    """A keyword's own name; `kwargs['a b']` for one that Python could not write as a name."""
+    """Returns the name of a keyword argument, such as `kwargs['a b']` if it is no identifier."""
     if name.isidentifier():
         return name
     parameters = signature.parameters.values() if signature else ()
@@ -108,12 +108,11 @@ def keyword_name(name: str, signature: inspect.Signature | None) -> str:
 
 
 def is_unregistered(value: Any) -> bool:
-    """Whether it is an object whose class is not registered with JAX as a pytree.
+    """Whether a leaf is an object whose class could be a pytree but is not registered with JAX.
 
-    Texts, functions, enums, modules and the values of Python's own classes, JAX's and NumPy's
-    are static in a function that is not jitted. An object of another class may hold arrays,
-    which would become constants in silence; one that can be called is taken for a function
-    unless it holds some.
+    Strings, functions, enums, modules and objects of Python's, JAX's and NumPy's own classes are
+    static in a function that is not jitted. An object of another class may have arrays as
+    attributes, which would silently become constants; a callable one counts only if it has some.
     """
     kind = type(value)
     package = kind.__module__.partition(".")[0]
@@ -127,12 +126,12 @@ _PACKAGES = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 
 
 def as_input(leaf: Leaf, donated: bool) -> Input:
-    """What the first line of an output says of an array leaf."""
+    """Returns the description of an array leaf."""
     return Input(leaf.name, type_of(leaf.aval), donated, _sharding_text(leaf.value), leaf.path)
 
 
 def _sharding_text(value: Any) -> str:
-    """The sharding of an array over several devices ("P('x', None) over 8"); "" for one device."""
+    """Returns the sharding over several devices ("P('x') over 8 devices"); "" for one device."""
     sharding = getattr(value, "sharding", None)
     if sharding is None or len(sharding.device_set) < 2:
         return ""
@@ -142,7 +141,7 @@ def _sharding_text(value: Any) -> str:
 
 
 def static_text(value: Any) -> str:
-    """A static value in a bounded number of characters, the same from run to run."""
+    """Returns a short text of a static value, without addresses, the same in every run."""
     if isinstance(value, ModuleType):
         return value.__name__
     name = getattr(value, "__qualname__", None) if callable(value) else None
@@ -159,7 +158,7 @@ def static_text(value: Any) -> str:
 def named_arguments(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> dict[str, Any]:
-    """The arguments of a call by name, positional ones first.
+    """Returns the arguments of a call by name, positional ones first.
 
     A keyword that has the name of a positional-only parameter is written `kwargs['x']`.
     """
@@ -170,7 +169,7 @@ def named_arguments(
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature, or None if Python has none."""
+    """Returns the signature of a callable; None if Python cannot determine it."""
     try:
         return inspect.signature(f)
     except (TypeError, ValueError):

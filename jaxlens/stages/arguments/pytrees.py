@@ -1,10 +1,10 @@
-"""Walks over pytrees that may hold themselves, or nest deeper than Python recurses.
+"""Walks over pytrees that may contain themselves, or nest deeper than Python recurses.
 
-Flattening in jaxlib recurses in C, and where it fails inside a container it does not give its
-recursion levels back (jax 0.10.2 and 0.12.0.1): a dict that holds itself takes all of them, and
-from then on every Python call of the process raises RecursionError. So a value that is not known
-to be flat, such as what a closure holds, is walked here, and a program's arguments are checked
-here before jaxlib sees them. A node is opened for one level only, which recurses nowhere.
+Flattening in jaxlib recurses in C, and an error inside a container does not restore the recursion
+depth (jax 0.10.2 and 0.12.0.1): after flattening a dict that contains itself, every Python call of
+the process raises RecursionError. So values of unknown depth, such as those of closures, are walked
+here, and a program's arguments are checked here before jaxlib flattens them. Each node is opened
+by one level only, which does not recurse.
 """
 
 import inspect
@@ -28,9 +28,9 @@ _LONGEST = 80  # characters of a key, or of a path in a message
 
 
 def leaves(value: Any, most: int = _LEAVES) -> Iterator[tuple[str, Any]]:
-    """The leaves of a pytree with their paths as `jax.tree_util.keystr` writes them.
+    """Yields the leaves of a pytree with their paths as `jax.tree_util.keystr` writes them.
 
-    A container that was met before is not opened again, nor is one 200 levels down.
+    Each container is opened once, and none below 200 levels.
 
     Args:
         value: Anything.
@@ -51,7 +51,7 @@ def leaves(value: Any, most: int = _LEAVES) -> Iterator[tuple[str, Any]]:
             yield path, part
             continue
         opened[id(part)] = part
-        # Of more children than are left none beyond them would be reached.
+        # The walk ends before it reaches more children than these.
         pending += [(path + _text(k), depth + 1, c) for k, c in children[:left]][::-1]
 
 
@@ -71,20 +71,20 @@ def holds_arrays(value: Any) -> bool:
 def check_call(
     args: Sequence[Any], kwargs: Mapping[str, Any], signature: inspect.Signature | None
 ) -> None:
-    """Checks each argument of a call, see `check`."""
+    """Checks each argument of a call; see `check`."""
     for name, value in named_arguments(args, kwargs, signature).items():
         check(name, value)
 
 
 def check(name: str, value: Any) -> None:
-    """Refuses an argument that JAX cannot flatten: one that contains itself, or nests too deep.
+    """Checks that JAX can flatten a value: it neither contains itself nor nests too deep.
 
     Args:
-        name: What the argument is called.
+        name: The name of the argument.
         value: The argument.
 
     Raises:
-        OptionError: It is such a one.
+        OptionError: JAX cannot flatten the value.
     """
     frames = sum(1 for _ in traceback.walk_stack(sys._getframe()))
     room = sys.getrecursionlimit() - frames - _SPARE
@@ -124,7 +124,7 @@ def check(name: str, value: Any) -> None:
 
 
 def _children(part: Any) -> list[tuple[Any, Any]] | None:
-    """The children of a node with their keys, as JAX has them; None for a leaf."""
+    """Returns the children of a node with JAX's keys; None for a leaf."""
     kind = type(part)
     if part is None:
         return []
@@ -144,7 +144,7 @@ def _children(part: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _text(key: Any) -> str:
-    """A step of a path; a key's own `repr` may fail, or be long."""
+    """Returns a step of a path; the `repr` of a key may fail, or be long."""
     try:
         text = jax.tree_util.keystr((key,))
     except Exception:

@@ -1,4 +1,4 @@
-"""The innermost parts in which two values differ: "cfg.lr", "state.tx", not the whole object.
+"""Finds the innermost parts in which two values differ: "cfg.lr" instead of the whole `cfg`.
 
 Containers, dataclasses, partials, pytree definitions and other objects are opened as long as few of
 their parts differ. Values are compared by `==`, arrays by identity: nothing is computed.
@@ -28,12 +28,12 @@ Difference = tuple[str, Any, Any]
 
 
 def differences(name: str, new: Any, old: Any) -> list[Difference]:
-    """The innermost parts in which two values differ; the whole if there are many.
+    """Returns the innermost parts in which two values differ; the whole values if they are many.
 
     Args:
-        name: What the values are called; the paths begin with it.
-        new: A value.
-        old: Another one.
+        name: The name of the values, with which the paths begin.
+        new: The new value.
+        old: The old value.
     """
     innermost: list[Difference] = []
     pending: list[Difference] = [(name, new, old)]
@@ -84,7 +84,7 @@ def same(new: Any, old: Any) -> bool:
 
 
 def _opened(new: Any, old: Any) -> list[Difference] | None:
-    """The parts of two values of one class, each with its step; None if they cannot be opened."""
+    """Returns the parts of two values of one class; None if they cannot be opened."""
     if type(new) is not type(old) or isinstance(new, _ATOMS) or hasattr(new, "dtype"):
         return None
     if isinstance(new, AuxData):
@@ -103,13 +103,13 @@ def _opened(new: Any, old: Any) -> list[Difference] | None:
 
 
 def tuple_steps(value: Sequence[Any]) -> list[str]:
-    """The steps to the items of a tuple or list: names of fields, or indices."""
+    """Returns the steps to the items of a tuple or list: names of fields, or indices."""
     names = getattr(value, "_fields", None)
     return [f".{name}" for name in names] if names else [f"[{i}]" for i in range(len(value))]
 
 
 def _attributes(new: Any, old: Any) -> list[Difference] | None:
-    """The fields of dataclasses, and the attributes of other objects."""
+    """Returns the fields of dataclasses, or the attributes of other objects."""
     if dataclasses.is_dataclass(new):
         names = [field.name for field in dataclasses.fields(new)]
         if all(hasattr(new, name) and hasattr(old, name) for name in names):
@@ -127,7 +127,7 @@ def _attributes(new: Any, old: Any) -> list[Difference] | None:
 
 
 def _tree_parts(new: Any, old: Any) -> list[Difference] | None:
-    """The auxiliary data and the children of two nodes of one class."""
+    """Returns the auxiliary data and the children of two nodes of one class."""
     now, was = new.node_data(), old.node_data()
     parts, old_parts = new.children(), old.children()
     if now is None or was is None or now[0] is not was[0] or len(parts) != len(old_parts):
@@ -149,7 +149,7 @@ def _child_steps(kind: type, aux_data: Any, count: int) -> list[str]:
 
 
 def _aux_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
-    """The parts of the nodes' auxiliary data: as a rule, the static fields of a dataclass.
+    """Yields the parts of the nodes' auxiliary data, usually the static fields of a dataclass.
 
     `Linear(w=array, n=3)` with a static `n` has the auxiliary data (3,): the part is ".n".
     """
@@ -166,7 +166,7 @@ def _aux_parts(node: Any, new: Any, old: Any) -> Iterator[Difference]:
 
 
 def _aux_opened(new: Any, old: Any) -> list[Difference] | None:
-    """The parts of auxiliary data.
+    """Returns the parts of auxiliary data.
 
     A pair of a name and a value, as in Flax, has the path ".name"; Flax's own records have none.
     """
@@ -185,7 +185,7 @@ def _aux_opened(new: Any, old: Any) -> list[Difference] | None:
 
 
 def _fields(kind: type, static: bool) -> list[str]:
-    """The names of the static fields of a dataclass, or of the others.
+    """Returns the names of the static fields of a dataclass, or of the others.
 
     Equinox, Flax and JAX each mark the static ones in the field's metadata.
     """
@@ -199,7 +199,7 @@ def _fields(kind: type, static: bool) -> list[str]:
 
 
 def _leafless_fields(kind: type, node: Any) -> list[str]:
-    """The fields of a dataclass without a leaf, for a class whose fields are not marked."""
+    """Returns the fields of a dataclass that have no leaf, for a class that does not mark them."""
     try:
         filled = jax.tree_util.tree_unflatten(node, range(node.num_leaves))
         paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
@@ -211,7 +211,7 @@ def _leafless_fields(kind: type, node: Any) -> list[str]:
 
 
 class AuxData:
-    """The auxiliary data of a node of a pytree, or a part of it: part of the structure."""
+    """The auxiliary data of a pytree node, or a part of it."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Arguments from their written shapes: `f32[8,128], params={'w': f32[128,4]}, train=True`.
+"""Makes arguments from their written shapes: `f32[8,128], params={'w': f32[128,4]}, train=True`.
 
 Nothing is allocated: an array becomes a `jax.ShapeDtypeStruct`. The text is parsed as the
 arguments of a call and never executed; besides `dtype[dims]` it may hold dicts, lists,
@@ -36,14 +36,14 @@ _SCALAR = re.compile(r"\b([A-Za-z]\w*)\s*\[\s*\]")
 
 
 def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments, in the order written.
+    """Returns the positional and keyword arguments, in the order written.
 
     Args:
         text: Comma-separated `shape` or `name=shape`. A dtype is short as jaxprs and HLO
             print it (`f32`, `s32`, `pred`) or long as NumPy calls it (`float32`).
 
     Raises:
-        OptionError: Text that is not a list of shapes, or a dtype that JAX does not have.
+        OptionError: The text is not a list of shapes, or JAX does not have a dtype.
     """
     try:
         call = ast.parse("_(" + _SCALAR.sub(r"\1[()]", text) + "\n)", mode="eval").body
@@ -58,7 +58,7 @@ def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _value(node: ast.expr) -> Any:
-    """One written argument; nests no deeper than Python's own parser let it."""
+    """Returns one argument; the nesting is limited by Python's parser."""
     match node:
         case ast.Subscript(value=ast.Name(id=dtype), slice=dims):
             return abstract(_dims(dims), _dtype(dtype))
@@ -79,7 +79,7 @@ def _value(node: ast.expr) -> Any:
 def abstract(
     shape: tuple[int, ...], dtype: Any, sharding: Any = None, weak_type: bool = False
 ) -> jax.ShapeDtypeStruct:
-    """An array's shape, dtype, sharding and weakness without the array."""
+    """Returns an array's shape and type without the array."""
     struct: Any = jax.ShapeDtypeStruct  # it has no types
     result: jax.ShapeDtypeStruct = struct(shape, dtype, sharding=sharding, weak_type=weak_type)
     return result
@@ -94,7 +94,7 @@ def _dims(node: ast.expr) -> tuple[int, ...]:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """JAX's dtype of that name, with x64 off the 32-bit one, as JAX does for arrays."""
+    """Returns the dtype, in 32 bits if x64 is off, as JAX does for arrays."""
     if name not in _SHORT and name not in _LONG:
         raise OptionError(f"no dtype {name!r} in --in; {nearest(name, [*_SHORT, *_LONG])}")
     return jax.dtypes.canonicalize_dtype(jnp.dtype(_SHORT.get(name, name)))

@@ -1,4 +1,4 @@
-"""What differs between two keys of JAX's, and how far apart they are."""
+"""Computes the differences of two keys of JAX's caches, and their distance."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from jaxlens.stages.arguments.value_diff import AuxData, PyTreeDef, differences
 from jaxlens.stages.keys.jax_key import JaxKey, sharding_text
 
 Comparison = tuple[tuple[KeyChange, ...], int]
-"""What differs from the nearest earlier key, and how many earlier keys there are."""
+"""The differences to the nearest earlier key, and the number of earlier keys."""
 
 EAGER = "{name} is not jitted; called like this it runs op by op and has no cache of its own"
 _IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
@@ -19,7 +19,7 @@ _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}
 
 
 def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """Each thing that differs between two keys of the trace cache."""
+    """Yields the differences of two keys of the trace cache."""
     yield from _changed("option", new.options, old.options)
     if len(new.exact[0]) == len(old.exact[0]):
         yield from _changed("setting", new.settings, old.settings)
@@ -47,7 +47,7 @@ def changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 
 
 def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
-    """The same, with jit's positions replaced by the names of the arguments.
+    """Yields the differences, with the names of arguments in place of jit's positions.
 
     Donating the first argument changes `donate_argnums` and `donate_argnames`: one change of `x`.
     """
@@ -65,12 +65,12 @@ def changes_by_argument(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 
 
 def donated(name: str, now: bool) -> KeyChange:
-    """The change of an argument that is donated now, or no longer."""
+    """Returns the change of an argument whose donation differs."""
     return KeyChange("donated", name, *_DONATED[now])
 
 
 def imported(new: Sequence[Any], old: Sequence[Any]) -> KeyChange:
-    """The change of a trace context that a module has extended since."""
+    """Returns the change of a trace context to which a module has added settings."""
     return KeyChange(
         "setting", "JAX's settings", f"{len(new)} of them, {_IMPORTED}", f"{len(old)} of them"
     )
@@ -80,12 +80,12 @@ def nearest(
     differences: Iterable[Iterable[KeyChange]],
     distance: Callable[[Sequence[KeyChange]], float] = len,
 ) -> tuple[KeyChange, ...]:
-    """The differences to the earlier key that has the fewest; of several, the first."""
+    """Returns the differences to the nearest earlier key, of several the first."""
     return min(map(tuple, differences), key=distance, default=())
 
 
 def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
-    """The inputs that lie elsewhere; constants that JAX passes come before them."""
+    """Yields the inputs that lie elsewhere; constants that JAX passes come first."""
     constants = [f"constant {i}" for i in range(len(new) - len(names))]
     return differing("place", zip((*constants, *names), new, old, strict=False), sharding_text)
 
@@ -95,7 +95,7 @@ def differing(
     triples: Iterable[tuple[str, Any, Any]],
     text: Callable[[Any], str] = static_text,
 ) -> Iterator[KeyChange]:
-    """The changes among triples of a name, its new and its old value."""
+    """Yields the changes among triples of name, new value and old value."""
     for name, now, was in triples:
         if now != was:
             yield KeyChange(kind, name, text(now), text(was))
@@ -119,7 +119,7 @@ def _changed(
 
 
 def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:
-    """The parts in which two values of one name differ."""
+    """Yields the parts in which two values of one name differ."""
     if kind not in ("static", "structure"):
         yield _change(kind, name, static_text(new), static_text(old))
         return
@@ -139,7 +139,7 @@ def _change(kind: KeyChangeKind, name: str, now: str, was: str) -> KeyChange:
 
 
 def _tree_text(value: Any) -> str:
-    """A static value or a pytree; an OrderedDict by its keys, whose order is part of the tree."""
+    """Returns the text of a static value or pytree; of an OrderedDict the keys in order."""
     if isinstance(value, PyTreeDef):
         kind, keys = value.node_data() or (None, None)
         if kind is OrderedDict and keys:
@@ -163,7 +163,7 @@ def _mesh_text(mesh: Any) -> str:
 
 
 def apart(differing: Iterable[KeyChange]) -> float:
-    """The distance of two keys, given what differs."""
+    """Returns the distance of two keys, given their differences."""
     return sum(map(_distance, differing))
 
 
@@ -179,7 +179,7 @@ def _distance(change: KeyChange) -> float:
 
 
 def _ratio(new: str, old: str) -> float:
-    """The distance of two dimensions or dtypes, 0 to 1; of dimensions by their ratio."""
+    """Returns the distance of two dimensions or dtypes, 0 to 1; of dimensions by their ratio."""
     sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
     if new == old:
         return 0.0

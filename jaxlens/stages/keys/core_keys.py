@@ -1,4 +1,4 @@
-"""The keys of functions that `jaxlens.core` jitted. They are plain data, and are never dropped."""
+"""Reads the keys of functions that `jaxlens.core` jitted: plain data, never dropped."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class CoreKeys:
         self._kwargs = kwargs
 
     def verdict(self) -> Verdict:
-        """Whether the call would hit; if not, what differs from the nearest earlier key."""
+        """Returns whether the call would hit; if not, the differences to the nearest key."""
         from jaxlens import core
 
         if not isinstance(self._f, core.Jitted):
@@ -47,12 +47,12 @@ class CoreKeys:
         return Verdict(False, "trace", reasons, len(keys))
 
     def parts(self) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
-        """The rows of the key; none of them is a default."""
+        """Returns the rows of the key, and () as the core has no defaults."""
         return parts(self._f, self._f.key(*self._args, **self._kwargs)), ()
 
 
 def parts(f: Any, key: Any) -> tuple[KeyPart, ...]:
-    """A key as rows: inputs, static values, settings.
+    """Returns a key as rows: inputs, static values, settings.
 
     Args:
         f: A function that the core jitted.
@@ -67,7 +67,7 @@ def parts(f: Any, key: Any) -> tuple[KeyPart, ...]:
 
 
 def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
-    """Each thing that differs between two keys of a function that the core jitted."""
+    """Yields the differences of two keys of a function that the core jitted."""
     if new.in_tree != old.in_tree:
         yield KeyChange("structure", "arguments", str(new.in_tree), str(old.in_tree))
     else:
@@ -84,14 +84,14 @@ def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
 
 
 def _names(f: Any, key: Any) -> list[str]:
-    """The paths of a call's arrays."""
+    """Returns the paths of a call's arrays."""
     from jaxlens.core.transforms.signatures import arguments
 
     return [name for _, name in arguments(f.f, key.in_tree, key.static)]
 
 
 def _parameter(f: Any, at: int | str) -> str:
-    """The name of a static argument, given its position or name."""
+    """Returns the name of a static argument, given its position or name."""
     from jaxlens.core.transforms.signatures import parameters
 
     names = parameters(f.f)[0]

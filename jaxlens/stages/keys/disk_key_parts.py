@@ -1,8 +1,8 @@
-"""The key by which the persistent cache looks a program up, part by part, and what is new in it.
+"""Reads the key of a program in JAX's persistent cache, part by part, and compares it.
 
-JAX hashes the parts of that key one after the other and logs each hash at debug level. A hash does
-not show what was hashed. So the compile options, the devices and XLA's flags are read beside it,
-and the option that differs has a name.
+JAX hashes the parts of the key one after the other and logs each hash at debug level. A hash does
+not show what was hashed, so the compile options, the devices and XLA's flags are read as well, and
+a difference can be named.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _NAMES = {
     "compression": "the compression",
     "custom_hook": "JAX's custom hook",
 }
-# Where the programs are dumped is no part of the key.
+# Options that are not part of the key, such as the folder of dumps.
 _LEFT_OUT = ("xla_dump_", "xla_force_host_platform_device_count", "xla_gpu_cuda_data_dir")
 
 
@@ -39,7 +39,7 @@ class DiskPart:
 
     Attributes:
         digest: Its hash.
-        values: What was hashed, by name, as far as that can be read.
+        values: The hashed values by name, as far as they can be read.
     """
 
     digest: str
@@ -50,10 +50,10 @@ Parts = Mapping[str, DiskPart]
 
 
 def part(name: str, digest: str, variables: Mapping[str, Any]) -> DiskPart:
-    """A part, with the values that were hashed.
+    """Returns a part with the values that were hashed.
 
     Args:
-        name: JAX's name of it.
+        name: JAX's name of the part.
         digest: Its hash.
         variables: The variables of JAX's function that makes the key, and the flags that it read.
     """
@@ -82,7 +82,7 @@ def _values(name: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _plain_options(options: Any) -> Iterator[tuple[str, str]]:
-    """The options that are numbers, texts or enums."""
+    """Yields the options that are numbers, strings or enums."""
     for name in dir(options):
         if not name.startswith("_"):
             with contextlib.suppress(AttributeError, RuntimeError, TypeError, ValueError):
@@ -92,7 +92,7 @@ def _plain_options(options: Any) -> Iterator[tuple[str, str]]:
 
 
 def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
-    """A key as data, compared with the nearest earlier one of a program of the same name.
+    """Returns a key, compared with the nearest earlier one of a program of the same name.
 
     Args:
         new: Its parts.
@@ -104,10 +104,10 @@ def key(new: Parts, earlier: Sequence[Parts]) -> DiskKey:
 
 
 def unkept(seconds: float) -> str:
-    """Why JAX did not give a program to the persistent cache.
+    """Returns why JAX did not write a program to the persistent cache.
 
     Args:
-        seconds: How long its compile took.
+        seconds: The seconds of its compile.
     """
     config: Any = jax.config
     least = config.jax_persistent_cache_min_compile_time_secs
@@ -117,7 +117,7 @@ def unkept(seconds: float) -> str:
 
 
 def is_used() -> bool:
-    """Whether there is a persistent cache; JAX makes keys for it also if there is none."""
+    """Whether a persistent cache is used; JAX makes keys even if not."""
     config: Any = jax.config
     return config.jax_compilation_cache_dir is not None and config.jax_enable_compilation_cache
 

@@ -1,7 +1,7 @@
-"""Whether a call would run a program that was traced earlier and that the function no longer makes.
+"""Compares the program that a call runs from JAX's cache with the one that the function makes now.
 
-JAX keys a trace by the function and the types of its arguments: a global, a closed-over number or
-a helper that has changed since is not in the key, so the call runs the earlier program.
+JAX keys a trace by the function and the types of its arguments. A global, a closed-over number or
+a helper that has changed is not in the key, so the call still runs the earlier program.
 """
 
 from typing import Any
@@ -17,14 +17,14 @@ _PLAIN = (bool, int, float, complex, str, bytes, tuple, type(None))
 
 
 def difference(before: Any, now: Any) -> str:
-    """The first difference of two traced programs in a few words; "" where there is none.
+    """Returns the first difference of two traced programs in a few words; "" for none.
 
-    Variables are compared by the position at which they are defined. Parameters that are functions
-    or objects are not compared: what they do is in a body.
+    Variables are compared by the position of their definition. Parameters that are functions or
+    objects are not compared: their effect is in a nested jaxpr.
 
     Args:
-        before: A closed jaxpr.
-        now: Another.
+        before: The earlier closed jaxpr.
+        now: The new one.
     """
     find = Finder()
     pending, compared = [(before, now)], set[tuple[int, int]]()
@@ -46,7 +46,7 @@ def difference(before: Any, now: Any) -> str:
 
 
 def _constants(old: Any, new: Any) -> str:
-    """Whether the arrays that two closed jaxprs captured differ."""
+    """Returns how the arrays that two closed jaxprs captured differ."""
     constants = [getattr(closed, "consts", None) or () for closed in (old, new)]
     if len(constants[0]) != len(constants[1]):
         return "it captured other arrays"
@@ -57,7 +57,7 @@ def _constants(old: Any, new: Any) -> str:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Whether two constants have the same numbers; True if that cannot be compared."""
+    """Whether two constants have the same numbers; True if they cannot be compared."""
     if getattr(old, "nbytes", 0) > _LARGE:
         return True
     try:
@@ -67,7 +67,7 @@ def _equal(old: Any, new: Any) -> bool:
 
 
 def _equations(old: Any, new: Any) -> str:
-    """The first difference of two bodies, their inner ones left out."""
+    """Returns the first difference of two jaxprs, without the jaxprs nested in them."""
     if len(old.eqns) != len(new.eqns):
         return f"it has {len(old.eqns)} equations where this one has {len(new.eqns)}"
     places: tuple[dict[int, int], dict[int, int]] = ({}, {})
@@ -96,7 +96,7 @@ def _equations(old: Any, new: Any) -> str:
 
 
 def _read(atom: Any, places: dict[int, int]) -> Any:
-    """A literal's text and type, or the position at which a variable is defined."""
+    """Returns a literal's text and type, or the position of a variable's definition."""
     if hasattr(atom, "val"):
         return f"{atom.val}:{type_of(atom.aval)}"
     return places.get(id(atom))

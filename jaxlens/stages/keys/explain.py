@@ -1,8 +1,8 @@
-"""What is new in a call that JAX is about to work on, one cache after the other.
+"""Explains the misses of a call, one of JAX's caches after the other.
 
-A call is compared with the earlier ones of the same function object, whose keys JAX's caches have,
-and with those of other function objects that the same line of Python created. Only a log can
-remember these: JAX identifies a function by the object, and drops its keys when that is deleted.
+A call is compared with earlier ones of the same function object, whose keys are in JAX's caches,
+and of other function objects that the same line of Python created. Only a log has the latter: JAX
+identifies a function by the object, and drops its keys when the object is deleted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,11 +37,11 @@ _LOST = (
 
 
 def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
-    """What differs from the nearest earlier trace of the function, or of its line.
+    """Returns the differences to the nearest earlier trace of the function, or of its line.
 
     Args:
-        new: The call; JAX has made its entry already.
-        memory: Keys of calls that were seen before, oldest first.
+        new: The key of the call, which is in JAX's cache already.
+        memory: Keys of earlier calls, oldest first.
     """
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
@@ -65,21 +65,21 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
 
 
 def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
-    """The keys of the same function object."""
+    """Returns the keys of the same function object."""
     fun = new.function()
     return [key for key in memory if fun is not None and key.function() is fun]
 
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
-    """The differences to the key that has the fewest, the first of several, and that key."""
+    """Returns the nearest key, of several the first, and the differences to it."""
     differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
     return min(differences, key=lambda pair: apart(pair[0]))
 
 
 def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
-    """The keys in JAX's trace cache: of this function object, and of others of its line.
+    """Returns the keys in JAX's trace cache of this function object, and of others of its line.
 
-    Those in `memory` are left out.
+    Without those in `memory`.
     """
     fun = new.function()
     keys: list[tuple[bool, JaxKey]] = []
@@ -100,7 +100,7 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
 
 
 def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
-    """A change of type in which only the mesh differs, as a change of place."""
+    """Returns a change of type as a change of place, if only the mesh differs."""
     now, was = TYPE_TEXT.fullmatch(change.new), TYPE_TEXT.fullmatch(change.old)
     if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
         return change
@@ -109,7 +109,7 @@ def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
 
 
 def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
-    """What differs from the nearest earlier lowering of the same trace."""
+    """Returns the differences to the nearest earlier lowering of the same trace."""
     program, lowering = stack.program, stack.lowering
     if program is None or lowering is None:
         return (), 0
@@ -127,7 +127,7 @@ def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:
 def _lowering_changes(
     names: Sequence[str], new: tuple[Any, Any], old: tuple[Any, Any]
 ) -> Iterator[KeyChange]:
-    """Each thing that differs between two keys of the lowering cache."""
+    """Yields the differences of two keys of the lowering cache."""
     settings = compat.context_names()
     if new[0] is not None and len(new[0]) != len(old[0]):
         yield imported(new[0], old[0])
@@ -146,7 +146,7 @@ def _lowering_changes(
 
 
 def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
-    """What differs in the key of the fast path: the classes of the arguments and their places."""
+    """Returns the differences in the key of the fast path: classes and places of the arguments."""
     own = [key for key in _of_function(new, memory) if key.exact == new.exact]
     return nearest(_entry_changes(new, key) for key in reversed(own)), len(own)
 
@@ -161,7 +161,7 @@ def _entry_changes(new: JaxKey, old: JaxKey) -> Iterator[KeyChange]:
 
 
 def program_changes(new: Sequence[KeyPart], earlier: Sequence[Sequence[KeyPart]]) -> Comparison:
-    """What differs between the inputs of a program and those of the nearest earlier one."""
+    """Returns the differences of a program's inputs to those of the nearest earlier one."""
     now = {part.name: part.text for part in new}
     differences = []
     for parts in reversed(earlier):

@@ -1,4 +1,4 @@
-"""The key that JAX looks a call up by, with the names of the user's arguments."""
+"""The key by which JAX's caches look up a call, with the names of the user's arguments."""
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +24,9 @@ _SHOWN = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device"
 
 @dataclass(frozen=True, slots=True)
 class JaxKey:
-    """What JAX traces, lowers and compiles a call by.
+    """The key by which JAX traces, lowers and compiles a call.
 
-    It references neither the function nor an array strongly: a watched program frees what it would
-    free anyway.
+    It references neither the function nor an array strongly, so a watch keeps neither alive.
 
     Attributes:
         exact: The key as JAX has it: trace context, and (jit's settings, signature, types, mesh).
@@ -66,7 +65,7 @@ class JaxKey:
     closed: Mapping[str, Any] = field(default_factory=dict)
 
     def parts(self, with_defaults: bool = False) -> Iterator[KeyPart]:
-        """The key as rows: inputs, static values, containers, options, settings.
+        """Yields the key as rows: inputs, static values, containers, options, settings.
 
         Args:
             with_defaults: Whether options and settings that have their usual values are listed too.
@@ -97,7 +96,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKey | None:
-    """The key of a call of a jitted function; None where this version of JAX hides it.
+    """Returns the key of a call of a jitted function; None if this version of JAX hides it.
 
     Args:
         call: The Python function inside the jitted one, and the arguments.
@@ -127,7 +126,7 @@ def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKe
 
 
 def cached_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> JaxKey:
-    """A key in JAX's trace cache.
+    """Returns the key of an entry in JAX's trace cache.
 
     Args:
         call: The Python function inside the jitted one. Its arguments are read from the key.
@@ -164,7 +163,7 @@ def cached_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> Jax
 def _arguments(
     call: Call, info: Any, signature: Any
 ) -> tuple[dict[str, Any], dict[str, Any], list[str], Call]:
-    """Static values, containers and paths of the arrays of a call, and the call itself."""
+    """Returns static values, pytrees and array paths of a call, and the user's call."""
     whole = numbered(call, info, signature)
     if whole is None:
         return {}, {}, [], replace(call, kwargs={})
@@ -182,7 +181,7 @@ def _arguments(
 
 
 def static_arguments(call: Call, info: Any, signature: Any) -> dict[str, Any]:
-    """The static arguments of a numbered call, by name."""
+    """Returns the static arguments of a numbered call by name."""
     values, keywords = compat.static_values(signature) or ([], [])
     names = root_names(len(call.args), call.signature)
     positions = static_positions(info)[: len(values) - len(keywords)]
@@ -190,7 +189,7 @@ def static_arguments(call: Call, info: Any, signature: Any) -> dict[str, Any]:
 
 
 def aval_text(aval: Any) -> str:
-    """An abstract value as text: weakness, type, sharding."""
+    """Returns the text of an abstract value: weakness, type, sharding."""
     kind = type_of(aval)
     weak = "weak " if getattr(aval, "weak_type", False) else ""
     sharding = getattr(aval, "sharding", None)
@@ -202,7 +201,7 @@ def aval_text(aval: Any) -> str:
 
 
 def sharding_text(sharding: Any) -> str:
-    """Where an input must be: on a device, spread over several, or anywhere."""
+    """Returns where an input must be: on a device, spread over several, or anywhere."""
     try:
         devices = sorted(sharding.device_set, key=lambda d: d.id)
     except (AttributeError, ValueError, TypeError):
@@ -215,7 +214,7 @@ def sharding_text(sharding: Any) -> str:
 
 
 def _place(leaf: Any) -> str:
-    """The place of an argument, as far as it is part of the key of the compile."""
+    """Returns the place of an argument, as far as the compile's key contains it."""
     sharding = getattr(leaf, "sharding", None)
     if sharding is None or isinstance(leaf, jax.core.Tracer):
         return ""
@@ -223,7 +222,7 @@ def _place(leaf: Any) -> str:
 
 
 def _holder(leaf: Any) -> str:
-    """The class of an argument, which is part of the key of the fast path."""
+    """Returns the class of an argument, which is part of the key of the fast path."""
     if isinstance(leaf, jax.core.Tracer):
         return "tracer"
     if isinstance(leaf, jax.Array):
@@ -237,14 +236,14 @@ def _holder(leaf: Any) -> str:
 
 
 def named_function(fun: Any, signature: Any) -> Any:
-    """What the user calls, in a function that Equinox made for it; or `fun` itself."""
+    """Returns the user's function inside one that Equinox made; else `fun` itself."""
     static = compat.static_values(signature)
     user = equinox_calls.user_function(fun, static[0]) if static else None
     return fun if user is None else user
 
 
 def user_function(fun: Any, signature: Any) -> Any:
-    """The object that identifies a function; for a model, whose parts are in the key, Equinox's."""
+    """Returns the user's function; Equinox's for a model, whose parts are in the key."""
     user = named_function(fun, signature)
     return user if jax.tree_util.all_leaves([user]) else fun
 
@@ -257,9 +256,9 @@ def _reference(fun: Any) -> Callable[[], Any]:
 
 
 def _living_or_equal(fun: Any) -> Callable[[], Any]:
-    """Gives the function while it lives, then one of equal code where it closes over plain values.
+    """Returns a getter of the function, or of a copy of it once it was deleted, if possible.
 
-    The recipe keeps code and numbers, no arrays.
+    The copy is made from code and plain values; no array is kept.
     """
     reference, recipe = _reference(fun), closed_values.recipe(fun)
 

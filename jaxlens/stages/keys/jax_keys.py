@@ -1,8 +1,8 @@
-"""Whether a call would hit JAX's caches, and what in it is new.
+"""Determines whether a call would hit JAX's caches, and the differences if not.
 
-Answered from the keys that JAX keeps: the key of the trace cache is made the way JAX makes it and
-compared with those, then the key of the lowering. Nothing is traced and no entry is made. A miss
-is explained by the nearest earlier key.
+The key of the trace cache is made as JAX makes it and compared with the keys in the cache, then the
+key of the lowering. Nothing is traced and no entry is added. A miss is explained by the nearest
+earlier key.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class JaxKeys:
         self._call = replace(call, function=jitted[0]) if jitted else call
 
     def parts(self) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
-        """The rows of the key, and those of options and settings that have their defaults.
+        """Returns the rows of the key, and those of options and settings with default values.
 
         Raises:
             TypeError: JAX would refuse an argument.
@@ -74,7 +74,7 @@ class JaxKeys:
         return parts, tuple(part for part in key.parts(with_defaults=True) if part not in parts)
 
     def verdict(self) -> Verdict:
-        """Whether the call would hit; if not, what differs from the nearest earlier key."""
+        """Returns whether the call would hit; if not, the differences to the nearest key."""
         call = self._call
         if self._unknown:
             return _unknown(self._unknown)
@@ -100,7 +100,7 @@ class JaxKeys:
         return Verdict(False, "trace", _reasons(near) or (_UNREADABLE,), len(keys))
 
     def _compiled(self, key: _Exact, arrays: Sequence[Any], earlier: int) -> Verdict:
-        """The verdict on a call whose trace exists: is it lowered and compiled too?"""
+        """Returns the verdict on a call whose trace exists."""
         program = compat.traced_program(self._call.function, key[1])
         if program is None:
             return Verdict(False, "trace", ("an earlier trace of it failed",), earlier)
@@ -137,7 +137,7 @@ def _unknown(reason: str, earlier: int = 0) -> Verdict:
 
 
 def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
-    """The differences as lines, the first of many."""
+    """Returns the differences as lines, at most `_MOST`."""
     reasons = tuple(map(str, merged(differences)))
     if len(reasons) <= _MOST:
         return reasons
@@ -145,7 +145,7 @@ def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
 
 
 def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:
-    """Why JAX would refuse a static argument; "" where it would not."""
+    """Returns why JAX would reject a static argument; "" if it would not."""
     whole = numbered(call, *rest[:2])
     for name, value in static_arguments(whole, *rest[:2]).items() if whole else ():
         try:

@@ -1,7 +1,7 @@
-"""The key that a call would be looked up by, before the call: as given, or with other arguments.
+"""Makes the key of a call without calling it: of the call itself, or with other arguments.
 
-Nothing is traced or run, and no entry is made. An argument that is changed (another shape, dtype,
-weak type or static value) becomes an abstract shape or a literal; the others are as given.
+Nothing is traced or run, and no entry is added. An argument that is changed (another shape, dtype,
+weak type or static value) becomes an abstract shape or a literal; the others stay.
 """
 
 import ast
@@ -25,7 +25,7 @@ from jaxlens.stages.keys.jax_keys import JaxKeys
 
 
 def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
-    """The key of `f(*args, **kwargs)`, and whether the caches hold it.
+    """Returns the key of `f(*args, **kwargs)`, and whether it is in the caches.
 
     Args:
         f: A function; of one that is not jitted, the key that its jit would have.
@@ -48,7 +48,7 @@ def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
 
 
 def slots(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
-    """What can be changed in a call: its arrays, then its static values."""
+    """Returns the arguments of a call that can be changed: its arrays, then its static values."""
     call, static = _opened(f, args, kwargs)
     arrays = [
         KeySlot(
@@ -70,7 +70,7 @@ def varied(
     kwargs: Mapping[str, Any],
     changed: Sequence[KeySlot],
 ) -> CallKey:
-    """The key of the call with some of its arguments changed.
+    """Returns the key of the call with some of its arguments changed.
 
     Args:
         f: The function.
@@ -79,7 +79,7 @@ def varied(
         changed: The arguments that differ.
 
     Raises:
-        OptionError: A text that is no type ("f32[3,4]"), or no Python literal.
+        OptionError: A text is neither a type ("f32[3,4]") nor a Python literal.
     """
     call, static = _opened(f, args, kwargs)
     new = {slot.name: slot for slot in changed}
@@ -97,7 +97,7 @@ def varied(
 
 
 def _opened(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Call, set[int | str]]:
-    """The call opened, and the arguments that are static in it."""
+    """Unwraps the call, and returns it with its static arguments."""
     opened = open_call(f, tuple(args), dict(kwargs))
     parts = compat.jit_parts(opened.function)
     static = {*parts[1].static_argnums, *parts[1].static_argnames} if parts else set()
@@ -121,7 +121,7 @@ def _literal(slot: KeySlot) -> Any:
 
 
 def _with_type(slot: KeySlot, value: Any) -> Any:
-    """An abstract shape of the type in a slot, at the place of the value."""
+    """Returns an abstract array of a slot's type, on the devices of the value."""
     positional, named = arguments(slot.text)
     if len(positional) != 1 or named or not isinstance(positional[0], jax.ShapeDtypeStruct):
         raise OptionError(f"{slot.name}: expected a type such as f32[3,4], got {slot.text!r}")
