@@ -1,15 +1,18 @@
 """Finds the possible causes of a change: how the settings and inputs of two captures differ."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Program, Target
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.source_quote import Quoter
+from jaxlens.lenses.subject import Given
 
 _MOST = 3
 _PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
@@ -36,11 +39,11 @@ def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
         after: The capture after.
         edited: Whether their equations differ.
     """
-    found = list(_settings(before.program, after.program))
+    settings = tuple(_settings(before.program, after.program))
     if edited and _sources(before) != _sources(after):
-        found = [cause for cause in found if cause.kind != "function"]
-        found.insert(0, Cause("edit", "The edit"))
-    return tuple(found)
+        edit = Cause("edit", "The edit")
+        return edit, *(cause for cause in settings if cause.kind != "function")
+    return settings
 
 
 def sides(before: Program, after: Program) -> tuple[str, str]:
@@ -55,10 +58,10 @@ def sides(before: Program, after: Program) -> tuple[str, str]:
     return "before", "after"
 
 
-def subject(found: Sequence[Cause], edited: bool) -> str:
+def subject(causes: Sequence[Cause], edited: bool) -> str:
     """Returns the beginning of a sentence on the change."""
-    if found:
-        head, *rest = (cause.text for cause in found)
+    if causes:
+        head, *rest = (cause.text for cause in causes)
         return " and ".join([head, *(text[:1].lower() + text[1:] for text in rest)])
     return "The other program" if edited else "Another compile"
 
@@ -73,8 +76,7 @@ def _settings(before: Program, after: Program) -> Iterator[Cause]:
     elif before.target.jaxlib != after.target.jaxlib:
         text = f"Jaxlib {after.target.jaxlib} instead of {before.target.jaxlib}"
         yield Cause("version", text)
-    inputs = _inputs(before.inputs, after.inputs)
-    if inputs:
+    if inputs := _inputs(before.inputs, after.inputs):
         yield Cause("input", f"With {listed(inputs, _MOST)}")
     statics = [
         f"{new.name}={new.text} instead of {old.text}"
@@ -84,21 +86,20 @@ def _settings(before: Program, after: Program) -> Iterator[Cause]:
     if statics:
         yield Cause("static", f"With {listed(statics, _MOST)}")
     if before.transforms != after.transforms:
-        yield Cause("transform", f"As {_called(after)} instead of {_called(before)}")
+        yield Cause("transform", f"As {title(after)} instead of {title(before)}")
     elif before.name != after.name:
         yield Cause("function", f"{after.name} instead of {before.name}")
 
 
 def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
-    more = [flag for flag in after if flag not in before]
-    less = [flag for flag in before if flag not in after]
-    words = [flag if flag.startswith("without ") else f"with {flag}" for flag in more]
-    words += [
-        flag.replace("without", "with", 1) if flag.startswith("without ") else f"without {flag}"
-        for flag in less
-    ]
-    if words:
-        text = listed(words, _MOST)
+    changes = [(flag, True) for flag in after if flag not in before]
+    changes += [(flag, False) for flag in before if flag not in after]
+    texts = []
+    for flag, is_set in changes:
+        name = flag.removeprefix("without ")
+        texts.append(f"{'with' if is_set == (name == flag) else 'without'} {name}")
+    if texts:
+        text = listed(texts, _MOST)
         yield Cause("flag", text[:1].upper() + text[1:])
 
 
@@ -108,11 +109,9 @@ def device(target: Target) -> str:
     return f"{target.devices} x {kind}" if target.devices > 1 else kind
 
 
-def _called(program: Program) -> str:
-    name = program.name
-    for transform in reversed(program.transforms):
-        name = f"{transform}({name})"
-    return name
+def title(program: Program) -> str:
+    """Returns a function's name in the calls of its transforms: `grad(loss)`."""
+    return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
 
 
 def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
@@ -123,11 +122,11 @@ def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
         kind, text = _input(was.get(name), now.get(name))
         if kind:
             groups.setdefault((_ROOT.findall(name)[0], kind), []).append(text)
-    found = []
-    for (root, kind), texts in groups.items():
-        several = f"{len(texts):,} {_MANY[kind]} in {root}" if kind in _MANY else ""
-        found += [several] if several and len(texts) > 1 else texts
-    return found
+    texts = []
+    for (root, kind), group in groups.items():
+        joined = len(group) > 1 and kind in _MANY
+        texts += [f"{len(group):,} {_MANY[kind]} in {root}"] if joined else group
+    return texts
 
 
 _ROOT = re.compile(r"\A\W*\w*")
@@ -142,18 +141,17 @@ _MANY = {
 
 def _input(old: Input | None, new: Input | None) -> tuple[str, str]:
     """Returns the kind of difference in one input, and its words; ("", "") for none."""
-    if new is None or old is None:
-        only = new or old
-        assert only is not None
-        words = f"a new input {only.name} {only.type}" if new else f"no input {only.name}"
-        return "new" if new else "gone", words
+    if old is None:
+        return ("new", f"a new input {new.name} {new.type}") if new else ("", "")
+    if new is None:
+        return "gone", f"no input {old.name}"
     if str(old.type) != str(new.type):
         return "type", f"{new.name} {new.type} instead of {old.type}"
     if old.type.weak != new.type.weak:
         return "weak", f"{new.name} {'weakly' if new.type.weak else 'strongly'} typed"
     if old.donated != new.donated:
-        words = f"{new.name} {'donated' if new.donated else 'not donated'}"
-        return "donated" if new.donated else "kept", words
+        kind, state = ("donated", "donated") if new.donated else ("kept", "not donated")
+        return kind, f"{new.name} {state}"
     if old.sharding != new.sharding:
         return "sharding", f"{new.name} sharded {new.sharding or 'no longer'}"
     return "", ""
@@ -167,27 +165,17 @@ def _sources(capture: Capture) -> set[str]:
 
 def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:
     """Returns the text before of each edited line by its text after; {} for many lines."""
-    gone, new = sorted(before - after - {""}), sorted(after - before - {""})
-    found: dict[str, str] = {}
-    alike = _ALIKE if len(gone) > 1 or len(new) > 1 else _ALIKE / 2
-    for text in new if len(gone) * len(new) <= _PAIRS else ():
-        for close in get_close_matches(text, gone, n=1, cutoff=alike):
-            found[text] = close
-            gone.remove(close)
-    return found
+    removed, new = sorted(before - after - {""}), sorted(after - before - {""})
+    edited: dict[str, str] = {}
+    alike = _ALIKE if len(removed) > 1 or len(new) > 1 else _ALIKE / 2
+    for text in new if len(removed) * len(new) <= _PAIRS else ():
+        for close in get_close_matches(text, removed, n=1, cutoff=alike):
+            edited[text] = close
+            removed.remove(close)
+    return edited
 
 
 def line_text(capture: Capture) -> Callable[[Node], str]:
     """Returns a function from a node to its line's text without indentation, "" if not known."""
-    try:
-        sources = capture.sources
-    except UnavailableError:
-        sources = {}
-    lines = {key: source.text.splitlines() for key, source in sources.items()}
-
-    def text(node: Node) -> str:
-        owner = node.owner
-        known = lines.get(owner.key, ()) if owner else ()
-        return known[owner.line - 1].strip() if owner and 0 < owner.line <= len(known) else ""
-
-    return text
+    quote = Quoter(Given(lambda: capture.sources).or_else({}))
+    return lambda node: quote(node.owner, sys.maxsize)

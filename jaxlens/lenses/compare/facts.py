@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare.causes import Cause, causes, edited_lines, line_text
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.lenses.sentences import opcodes
+from jaxlens.lenses.subject import Given
 from jaxlens.links.match import across_edits
 from jaxlens.links.match.across_edits import Pairs
 
@@ -106,7 +106,11 @@ def facts(before: Capture, after: Capture, *, compiled: bool = True) -> Comparis
         if compiled or not figure.compiled
     }
     kinds = sorted({*was.primitives, *now.primitives})
-    instructions = _instructions(before, after, equations) if compiled else None
+    instructions = None
+    if compiled:
+        modules = Given(lambda: [(c.optimized.module, c.stablehlo.module) for c in (before, after)])
+        if sides := modules.or_else([]):
+            instructions = across_edits.instructions(sides[0], sides[1], equations)
     return Comparison(
         causes(before, after, not equations.equal),
         figures,
@@ -123,22 +127,14 @@ def _equations(before: Capture, after: Capture) -> Pairs:
     names = [[leaf.name for leaf in capture.program.inputs] for capture in (before, after)]
     left, right = before.jaxpr.module, after.jaxpr.module
     was, now = line_text(before), line_text(after)
-    stood = edited_lines({was(n) for n in left.nodes()}, {now(n) for n in right.nodes()})
+    earlier = edited_lines({was(n) for n in left.nodes()}, {now(n) for n in right.nodes()})
 
-    def earlier(node: Node) -> str:
+    def text_before(node: Node) -> str:
         """Returns the text before of a node's line, or its text if it was not edited."""
         text = now(node)
-        return stood.get(text, text)
+        return earlier.get(text, text)
 
-    return across_edits.equations(left, right, (was, earlier), (names[0], names[1]))
-
-
-def _instructions(before: Capture, after: Capture, equations: Pairs) -> Pairs | None:
-    try:
-        stages = [(c.optimized.module, c.stablehlo.module) for c in (before, after)]
-    except UnavailableError:
-        return None
-    return across_edits.instructions(stages[0], stages[1], equations)
+    return across_edits.equations(left, right, (was, text_before), (names[0], names[1]))
 
 
 def _lines(pairs: Pairs) -> Iterator[LineChange]:
@@ -147,28 +143,28 @@ def _lines(pairs: Pairs) -> Iterator[LineChange]:
         return
     old = {node.id: node for node in pairs.before.nodes()}
     new = {node.id: node for node in pairs.after.nodes()}
-    moved: dict[str, str] = {}  # line before, by line after
+    line_before: dict[str, str] = {}  # by line after
     for tail, head in pairs.images.items():
         if old[tail].owner and new[head].owner:
-            moved.setdefault(str(new[head].owner), str(old[tail].owner))
-    came = {was: now for now, was in moved.items()}
-    groups: dict[str, dict[str, list[Node]]] = {}
-
-    def put(line: str, kind: str, node: Node) -> None:
-        groups.setdefault(line, {"new": [], "gone": [], "changed": []})[kind].append(node)
-
-    changed = set(pairs.changed.values())
-    added = set(pairs.new)
-    for id, node in new.items():
-        if id in added or id in changed:
-            put(f"+{node.owner or ''}", "new" if id in added else "changed", node)
+            line_before.setdefault(str(new[head].owner), str(old[tail].owner))
+    line_after = {was: now for now, was in line_before.items()}
+    added, changed = set(pairs.new), set(pairs.changed.values())
+    changes = [
+        ("new" if id in added else "changed", str(node.owner or ""), True, node)
+        for id, node in new.items()
+        if id in added or id in changed
+    ]
     for id in pairs.gone:
         was = str(old[id].owner or "")
-        put(f"+{came[was]}" if was in came else f"-{was}", "gone", old[id])
-    for place, kinds in groups.items():
-        now = place[1:] if place[0] == "+" else ""
-        was = moved.get(now, "") if now else place[1:]
-        what = "; ".join(f"{word} {opcodes(nodes)}" for word, nodes in kinds.items() if nodes)
+        changes.append(("gone", line_after.get(was, was), was in line_after, old[id]))
+    groups: dict[tuple[str, bool], dict[str, list[Node]]] = {}
+    for kind, line, is_after, node in changes:
+        kinds = groups.setdefault((line, is_after), {"new": [], "gone": [], "changed": []})
+        kinds[kind].append(node)
+    for (line, is_after), kinds in groups.items():
+        now = line if is_after else ""
+        was = line_before.get(now, "") if now else line
+        what = "; ".join(f"{kind} {opcodes(nodes)}" for kind, nodes in kinds.items() if nodes)
         ids = {kind: tuple(node.id for node in nodes) for kind, nodes in kinds.items()}
         yield LineChange(was, now, **ids, what=what)
 
@@ -177,15 +173,13 @@ def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:
     """Yields kernels with equal instructions but other LLVM IR: by a flag, version or CPU."""
     if not pairs.equal:
         return
-    try:
-        kernels = [{k.instruction: k for k in capture.kernels} for capture in (before, after)]
-    except UnavailableError:
-        return
-    for instruction, kernel in islice(kernels[0].items(), _KERNELS):
-        other = kernels[1].get(pairs.images.get(instruction, ""))
-        theirs = other.llvm_after if other else ""
-        mine = kernel.llvm_after.replace(kernel.name, other.name) if other else ""
-        if other and mine and theirs and mine != theirs and _code(mine) != _code(theirs):
+    both = Given(lambda: (before.kernels, after.kernels)).or_else(((), ()))
+    left, right = ({kernel.instruction: kernel for kernel in kernels} for kernels in both)
+    for instruction, kernel in islice(left.items(), _KERNELS):
+        other = right.get(pairs.images.get(instruction, ""))
+        old = kernel.llvm_after.replace(kernel.name, other.name) if other else ""
+        new = other.llvm_after if other else ""
+        if other and old and new and old != new and _code(old) != _code(new):
             yield other.name
 
 

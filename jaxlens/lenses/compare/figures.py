@@ -12,7 +12,6 @@ from typing import Literal
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.columns import counts
-from jaxlens.ir.facts import Memory
 from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.live_ranges import Live, live, spaces
 from jaxlens.lenses.cost import facts as cost
@@ -63,11 +62,6 @@ class Figures:
         return Counter(kernel.kind for kernel in self.capture.kernels)
 
     @cached_property
-    def memory(self) -> Memory:
-        """Memory sizes by XLA's buffer assignment."""
-        return self.capture.memory
-
-    @cached_property
     def assignment(self) -> Buffers | None:
         """XLA's buffer assignment; None if the backend provides none."""
         return read(self.capture)
@@ -84,11 +78,6 @@ class Figures:
             return None
         others = (live(self.assignment, number) for number in spaces(self.assignment))
         return sum(ranges.bytes for ranges in others if ranges is not None)
-
-    @cached_property
-    def xla(self) -> Mapping[str, float]:
-        """XLA's own cost analysis."""
-        return self.capture.cost
 
     def get(self, name: str) -> int | None:
         """Returns a figure by name; None if it is missing, with the reason in `missing`."""
@@ -122,7 +111,7 @@ class Metric:
 
 def _xla(key: str) -> Callable[[Figures], int | None]:
     def of(figures: Figures) -> int | None:
-        value = figures.xla.get(key, -1.0)
+        value = figures.capture.cost.get(key, -1.0)
         return int(value) if value >= 0 else None
 
     return of
@@ -153,7 +142,7 @@ FIGURES: Mapping[str, Metric] = {
         "library calls", "library call", lambda f: f.called.get("library call", 0)
     ),
     "temporaries": Metric(
-        "temporary memory", "temporary memory", lambda f: f.memory.temporaries, "B"
+        "temporary memory", "temporary memory", lambda f: f.capture.memory.temporaries, "B"
     ),
     "peak": Metric(
         "memory at the peak",
@@ -167,7 +156,7 @@ FIGURES: Mapping[str, Metric] = {
     "reserved": Metric(
         "memory reserved",
         "memory reserved",
-        lambda f: reserved(f.memory, f.assignment, f.ranges),
+        lambda f: reserved(f.capture.memory, f.assignment, f.ranges),
         "B",
     ),
     "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),

@@ -13,6 +13,7 @@ machine's cores and its CPU too.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
+from jaxlens.lenses.compare.causes import title
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed, opcodes
@@ -40,7 +42,7 @@ class Receipt:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self._figures = Figures(capture)
-        self._known: dict[str, Any] = {}
+        self._computed: dict[str, Any] = {}
 
     @property
     def equations(self) -> int:
@@ -134,18 +136,17 @@ class Receipt:
     def stable(self) -> str:
         """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, self._shown(name)) for name in _PORTABLE]
+        rows = [(name, _text(self._figures.get(name))) for name in _PORTABLE]
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
-        return "\n".join(
-            [self._title, *deviations, *_rows([("fingerprint", self.fingerprint), *rows])]
-        )
+        facts = _rows([("fingerprint", self.fingerprint), *rows])
+        return "\n".join([self._title, *deviations, *facts])
 
     def facts(self) -> dict[str, Any]:
         """Every fact by name, as plain data; None for what this backend does not give. Compiles."""
-        found = {name: self._figures.get(name) for name in FIGURES}
-        self._known.update(found)
-        return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **found}
+        figures = {name: self._figures.get(name) for name in FIGURES}
+        self._computed.update(figures)
+        return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
 
     def differs(self, other: "Receipt") -> tuple[str, ...]:
         """What differs from another receipt, a sentence each: `fusions: 2, was 3`. Compiles both.
@@ -153,18 +154,16 @@ class Receipt:
         Args:
             other: The receipt to compare with, as the earlier one.
         """
-        mine, theirs = self.facts(), other.facts()
-        more = [
-            f"{kind} {mine['primitives'].get(kind, 0) - theirs['primitives'].get(kind, 0):+,}"
-            for kind in sorted({*mine["primitives"], *theirs["primitives"]})
-            if mine["primitives"].get(kind) != theirs["primitives"].get(kind)
-        ]
-        found = [
-            f"{name}: {_word(mine[name])}, was {_word(theirs[name])}"
+        after, before = self.facts(), other.facts()
+        sentences = [
+            f"{name}: {_text(after[name])}, was {_text(before[name])}"
             for name in ("fingerprint", *FIGURES)
-            if mine[name] != theirs[name]
+            if after[name] != before[name]
         ]
-        return (*found, *([f"primitives: {', '.join(more)}"] if more else ()))
+        change = Counter(after["primitives"])
+        change.subtract(before["primitives"])
+        kinds = ", ".join(f"{kind} {n:+,}" for kind, n in sorted(change.items()) if n)
+        return (*sentences, *([f"primitives: {kinds}"] if kinds else ()))
 
     def expect(self, **facts: Any) -> None:
         """Asserts facts, and says of each that is another where it comes from.
@@ -176,14 +175,15 @@ class Receipt:
             AssertionError: A fact is another.
             OptionError: There is no such fact.
         """
-        known = ("fingerprint", "primitives", *FIGURES)
+        names = ("fingerprint", "primitives", *FIGURES)
         wrong = []
-        for name, wanted in facts.items():
-            if name not in known:
-                raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, known)}")
-            found = getattr(self, name)
-            if found != wanted:
-                wrong += [f"  {name}: {_word(found)}, expected {_word(wanted)}", *self._why(name)]
+        for name, expected in facts.items():
+            if name not in names:
+                raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, names)}")
+            fact = getattr(self, name)
+            if fact != expected:
+                wrong.append(f"  {name}: {_text(fact)}, expected {_text(expected)}")
+                wrong += self._why(name)
         if wrong:
             raise AssertionError("\n".join([f"{self._title} is another program:", *wrong]))
 
@@ -198,25 +198,22 @@ class Receipt:
 
     def __repr__(self) -> str:
         """One line with the facts that are known so far: what pytest shows of a failed assert."""
-        facts = ", ".join(f"{name} {_word(value)}" for name, value in self._told().items())
+        facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
         return f"<Receipt of {self._title}: {facts}>"
 
     def __str__(self) -> str:
         """The stable text, and below it what is known of the compile so far."""
-        rows = [(name, _word(v)) for name, v in self._told().items() if name in _COMPILED]
+        rows = [fact for fact in self._computed_facts() if fact[0] in _COMPILED]
         return "\n".join([self.stable, *(_rows(rows) if rows else ())])
 
     @property
     def _title(self) -> str:
         program = self.capture.program
-        name = program.name
-        for transform in reversed(program.transforms):
-            name = f"{transform}({name})"
         inputs = ", ".join(f"{leaf.name} {leaf.type}" for leaf in program.inputs[:_FEW])
         more = len(program.inputs) - _FEW
         rest = f" and {more:,} more inputs" if more > 0 else ""
         flags = f", {', '.join(program.flags)}" if program.flags else ""
-        return f"{name}({inputs}{rest}) for {program.target.platform}{flags}"
+        return f"{title(program)}({inputs}{rest}) for {program.target.platform}{flags}"
 
     def _fact(self, name: str) -> int:
         """Returns a figure by name.
@@ -224,40 +221,36 @@ class Receipt:
         Raises:
             UnavailableError: The backend does not provide it.
         """
-        found = self._figures.get(name)
-        if found is None:
+        figure = self._figures.get(name)
+        if figure is None:
+            title, program = FIGURES[name].title, self.capture.program.name
             why = self._figures.missing.get(name, "this backend does not say")
-            raise UnavailableError(
-                f"no {FIGURES[name].title} of {self.capture.program.name}: {why}"
-            )
-        self._known[name] = found
-        return found
+            raise UnavailableError(f"no {title} of {program}: {why}")
+        self._computed[name] = figure
+        return figure
 
-    def _told(self) -> dict[str, Any]:
-        return {name: self._known[name] for name in FIGURES if name in self._known}
-
-    def _shown(self, name: str) -> str:
-        return _word(self._figures.get(name))
+    def _computed_facts(self) -> list[tuple[str, str]]:
+        return [(name, _text(self._computed[name])) for name in FIGURES if name in self._computed]
 
     def _why(self, name: str) -> list[str]:
         """Returns details of a fact that differs from the expected one."""
         if name in ("equations", "primitives"):
-            words = [f"{kind} {n:,}" for kind, n in self.primitives.items()]
-            return [f"    {listed(words, 3 * _FEW)}"]
+            kinds = [f"{kind} {n:,}" for kind, n in self.primitives.items()]
+            return [f"    {listed(kinds, 3 * _FEW)}"]
         if name not in ("fusions", "kernels", "instructions"):
             return []
         module = self.capture.optimized.module
         fusions = [node for node in module.nodes() if node.opcode == "fusion"]
         rows = []
         for node in fusions[:_FEW]:
-            held = inside(node, module)
-            lines = listed(lines_of(held))
-            rows.append(f"    {node.id}: {opcodes(held)}{f' ({lines})' if lines else ''}")
-        more = len(fusions) - _FEW
-        return [*rows, *([f"    and {more:,} more fusions"] if more > 0 else [])]
+            fused = inside(node, module)
+            lines = listed(lines_of(fused))
+            rows.append(f"    {node.id}: {opcodes(fused)}{f' ({lines})' if lines else ''}")
+        left = len(fusions) - len(rows)
+        return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
 
 
-def _word(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "not given"
     return f"{value:,}" if isinstance(value, int) else str(value)

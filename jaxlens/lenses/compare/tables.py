@@ -17,15 +17,13 @@ from jaxlens.report import Cell, Table, amount, cells, count, duration
 _ROWS = 60
 
 
-def tables(comparison: Comparison, names: Names = NAMES) -> tuple[Table, ...]:
-    """Returns the tables of a comparison that have rows."""
-    every = (
-        _figures(comparison, names),
-        _primitives(comparison, names),
-        _by_line(comparison, names),
-        *_fusions(comparison, names),
-    )
-    return tuple(table for table in every if table.rows)
+def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
+    """Yields the tables of a comparison; some may have no rows."""
+    yield _figures(comparison, names)
+    yield _primitives(comparison, names)
+    yield _by_line(comparison, names)
+    if comparison.instructions is not None:
+        yield _fusions(comparison.instructions, names)
 
 
 def _figures(comparison: Comparison, names: Names) -> Table:
@@ -35,8 +33,8 @@ def _figures(comparison: Comparison, names: Names) -> Table:
         if was is None and now is None:
             continue
         figure = FIGURES[name]
-        sides_ = (_cell(was, figure), _cell(now, figure))
-        rows.append((Cell(figure.title), *sides_, _difference(was, now, figure)))
+        values = (_cell(was, figure), _cell(now, figure))
+        rows.append((Cell(figure.title), *values, _difference(was, now, figure)))
     note = (
         "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
         "once)."
@@ -91,44 +89,34 @@ def _by_line(comparison: Comparison, names: Names) -> Table:
     return Table("Equations by line", columns, rows, note, right=(2, 3, 4), stage="jaxpr")
 
 
-def _fusions(found: Comparison, names: Names) -> Iterator[Table]:
-    """Yields a table of the fusions that are new, gone or have other instructions."""
-    pairs = found.instructions
-    if pairs is None:
-        return
+def _fusions(pairs: Pairs, names: Names) -> Table:
+    """Returns a table of the fusions that are new, gone or have other instructions."""
     old = {n.id: n for n in pairs.before.nodes() if n.opcode == "fusion"}
     new = {n.id: n for n in pairs.after.nodes() if n.opcode == "fusion"}
-    rows = []
-    for id in pairs.gone:
-        if id in old:
-            rows.append(_fusion(old[id], None, pairs))
-    for tail, head in pairs.changed.items():
-        if tail in old and head in new:
-            rows.append(_fusion(old[tail], new[head], pairs))
-    for id in pairs.new:
-        if id in new:
-            rows.append(_fusion(None, new[id], pairs))
-    typed = len(rows)
+    fusions: list[tuple[Node | None, Node | None]] = []
+    fusions += [(old[id], None) for id in pairs.gone if id in old]
+    fusions += [(old[a], new[b]) for a, b in pairs.changed.items() if a in old and b in new]
+    fusions += [(None, new[id]) for id in pairs.new if id in new]
+    rows = [_fusion(before, after, pairs) for before, after in fusions]
     rows = [row for row in rows if row[2].text or row[3].text]
-    typed -= len(rows)
-    left = len(rows) - _ROWS
+    typed, left = len(fusions) - len(rows), len(rows) - _ROWS
     note = "Fusions that hold what they held are left out."
     if typed:
         note += f" {count(typed, 'fusion')} of the same operations at other types, too."
     note += f" {count(left, 'more')} below these." if left > 0 else ""
     columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
-    yield Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
+    return Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
 
 
 def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...]:
     left = inside(old, pairs.before) if old else ()
     right = inside(new, pairs.after) if new else ()
-    held = {pairs.images.get(node.id) for node in left}
-    kept = {node.id for node in right}
-    more = opcodes(node for node in right if node.id not in held)
-    less = opcodes(node for node in left if pairs.images.get(node.id) not in kept)
-    ids = (new.id,) if new else ()
-    return Cell(old.id if old else "-"), Cell(new.id if new else "-", ids=ids), *cells(more, less)
+    images = {pairs.images.get(node.id) for node in left}
+    ids = {node.id for node in right}
+    more = opcodes(node for node in right if node.id not in images)
+    less = opcodes(node for node in left if pairs.images.get(node.id) not in ids)
+    after = Cell(new.id, ids=(new.id,)) if new else Cell("-")
+    return Cell(old.id if old else "-"), after, *cells(more, less)
 
 
 def times(before: Capture, after: Capture, names: Names) -> list[Table]:
