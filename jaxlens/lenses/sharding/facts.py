@@ -17,7 +17,8 @@ from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
 from jaxlens.lenses.program.instructions import inputs_of, parameters, written
 from jaxlens.lenses.program.trip_counts import trips
-from jaxlens.lenses.subject import ProgramFacts, subject_of
+from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
+from jaxlens.report import total
 
 # A device in a group of n sends each byte this many times (n - 1) / n; 0: once, whatever n.
 _SENT: Mapping[str, int] = {
@@ -142,28 +143,28 @@ class Sharding(ProgramFacts):
 def facts(capture: Capture) -> Sharding:
     """Returns the shardings of a capture; those of values need the dumps of all passes."""
     count, subject = devices(capture), subject_of(capture, "optimized")
+    inputs, outputs = capture.program.inputs, capture.outputs
     if count == 1:
-        inputs = tuple(_alone(one, "input") for one in capture.program.inputs)
-        outputs = tuple(_alone(one, "output") for one in capture.outputs)
-        return Sharding(1, (), inputs, outputs, (), (), _subject=subject)
-    dumps = _dumps(capture)
-    optimized, hlo, mesh = capture.optimized.module, capture.hlo.module, axes(_head(capture))
-    given = _given(dumps, hlo)
-    inputs = _inputs(capture.program.inputs, given or hlo, optimized, count, mesh)
-    outputs = _outputs(capture.outputs, given, optimized, count, mesh)
-    values = _values(given, count, mesh) if given else ()
-    travels = tuple(_collectives(capture, optimized, count, mesh))
+        one_device = [
+            tuple(Spread(v.name, kind, v.type, whole(len(v.type.shape), 1), "") for v in values)
+            for kind, values in (("input", inputs), ("output", outputs))
+        ]
+        return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=subject)
+    dumps = Given(lambda: capture.passes).or_else(())
+    optimized, hlo = capture.optimized.module, capture.hlo.module
+    mesh = _Mesh(count, axes(_head(capture)))
+    unpartitioned = _unpartitioned(dumps, hlo)
+    flops = Given(lambda: capture.cost).or_else({}).get("flops", -1.0)
     return Sharding(
-        count, mesh, inputs, outputs, values, travels, _flops(capture), _subject=subject
+        count,
+        mesh.axes,
+        _inputs(inputs, unpartitioned or hlo, optimized, mesh),
+        _outputs(outputs, unpartitioned, optimized, mesh),
+        _values(unpartitioned, mesh) if unpartitioned else (),
+        tuple(_collectives(capture, optimized, mesh)),
+        flops if flops >= 0 else None,
+        _subject=subject,
     )
-
-
-def _flops(capture: Capture) -> float | None:
-    try:
-        flops = capture.cost.get("flops", -1.0)
-    except UnavailableError:
-        return None
-    return flops if flops >= 0 else None
 
 
 def devices(capture: Capture) -> int:
@@ -178,18 +179,7 @@ def _head(capture: Capture) -> str:
         return ""
 
 
-def _alone(one: Input, kind: str) -> Spread:
-    return Spread(one.name, kind, one.type, whole(len(one.type.shape), 1), "")
-
-
-def _dumps(capture: Capture) -> Sequence[PassStage]:
-    try:
-        return capture.passes
-    except UnavailableError:
-        return ()
-
-
-def _given(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
+def _unpartitioned(dumps: Sequence[PassStage], hlo: Module) -> Module | None:
     """Returns the program before SPMD partitioning: the dump with most sharding attributes."""
     whole = sorted(_parameters(hlo))
     best, most = None, 0
@@ -206,206 +196,192 @@ def _parameters(module: Module) -> list[str]:
     return [f"{Type(p.type.dtype, p.type.shape)}" for p in module.body().parameters]
 
 
+@dataclass(frozen=True, slots=True)
+class _Mesh:
+    """The devices of a program; their mesh has no axes where the program declares none."""
+
+    devices: int
+    axes: tuple[tuple[str, int], ...]
+
+    def spread(
+        self, name: str, kind: str, type: Type, text: str, shard: Type | None = None, line: str = ""
+    ) -> Spread:
+        """Returns an array with its sharding.
+
+        Args:
+            name: See `Spread`, as for `kind`, `type` and `line`.
+            kind: Likewise.
+            type: Likewise.
+            text: Its sharding attribute; "" if its sharding is left to XLA.
+            shard: Its type in the program of one device; it is replicated if that has its shape.
+            line: See `Spread`.
+        """
+        rank = len(type.shape)
+        tiles = tiling(text, rank, self.devices) if text else None
+        if not text and shard is not None and shard.shape == type.shape:
+            tiles = whole(rank, self.devices)
+        return Spread(name, kind, Type(type.dtype, type.shape), tiles, self._spec(tiles), line)
+
+    def _spec(self, tiles: Tiling | None) -> str:
+        """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes.
+
+        Device number `stride` differs from device 0 in the coordinate of one axis only, so that
+        axis partitions the dimensions in which the tiles of the two differ:
+
+            mesh data 2, model 4: strides 4 and 1
+            tiles 2 x 1: device 4 has tile 1, devices 0 and 1 have tile 0, so P('data', None)
+        """
+        if tiles is None or not self.axes:
+            return ""
+        tile_of = {device: n for n, holders in enumerate(tiles.holders) for device in holders}
+        first = _indices(tiles, tile_of.get(0, 0))
+        cut: list[list[str]] = [[] for _ in first]  # the axes that partition each dimension
+        for name, stride, size in reversed(list(self._strides())):
+            for dim, index in enumerate(_indices(tiles, tile_of.get(stride, 0))):
+                if size > 1 and index != first[dim]:
+                    cut[dim].append(name)
+        dims = [repr(n[0]) if len(n) == 1 else str(tuple(n)) if n else "None" for n in cut]
+        return f"P({', '.join(dims)})"
+
+    def _strides(self) -> Iterator[tuple[str, int, int]]:
+        """Yields each axis with its stride in device numbers and its size, innermost first."""
+        stride = 1
+        for name, size in reversed(self.axes):
+            yield name, stride, size
+            stride *= size
+
+    def over(self, groups: tuple[Device, ...] | None) -> tuple[str, ...]:
+        """Returns the axes along which the devices of a group differ."""
+        names = []
+        for name, stride, size in self._strides():
+            coordinates = ({device // stride % size for device in group} for group in groups or ())
+            if any(len(distinct) > 1 for distinct in coordinates):
+                names.append(name)
+        return tuple(reversed(names))
+
+
+def _indices(tiles: Tiling, tile: int) -> list[int]:
+    """Returns the index of a tile along each dimension; tiles are in row-major order."""
+    indices = []
+    for size in reversed(tiles.tiles):
+        tile, index = divmod(tile, size)
+        indices.append(index)
+    return indices[::-1]
+
+
 def _inputs(
-    inputs: Sequence[Input],
-    module: Module,
-    optimized: Module,
-    devices: int,
-    mesh: Sequence[tuple[str, int]],
+    inputs: Sequence[Input], module: Module, optimized: Module, mesh: _Mesh
 ) -> tuple[Spread, ...]:
-    """Returns the inputs with their shardings, from the parameters that have their names.
+    """Returns the inputs with their shardings, from the parameters that have their names."""
 
-    An input whose sharding is left to XLA has no attribute; it is replicated if the parameter of
-    one device has the whole shape.
-    """
+    def by_name(program: Module) -> dict[str, Node]:
+        leaves = inputs_of(program, inputs)
+        return {leaves[node.id].name: node for node in parameters(program) if node.id in leaves}
 
-    def by_name(of: Module) -> dict[str, Node]:
-        known = inputs_of(of, inputs)
-        return {known[node.id].name: node for node in parameters(of) if node.id in known}
-
-    given, taken = by_name(module), by_name(optimized)
-    return tuple(
-        _spread(
-            one.name,
-            "input",
-            one.type,
-            given[one.name].attrs.get("sharding", "") if one.name in given else "",
-            devices,
-            mesh,
-            of_a_device=taken[one.name].type if one.name in taken else None,
-        )
-        for one in inputs
-    )
+    before, after = by_name(module), by_name(optimized)
+    spreads = []
+    for leaf in inputs:
+        text = before[leaf.name].attrs.get("sharding", "") if leaf.name in before else ""
+        shard = after[leaf.name].type if leaf.name in after else None
+        spreads.append(mesh.spread(leaf.name, "input", leaf.type, text, shard))
+    return tuple(spreads)
 
 
 def _outputs(
-    outputs: Sequence[Input],
-    given: Module | None,
-    optimized: Module,
-    devices: int,
-    mesh: Sequence[tuple[str, int]],
+    outputs: Sequence[Input], unpartitioned: Module | None, optimized: Module, mesh: _Mesh
 ) -> tuple[Spread, ...]:
-    texts = [""] * len(outputs)
-    if given is not None:
-        root = next((n for n in given.body().nodes if n.id in given.body().results), None)
-        found = parts(root.attrs.get("sharding", "")) if root else []
-        texts = found if len(found) == len(outputs) else texts
-    body = optimized.body()
-    root = next((node for node in body.nodes if node.id in body.results), None)
-    types: Sequence[Type] = (root.type.parts or (root.type,)) if root else ()
-    taken = types if len(types) == len(outputs) else (None,) * len(outputs)
+    root = _root(unpartitioned) if unpartitioned else None
+    texts = parts(root.attrs.get("sharding", "")) if root else []
+    if len(texts) != len(outputs):
+        texts = [""] * len(outputs)
+    root = _root(optimized)
+    shards: Sequence[Type | None] = (root.type.parts or (root.type,)) if root else ()
+    if len(shards) != len(outputs):
+        shards = [None] * len(outputs)
     return tuple(
-        _spread(one.name, "output", one.type, text, devices, mesh, of_a_device=type)
-        for one, text, type in zip(outputs, texts, taken, strict=True)
+        mesh.spread(leaf.name, "output", leaf.type, text, shard)
+        for leaf, text, shard in zip(outputs, texts, shards, strict=True)
     )
 
 
-def _values(given: Module, devices: int, mesh: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
+def _root(module: Module) -> Node | None:
+    body = module.body()
+    return next((node for node in body.nodes if node.id in body.results), None)
+
+
+def _values(module: Module, mesh: _Mesh) -> tuple[Spread, ...]:
     """Returns values by size, largest first, one for each type, sharding and line."""
-    seen: dict[tuple[str, str, str], Spread] = {}
-    for node in given.nodes():
+    distinct: dict[tuple[str, str, str], Spread] = {}
+    for node in module.nodes():
         text = node.attrs.get("sharding", "")
         if not text or node.opcode in NO_WORK or node.opcode == "custom-call":
             continue
         line = str(node.owner or "")
         key = str(node.type), text, line
-        if key not in seen:
-            seen[key] = _spread(node.id, "value", node.type, text, devices, mesh, line)
-    known = (one for one in seen.values() if one.tiling is not None)  # manual ones have no tiling
-    return tuple(sorted(known, key=lambda one: -(one.type.bytes or 0)))
+        if key not in distinct:
+            distinct[key] = mesh.spread(node.id, "value", node.type, text, line=line)
+    tiled = (spread for spread in distinct.values() if spread.tiling)  # manual ones have no tiling
+    return tuple(sorted(tiled, key=lambda spread: -(spread.type.bytes or 0)))
 
 
-def _spread(
-    name: str,
-    kind: str,
-    type: Type,
-    text: str,
-    devices: int,
-    mesh: Sequence[tuple[str, int]],
-    line: str = "",
-    of_a_device: Type | None = None,
-) -> Spread:
-    rank = len(type.shape)
-    found = tiling(text, rank, devices) if text else None
-    if not text and of_a_device is not None and of_a_device.shape == type.shape:
-        found = whole(rank, devices)
-    plain = Type(type.dtype, type.shape)
-    return Spread(name, kind, plain, found, _spec(found, mesh), line)
-
-
-def _spec(found: Tiling | None, mesh: Sequence[tuple[str, int]]) -> str:
-    """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes.
-
-    Device number `stride` differs from device 0 in the coordinate of one axis only, so that axis
-    partitions the dimensions in which the tiles of the two differ:
-
-        mesh data 2, model 4: strides 4 and 1
-        tiles 2 x 1: device 4 has tile 1, devices 0 and 1 have tile 0, so P('data', None)
-    """
-    if found is None or not mesh:
-        return ""
-    tile_of = {device: n for n, held in enumerate(found.holders) for device in held}
-    words = []
-    for dim in range(len(found.tiles)):
-        names = [
-            name
-            for name, step, size in reversed(list(_strides(mesh)))
-            if size > 1
-            and _index(found, tile_of.get(step, 0), dim) != _index(found, tile_of.get(0, 0), dim)
-        ]
-        words.append(repr(names[0]) if len(names) == 1 else str(tuple(names)) if names else "None")
-    return f"P({', '.join(words)})"
-
-
-def _strides(mesh: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yields each mesh axis with its stride in device numbers and its size, innermost first."""
-    stride = 1
-    for name, size in reversed(mesh):
-        yield name, stride, size
-        stride *= size
-
-
-def _index(found: Tiling, tile: int, dim: int) -> int:
-    """Returns the index along one dimension of a tile; tiles are numbered in row-major order."""
-    for size in found.tiles[:dim:-1]:
-        tile //= size
-    return tile % found.tiles[dim]
-
-
-def _collectives(
-    capture: Capture, module: Module, devices: int, mesh: Sequence[tuple[str, int]]
-) -> Iterator[Collective]:
+def _collectives(capture: Capture, module: Module, mesh: _Mesh) -> Iterator[Collective]:
     runs = _runs(module)
     for region in module.regions.values():
         nodes = {node.id: node for node in region.nodes}
-        types = {node.id: node.type for node in region.nodes}
         for node in region.nodes:
             opcode = node.opcode.removesuffix("-start")
             if opcode not in _SENT:
                 continue
-            joined = _joined(node, opcode, types, devices)
+            operands = total(nodes[name].type.bytes for name in node.operands if name in nodes)
+            joined = _groups(node, opcode, operands, mesh.devices)
             yield Collective(
                 node.id,
                 opcode,
-                _bytes(node, opcode, types),
+                written(node).bytes if opcode == "all-gather" else operands,
                 joined,
-                _over(joined, mesh),
+                mesh.over(joined),
                 runs[region.name],
                 _lines(capture, node, nodes),
             )
 
 
-def _joined(
-    node: Node, opcode: str, types: Mapping[str, Type], devices: int
+def _groups(
+    node: Node, opcode: str, operands: int | None, devices: int
 ) -> tuple[Device, ...] | None:
     """Returns the groups of devices; None if they are not known or contradict the types.
 
     With a `channel_id` and without `use_global_device_ids` the groups are of replicas, each with
     all of its partitions.
+
+    Args:
+        node: A collective.
+        opcode: Its opcode, without "-start".
+        operands: Bytes of its operands; None if they are not known.
+        devices: Number of devices.
     """
-    said = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
-    joined = groups(said, devices)
+    text = node.attrs.get("replica_groups", node.attrs.get("source_target_pairs", ""))
+    joined = groups(text, devices)
     of_replicas = "channel_id" in node.attrs and "use_global_device_ids" not in node.attrs
     if joined is not None and opcode in _NUMBERED and of_replicas:
         joined = (tuple(range(devices)),) if joined in (((0,),), (tuple(range(devices)),)) else None
-    if opcode not in ("all-gather", "reduce-scatter") or joined is None:
-        return joined
-    sizes = [types[name].bytes for name in node.operands if name in types]
-    whole, wrote = sum(size or 0 for size in sizes), written(node).bytes or 0
-    small, large = sorted((whole, wrote))
-    fits = None in sizes or all(small * len(group) == large for group in joined)
-    return joined if fits else None
-
-
-def _bytes(node: Node, opcode: str, types: Mapping[str, Type]) -> int | None:
-    """Returns the bytes of one device's operands, or of an all-gather's result."""
-    if opcode == "all-gather":
-        return written(node).bytes
-    sizes = [types[name].bytes for name in node.operands if name in types]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
+    if opcode in ("all-gather", "reduce-scatter") and joined and operands is not None:
+        small, large = sorted((operands, written(node).bytes or 0))
+        if any(small * len(group) != large for group in joined):
+            return None
+    return joined
 
 
 def _runs(module: Module) -> dict[str, int | None]:
     """Returns the executions of each computation; None in a loop of unknown trip count."""
-    found: dict[str, int | None] = {module.entry: 1}
+    runs: dict[str, int | None] = {module.entry: 1}
     for region in module.regions.values():  # callers before callees
-        times = found.setdefault(region.name, 1)
+        times = runs.setdefault(region.name, 1)
         for node in region.nodes:
-            often = trips(node, region, module) if node.opcode == "while" else 1
-            inner = times * often if times is not None and often is not None else None
+            count = trips(node, region, module) if node.opcode == "while" else 1
+            inner = times * count if times is not None and count is not None else None
             for name in node.regions:
-                found.setdefault(name, inner)
-    return found
-
-
-def _over(joined: tuple[Device, ...] | None, mesh: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    """Returns the mesh axes along which the devices of a group differ."""
-    names = []
-    for name, stride, size in _strides(mesh):
-        places = ({device // stride % size for device in group} for group in joined or ())
-        if any(len(place) > 1 for place in places):
-            names.append(name)
-    return tuple(reversed(names))
+                runs.setdefault(name, inner)
+    return runs
 
 
 def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:
@@ -414,11 +390,11 @@ def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str
     Links have more lines than the instruction's own frames. If they have one line for several
     operands, the operands' lines are added.
     """
+    own = (str(node.owner),) if node.owner else ()
     try:
-        found = capture.links.back(node.id, "source", at="optimized")
+        lines = capture.links.back(node.id, "source", at="optimized") or own
     except UnavailableError:
-        found = ()
-    lines = found or ((str(node.owner),) if node.owner else ())
+        lines = own
     if len(lines) == 1 and len(node.operands) > 1:
         owners = [nodes[name].owner for name in node.operands if name in nodes]
         lines = tuple(dict.fromkeys([*lines, *(str(owner) for owner in owners if owner)]))

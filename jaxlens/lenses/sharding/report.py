@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, cells, count
 
 _MOST = 40  # values in the table
 
 
 def report(sharding: Sharding) -> Report:
     """Reports the sharding of each array, and the bytes that collectives send."""
-    findings = [*_answer(sharding), *_pieces(sharding), *_one(sharding)]
+    findings = [*_answer(sharding)]
+    if sharding.devices > 1:
+        findings += [*_pieces(sharding), _per_device(sharding)]
     tables = [_arrays(sharding)]
     if sharding.collectives:
         tables.insert(0, _travels(sharding))
@@ -33,70 +35,59 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         return
     most = max(sharding.collectives, key=lambda c: c.sent or 0.0)
     where = f", from {listed(sorted(most.lines))}" if most.lines else ""
-    tally = Counter(c.opcode for c in sharding.collectives)
-    kinds = listed([count(n, kind) for kind, n in tally.items()])
+    opcodes = Counter(c.opcode for c in sharding.collectives)
+    kinds = listed([count(n, opcode) for opcode, n in opcodes.items()])
     ids = tuple(c.id for c in sharding.collectives)
     unknown = sharding.unknown
     if len(unknown) == len(sharding.collectives):
         yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
     else:
         least = "at least " if unknown else ""
-        words = f"Each of {among} sends {least}{amount(sharding.sent)} a run in {kinds}"
-        rest = f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
-        yield Finding(f"{words}{rest}{_along(most)}{where}.", "estimate", ids)
+        text = f"Each of {among} sends {least}{amount(sharding.sent)} a run in {kinds}"
+        text += f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
+        text += f" over {' and '.join(most.over)}" if most.over else ""
+        yield Finding(f"{text}{where}.", "estimate", ids)
     if unknown:
         names = listed([_name(c) for c in unknown])
         text = f"Not in the sum, as their groups or sizes could not be read: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
     endless = [c.id for c in sharding.collectives if c.trips is None]
     if endless:
-        yield Finding(
-            f"In loops of unknown length, counted once: {listed(endless)}.",
-            "unknown",
-            tuple(endless),
-        )
+        text = f"In loops of unknown length, counted once: {listed(endless)}."
+        yield Finding(text, "unknown", tuple(endless))
 
 
-def _name(one: Collective) -> str:
+def _name(collective: Collective) -> str:
     """Returns its id, followed by the opcode if the id does not begin with it."""
-    return one.id if one.id.startswith(one.opcode) else f"{one.id} ({one.opcode})"
-
-
-def _along(one: Collective) -> str:
-    return f" over {' and '.join(one.over)}" if one.over else ""
+    id, opcode = collective.id, collective.opcode
+    return id if id.startswith(opcode) else f"{id} ({opcode})"
 
 
 def _pieces(sharding: Sharding) -> Iterator[Finding]:
     """Yields how many inputs are partitioned, and which are replicated."""
-    if sharding.devices == 1:
-        return
-    known = [spread for spread in sharding.inputs if spread.tiling is not None]
-    cut = [spread for spread in known if spread.tiling is not None and spread.tiling.parts > 1]
-    if known:
+    cut = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts > 1]
+    whole = [spread for spread in sharding.inputs if spread.tiling and spread.tiling.parts <= 1]
+    if cut or whole:
         some = f"{len(cut)} of {count(len(sharding.inputs), 'input')}" if cut else "No input"
         yield Finding(f"{some} {'are' if len(cut) > 1 else 'is'} cut into pieces.")
-    held = sorted(
-        (spread for spread in known if spread not in cut), key=lambda o: -(o.type.bytes or 0)
-    )
-    total = sum(spread.type.bytes or 0 for spread in held)
-    if total:
-        names = listed([f"{spread.name} {spread.type}" for spread in held if spread.type.bytes])
-        yield Finding(f"Every device holds {amount(total)} of inputs whole: {names}.")
+    whole.sort(key=lambda spread: -(spread.type.bytes or 0))
+    size = sum(spread.type.bytes or 0 for spread in whole)
+    if size:
+        names = listed([f"{spread.name} {spread.type}" for spread in whole if spread.type.bytes])
+        yield Finding(f"Every device holds {amount(size)} of inputs whole: {names}.")
     unknown = [spread.name for spread in sharding.inputs if spread.tiling is None]
     if unknown:
         yield Finding(f"Not known how these lie: {listed(unknown)}.", "unknown")
 
 
-def _one(sharding: Sharding) -> Iterator[Finding]:
-    """Yields the size of the program that one device runs."""
-    if sharding.devices == 1:
-        return
+def _per_device(sharding: Sharding) -> Finding:
+    """Returns the size of the program that one device runs."""
     body = sharding.subject().optimized.module.body()
-    work = [n for n in body.nodes if n.opcode not in NO_WORK]
+    work = count(sum(1 for node in body.nodes if node.opcode not in NO_WORK), "instruction")
     flops = sharding.flops()
     counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
-    words = count(len(work), "instruction")
-    yield Finding(f"All devices run the same program, each on its pieces: {words}{counted}.", "xla")
+    text = f"All devices run the same program, each on its pieces: {work}{counted}."
+    return Finding(text, "xla")
 
 
 def _travels(sharding: Sharding) -> Table:
@@ -114,15 +105,8 @@ def _travels(sharding: Sharding) -> Table:
         )
         for c in sharding.collectives
     )
-    columns = (
-        "collective",
-        "over",
-        "groups",
-        "bytes a device",
-        "runs",
-        "sent a device",
-        "from lines",
-    )
+    sizes = ("bytes a device", "runs", "sent a device")
+    columns = ("collective", "over", "groups", *sizes, "from lines")
     note = (
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."
@@ -130,32 +114,28 @@ def _travels(sharding: Sharding) -> Table:
     return Table("What travels", columns, rows, note, right=(3, 4, 5), stage="optimized")
 
 
-def _groups(one: Collective) -> str:
+def _groups(collective: Collective) -> str:
     """Returns `4 of 2: 0 1 | 2 3 | ...`, or a permute's pairs."""
-    if one.groups is None:
+    groups = collective.groups
+    if groups is None:
         return "unknown"
-    if one.opcode == "collective-permute":
-        pairs = [f"{a}→{b}" for a, b in (g for g in one.groups if len(g) == 2)]
-        return listed(pairs, 6)
-    sizes = {len(group) for group in one.groups}
-    shown = " | ".join(" ".join(map(str, group)) for group in one.groups[:4])
-    more = " | ..." if len(one.groups) > 4 else ""
-    return f"{len(one.groups)} of {'/'.join(map(str, sorted(sizes)))}: {shown}{more}"
+    if collective.opcode == "collective-permute":
+        return listed([f"{pair[0]}→{pair[1]}" for pair in groups if len(pair) == 2], 6)
+    sizes = "/".join(map(str, sorted({len(group) for group in groups})))
+    shown = " | ".join(" ".join(map(str, group)) for group in groups[:4])
+    return f"{len(groups)} of {sizes}: {shown}{' | ...' if len(groups) > 4 else ''}"
 
 
 def _arrays(sharding: Sharding) -> Table:
     """Returns a table with one row per input, output and distinct value."""
-    every = (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
     rows = tuple(
         (
-            Cell(spread.name),
-            Cell(spread.kind),
-            Cell(str(spread.type)),
+            *cells(spread.name, spread.kind, spread.type),
             Cell(spread.spec or ("unknown" if spread.tiling is None else "-")),
-            *_held(spread),
+            *_shard(spread),
             Cell(spread.line),
         )
-        for spread in every
+        for spread in (*sharding.inputs, *sharding.outputs, *sharding.values[:_MOST])
     )
     columns = ("array", "kind", "type", "cut as", "pieces", "copies", "a device holds", "from line")
     left = len(sharding.values) - _MOST
@@ -167,12 +147,10 @@ def _arrays(sharding: Sharding) -> Table:
     return Table("Arrays", columns, rows, note, right=(4, 5, 6))
 
 
-def _held(one: Spread) -> tuple[Cell, Cell, Cell]:
-    if one.tiling is None or one.piece is None:
-        return Cell("unknown"), Cell("unknown"), Cell("unknown")
-    size = one.piece.bytes
-    return (
-        Cell(f"{one.tiling.parts:,}", one.tiling.parts),
-        Cell(f"{one.tiling.copies:,}", one.tiling.copies),
-        Cell(f"{one.piece} {amount(size)}", size),
-    )
+def _shard(spread: Spread) -> tuple[Cell, ...]:
+    """Returns the cells on the pieces, their copies, and the shard of a device."""
+    if spread.tiling is None or spread.piece is None:
+        return cells("unknown", "unknown", "unknown")
+    size = spread.piece.bytes
+    shard = Cell(f"{spread.piece} {amount(size)}", size)
+    return *cells(spread.tiling.parts, spread.tiling.copies), shard
