@@ -23,7 +23,7 @@ from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of
-from jaxlens.lenses.subject import ProgramFacts, subject_of
+from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.links.match.instruction_fates import ProgramChange
 from jaxlens.links.match.numbered import NumberedModules
 from jaxlens.links.match.same_compile import follow
@@ -117,12 +117,12 @@ class Fusions(ProgramFacts):
     @cached_property
     def saved(self) -> int:
         """Bytes of memory traffic that fusion saves in one run of the program."""
-        return sum(one.saved * one.times for one in self.fusions)
+        return sum(fusion.saved * fusion.times for fusion in self.fusions)
 
     @cached_property
     def left(self) -> int:
         """Bytes that kernels write and read for each other in one run of the program."""
-        return sum(one.bytes * one.times for one in self.boundaries)
+        return sum(value.bytes * value.times for value in self.boundaries)
 
 
 def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
@@ -135,7 +135,7 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     Raises:
         UnavailableError: There is no optimised HLO.
     """
-    programs = capture.links.programs()
+    programs = capture.links.programs()  # kept alive: `across_fusion` uses the same ones
     try:
         dumps: Sequence[PassStage] | None = capture.fusing
     except UnavailableError:
@@ -144,13 +144,19 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
     module = change.after
     traffic = Traffic(module)
     log = _Log(capture, dumps or (), module, programs)
-    held = [_fused(node, module, traffic, change, log) for node in _fusions(module, traffic)]
-    joined = [one for one in held if len(one.operations) > 1]
-    joined.sort(key=lambda one: -one.saved * one.times)
+    fusions = [
+        _fused(node, traffic.times[name], traffic, change, log.estimates.get(node.id))
+        for name, region in module.regions.items()
+        if traffic.times[name]
+        for node in region.nodes
+        if node.opcode == "fusion"
+    ]
+    joined = [fusion for fusion in fusions if len(fusion.operations) > 1]
+    joined.sort(key=lambda fusion: -fusion.saved * fusion.times)
     edges = sorted(_boundaries(capture, module, traffic, log), key=lambda b: -b.bytes * b.times)
     return Fusions(
         tuple(joined),
-        len(held) - len(joined),
+        len(fusions) - len(joined),
         tuple(edges),
         len(operations(change.before)),
         len(operations(module)),
@@ -168,39 +174,27 @@ def joins(node: Node, module: Module) -> tuple[Node, ...]:
     return tuple(inner for inner in inside(node, module) if inner.opcode not in PLUMBING)
 
 
-def _fusions(module: Module, traffic: Traffic) -> list[tuple[str, Node]]:
-    return [
-        (name, node)
-        for name, region in module.regions.items()
-        if traffic.times[name]
-        for node in region.nodes
-        if node.opcode == "fusion"
-    ]
-
-
 def _fused(
-    placed: tuple[str, Node], module: Module, traffic: Traffic, change: ProgramChange, log: "_Log"
+    node: Node, times: int, traffic: Traffic, change: ProgramChange, estimate: float | None
 ) -> Fused:
-    name, node = placed
-    held = inside(node, module)
-    again = [inner for inner in held if _repeated(inner, node.id, change)]
-    skip = {inner.id for inner in again}
-    alone = sum(traffic.alone(inner) for inner in held if inner.id not in skip)
-    done = tuple(inner for inner in held if inner.opcode not in PLUMBING)
+    fused = inside(node, change.after)
+    operations = [inner for inner in fused if inner.opcode not in PLUMBING]
+    repeated = {inner.id for inner in fused if _is_repeated(inner, node.id, change)}
+    alone = sum(traffic.alone(inner) for inner in fused if inner.id not in repeated)
     return Fused(
         node.id,
         fusion_kind(node),
-        tuple(inner.opcode for inner in done),
-        tuple(lines_of(held)),
-        max(alone - traffic.alone(node), 0) if len(done) > 1 else 0,
-        traffic.times[name],
-        sum(1 for inner in again if inner.opcode not in PLUMBING),
-        tuple(str(inner.owner or "") for inner in done),
-        log.estimates.get(node.id),
+        tuple(inner.opcode for inner in operations),
+        tuple(lines_of(fused)),
+        max(alone - traffic.alone(node), 0) if len(operations) > 1 else 0,
+        times,
+        sum(1 for inner in operations if inner.id in repeated),
+        tuple(str(inner.owner or "") for inner in operations),
+        estimate,
     )
 
 
-def _repeated(inner: Node, home: str, change: ProgramChange) -> bool:
+def _is_repeated(inner: Node, home: str, change: ProgramChange) -> bool:
     """Whether the bytes of a fused instruction are counted elsewhere than in the fusion `home`.
 
     An instruction that several places compute counts outside of fusions, if it also runs there,
@@ -232,24 +226,29 @@ class _Log:
         programs: NumberedModules,
     ) -> None:
         self.refused: dict[str, str] = {}
-        self.estimates: dict[str, float] = {}
+        self.estimates: defaultdict[str, float] = defaultdict(float)
         self.missing = ""
         try:
             steps = fusion_log.read(capture.fusion_log)
-            dump = next(p for p in dumps if p.name == _PASS and p.changed)
+            before = next(p.stage.module for p in dumps if p.name == _PASS and p.changed)
         except UnavailableError as why:
             self.missing = str(why)
             return
         except StopIteration:
             self.missing = f"{_PASS} changed nothing"
             return
-        names = self._names(dump.stage.module, module, programs)
-        for producer, reason in _last(steps).items():
-            for name in names.get(producer, ()):
-                self.refused[name] = reason
+        names = self._names(before, module, programs)
+        reasons: dict[str, str] = {}  # the last by producer, of producers that were not fused later
+        for step in steps:
+            if step.kind == "refused":
+                reasons[step.producer] = step.reason
+            elif step.kind == "fused":
+                reasons.pop(step.producer, None)
+        for producer, reason in reasons.items():
+            self.refused.update(dict.fromkeys(names.get(producer, ()), reason))
         for fusion, saved in _saved(steps).items():
             for name in names.get(fusion, ())[:1]:
-                self.estimates[name] = self.estimates.get(name, 0.0) + saved
+                self.estimates[name] += saved
 
     @staticmethod
     def _names(
@@ -273,17 +272,6 @@ class _Log:
         return {
             name: tuple(name for name, _ in votes.most_common()) for name, votes in homes.items()
         }
-
-
-def _last(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, str]:
-    """Returns XLA's last reason by producer, for producers that were not fused later."""
-    found: dict[str, str] = {}
-    for step in steps:
-        if step.kind == "refused":
-            found[step.producer] = step.reason
-        elif step.kind == "fused":
-            found.pop(step.producer, None)
-    return found
 
 
 def _saved(steps: Sequence[fusion_log.FusionDecision]) -> dict[str, float]:
@@ -312,8 +300,9 @@ def _boundaries(
     capture: Capture, module: Module, traffic: Traffic, log: _Log
 ) -> Iterator[Boundary]:
     """Yields every value that one kernel writes and another reads."""
-    library = _library(capture)
-    results = set(module.body().results)
+    kernels = Given(lambda: capture.kernels).or_else(())
+    library = frozenset(k.instruction for k in kernels if k.kind == "library call")
+    results = bool(module.body().results)
     for name, times in traffic.times.items():
         region = module.regions[name]
         nodes = {node.id: node for node in region.nodes}
@@ -324,11 +313,11 @@ def _boundaries(
                 continue
             whole = traffic.main(id)
             size = whole + sum(min(whole, sum(map(traffic.main, v))) for v in users.values())
-            is_result = name == module.entry and id in out and bool(results)
+            is_result = results and name == module.entry and id in out
             consumers = [nodes[user] for user in users]
             why, trust = _why(producer, consumers, is_result, library, log)
-            held = inside(producer, module)
-            yield Boundary(id, tuple(users), size, times, why, trust, tuple(lines_of(held)))
+            lines = tuple(lines_of(inside(producer, module)))
+            yield Boundary(id, tuple(users), size, times, why, trust, lines)
 
 
 def _readers(
@@ -360,39 +349,25 @@ def _readers(
     return readers, out
 
 
-def _library(capture: Capture) -> frozenset[str]:
-    """Returns the instructions that run as library calls."""
-    try:
-        kernels = capture.kernels
-    except UnavailableError:
-        return frozenset()
-    return frozenset(k.instruction for k in kernels if k.kind == "library call")
-
-
 def _why(
     producer: Node, consumers: Sequence[Node], result: bool, library: frozenset[str], log: _Log
 ) -> tuple[str, str]:
     """Returns why a producer and its users are not fused, and how far to trust that reason."""
-    reason = log.refused.get(producer.id)
-    if reason:
+    if reason := log.refused.get(producer.id):
         return f'XLA: "{reason}"', "xla"
-    calls = [n.id for n in (producer, *consumers) if n.id in library or n.opcode in _LIBRARY]
+    both = (producer, *consumers)
+    calls = [n.id for n in both if n.id in library or n.opcode in _LIBRARY]
     loops = [n.id for n in consumers if n.opcode in _LOOPS]
-    between = [n.id for n in (producer, *consumers) if n.opcode.removesuffix("-start") in EXCHANGES]
-    known = []
+    between = [n.id for n in both if n.opcode.removesuffix("-start") in EXCHANGES]
+    reasons = []
     if between:
-        known.append(f"{between[0]} exchanges data between devices")
+        reasons.append(f"{between[0]} exchanges data between devices")
     if calls:
-        known.append(f"{calls[0]} is a library call")
+        reasons.append(f"{calls[0]} is a library call")
     if loops:
-        known.append(f"{loops[0]} is a loop or a branch, whose state lies in memory")
+        reasons.append(f"{loops[0]} is a loop or a branch, whose state lies in memory")
     if result:
-        known.append("a result of the program, written anyway")
+        reasons.append("a result of the program, written anyway")
     if len(consumers) > 1:
-        known.append(f"{len(consumers)} kernels read it")
-    return ("; ".join(known), "counted") if known else ("", "unknown")
-
-
-def reasons(refused: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Returns XLA's reasons with their counts, the most frequent first."""
-    return Counter(refused.values()).most_common()
+        reasons.append(f"{len(consumers)} kernels read it")
+    return ("; ".join(reasons), "counted") if reasons else ("", "unknown")

@@ -3,10 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.lenses.fusion.facts import Boundary, Fusions, reasons
+from jaxlens.lenses.fusion.facts import Fused, Fusions
 from jaxlens.lenses.program.fusion_change import again, fates_table
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, Trust, amount, cells, count
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    Trust,
+    amount,
+    cells,
+    count,
+    share,
+    tally,
+)
 
 _ROWS = 40
 UNSAID = "XLA does not say"
@@ -23,9 +35,10 @@ def report(facts: Fusions) -> Report:
 def findings(facts: Fusions) -> Iterator[Finding]:
     """Yields the findings, the answer first: bytes saved, then values left and why."""
     yield Finding(_saved(facts), ids=tuple(fusion.id for fusion in facts.fusions))
-    yield from _left(facts)
+    yield _left(facts)
     yield from again(facts.change)
-    yield from _model(facts)
+    if not facts.why_not:
+        yield from _model(facts)
 
 
 def _saved(facts: Fusions) -> str:
@@ -35,35 +48,33 @@ def _saved(facts: Fusions) -> str:
         moves = f" A run moves {amount(facts.moved)}." if facts.moved else ""
         return f"Nothing was fused: {runs}, and no fusion joins two operations.{moves}"
     top = facts.fusions[0]
-    many = count(len(facts.fusions), "fusion")
     whole = facts.moved + facts.saved
+    moves = "Nothing moves in memory"
+    if whole:
+        moves = (
+            f"A run moves {amount(facts.moved)} in memory, {share(facts.moved, whole)} of what "
+            "its operations would one by one"
+        )
     most = ""
     if top.saved and len(facts.fusions) > 1:
-        lines = f", {listed(top.lines, 2)}" if top.lines else ""
-        share = top.saved * top.times / facts.saved
-        most = f"; {share:.0%} of what that spares is {top.id}'s{lines}"
-    moves = (
-        f"A run moves {amount(facts.moved)} in memory, {facts.moved / whole:.0%} of what its "
-        f"operations would one by one"
-        if whole
-        else "Nothing moves in memory"
-    )
+        part = share(top.saved * top.times, facts.saved)
+        most = f"; {part} of what that spares is {top.id}'s"
+        most += f", {listed(top.lines, 2)}" if top.lines else ""
+    many = count(len(facts.fusions), "fusion")
     return f"{moves}: {runs}, {many} of several operations{most}."
 
 
-def _left(facts: Fusions) -> Iterator[Finding]:
-    """Yields the finding on the largest value between kernels, and why it is not fused."""
+def _left(facts: Fusions) -> Finding:
+    """Returns the finding on the largest value between kernels, and why it is not fused."""
     if not facts.left:
-        yield Finding("No value is written to memory by one kernel and read by another.")
-        return
+        return Finding("No value is written to memory by one kernel and read by another.")
     top = facts.boundaries[0]
     why = top.why or UNSAID
     trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
     most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""
-    yield Finding(
+    return Finding(
         f"{amount(facts.left)} of it travel between kernels, most ({most}) from "
-        f"{top.producer}{lines} to "
-        f"{listed(top.consumers, 2)}: {why}.",
+        f"{top.producer}{lines} to {listed(top.consumers, 2)}: {why}.",
         trust,
         (top.producer, *top.consumers),
     )
@@ -71,8 +82,6 @@ def _left(facts: Fusions) -> Iterator[Finding]:
 
 def _model(facts: Fusions) -> Iterator[Finding]:
     """Yields the findings from XLA's log of fusion decisions."""
-    if facts.why_not:
-        return
     gains = [fusion.estimate for fusion in facts.fusions if fusion.estimate is not None]
     if gains:
         yield Finding(
@@ -80,11 +89,13 @@ def _model(facts: Fusions) -> Iterator[Finding]:
             f"{count(len(gains), 'fusion')} (estimates for one run of each).",
             "xla",
         )
-    told = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons(facts.refused)]
-    if told:
+    if facts.refused:
+        reasons = Counter(facts.refused.values()).most_common()
+        quoted = [f'"{reason}" ({n})' if n > 1 else f'"{reason}"' for reason, n in reasons]
+        pronoun = "it" if len(facts.refused) == 1 else "them"
         yield Finding(
             f"XLA refused to fuse {count(len(facts.refused), 'instruction')} into what reads "
-            f"{'it' if len(facts.refused) == 1 else 'them'}: {listed(told)}.",
+            f"{pronoun}: {listed(quoted)}.",
             "xla",
             tuple(facts.refused),
         )
@@ -99,65 +110,54 @@ def fusions(facts: Fusions) -> Table:
     rows = tuple(
         (
             Cell(fusion.id, ids=(fusion.id,)),
-            Cell(fusion.kind),
-            Cell(_kinds(fusion.operations)),
-            Cell(", ".join(fusion.lines)),
+            *cells(fusion.kind, ", ".join(tally(fusion.operations)), ", ".join(fusion.lines)),
             *(cells(fusion.times) if looped else ()),
             Cell(amount(fusion.saved), fusion.saved, bar=fusion.saved * fusion.times / top),
             *cells(fusion.repeated),
-            *([Cell(_micros(fusion.estimate), fusion.estimate)] if modelled else []),
+            *([_estimate(fusion)] if modelled else []),
         )
         for fusion in shown
     )
     times = ("runs",) if looped else ()
     model = ("XLA: saved, µs",) if modelled else ()
     columns = ("fusion", "kind", "joins", "from lines", *times, "saved", "repeats", *model)
-    notes = [
+    note = (
         "Saved: what its operations would read and write one by one, less what it does as one, "
         "in each run. Repeats: operations that another place computes too."
-    ]
+    )
     if facts.wrapped:
-        notes.append(f"{count(facts.wrapped, 'fusion')} of one operation joined nothing.")
-    if len(facts.fusions) > len(shown):
-        notes.append(f"{len(facts.fusions) - len(shown):,} more below these.")
-    notes.append(facts.note)
+        note += f" {count(facts.wrapped, 'fusion')} of one operation joined nothing."
+    left = len(facts.fusions) - len(shown)
+    note += f" {left:,} more below these." if left else ""
+    note += f" {facts.note}" if facts.note else ""
     right = tuple(range(4, len(columns)))
-    note = " ".join(filter(None, notes))
     return Table("Fusions", columns, rows, note, right=right, stage="optimized")
 
 
-def _micros(estimate: float | None) -> str:
-    return "" if estimate is None else f"{estimate:.2f}"
-
-
-def _kinds(operations: tuple[str, ...]) -> str:
-    return ", ".join(f"{k} x {n}" if n > 1 else k for k, n in Counter(operations).items())
+def _estimate(fusion: Fused) -> Cell:
+    return Cell("" if fusion.estimate is None else f"{fusion.estimate:.2f}", fusion.estimate)
 
 
 def boundaries(facts: Fusions) -> Table:
     """Returns a table of the values between kernels, and why they are not fused."""
     shown = [boundary for boundary in facts.boundaries if boundary.bytes][:_ROWS]
     top = max((boundary.bytes * boundary.times for boundary in shown), default=0) or 1
-    rows = tuple(_boundary(boundary, top) for boundary in shown)
-    left = len(facts.boundaries) - len(shown)
-    notes = [
+    rows = tuple(
+        (
+            Cell(boundary.producer, ids=(boundary.producer,)),
+            Cell(listed(boundary.consumers, 3), ids=boundary.consumers),
+            *cells(listed(boundary.lines, 3), boundary.times),
+            Cell(amount(boundary.bytes), boundary.bytes, bar=boundary.bytes * boundary.times / top),
+            Cell(boundary.why or UNSAID),
+        )
+        for boundary in shown
+    )
+    note = (
         "Bytes: once written, and read once by each. A result of the program and a value that "
         "several read are facts, and need not be XLA's reason."
-    ]
-    if facts.why_not:
-        notes.append("Only on GPUs XLA says why.")
-    if left:
-        notes.append(f"{left:,} smaller ones below these.")
-    columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")
-    return Table("Not fused", columns, rows, " ".join(notes), right=(3, 4), stage="optimized")
-
-
-def _boundary(one: Boundary, top: int) -> tuple[Cell, ...]:
-    return (
-        Cell(one.producer, ids=(one.producer,)),
-        Cell(listed(one.consumers, 3), ids=one.consumers),
-        Cell(listed(one.lines, 3)),
-        *cells(one.times),
-        Cell(amount(one.bytes), one.bytes, bar=one.bytes * one.times / top),
-        Cell(one.why or UNSAID),
     )
+    note += " Only on GPUs XLA says why." if facts.why_not else ""
+    left = len(facts.boundaries) - len(shown)
+    note += f" {left:,} smaller ones below these." if left else ""
+    columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")
+    return Table("Not fused", columns, rows, note, right=(3, 4), stage="optimized")
