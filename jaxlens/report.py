@@ -127,8 +127,8 @@ def tally(names: Iterable[str]) -> list[str]:
 
 def total(sizes: Iterable[int | None]) -> int | None:
     """Returns the sum of sizes; None if one of them is unknown."""
-    known = list(sizes)
-    return None if None in known else sum(size for size in known if size is not None)
+    parts = list(sizes)
+    return None if None in parts else sum(size for size in parts if size is not None)
 
 
 def duration(seconds: float) -> str:

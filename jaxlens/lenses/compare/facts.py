@@ -164,9 +164,9 @@ def _lines(pairs: Pairs) -> Iterator[LineChange]:
     for (line, is_after), kinds in groups.items():
         now = line if is_after else ""
         was = line_before.get(now, "") if now else line
-        what = "; ".join(f"{kind} {opcodes(nodes)}" for kind, nodes in kinds.items() if nodes)
+        texts = [f"{kind} {opcodes(nodes)}" for kind, nodes in kinds.items() if nodes]
         ids = {kind: tuple(node.id for node in nodes) for kind, nodes in kinds.items()}
-        yield LineChange(was, now, **ids, what=what)
+        yield LineChange(was, now, **ids, what="; ".join(texts))
 
 
 def _recoded(before: Capture, after: Capture, pairs: Pairs) -> Iterator[str]:

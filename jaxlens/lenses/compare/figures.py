@@ -76,8 +76,8 @@ class Figures:
         """Sum of the peaks, in bytes, of all memory spaces but main memory (a TPU's VMEM)."""
         if self.assignment is None:
             return None
-        others = (live(self.assignment, number) for number in spaces(self.assignment))
-        return sum(ranges.bytes for ranges in others if ranges is not None)
+        by_space = (live(self.assignment, number) for number in spaces(self.assignment))
+        return sum(ranges.bytes for ranges in by_space if ranges is not None)
 
     def get(self, name: str) -> int | None:
         """Returns a figure by name; None if it is missing, with the reason in `missing`."""

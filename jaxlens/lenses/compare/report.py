@@ -121,13 +121,13 @@ def _instructions(comparison: Comparison) -> Iterator[Finding]:
     pairs = comparison.instructions
     if pairs is None or pairs.equal:
         return
-    new, gone = (
+    new, removed = (
         [node for node in _nodes(ids, module) if node.opcode not in PLUMBING]
         for ids, module in ((pairs.new, pairs.after), (pairs.gone, pairs.before))
     )
     parts = [
         f"{len(nodes):,} {state} ({_opcodes(nodes)})"
-        for nodes, state in ((new, "new"), (gone, "gone"))
+        for nodes, state in ((new, "new"), (removed, "gone"))
         if nodes
     ]
     if pairs.changed:

@@ -178,12 +178,12 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
 
     def row(name: str, n: int | None, once: int | None, key: str, unit: str) -> tuple[Cell, ...]:
         value = xla.get(key)
-        given = value is not None and value >= 0
+        is_known = value is not None and value >= 0
         return (
             Cell(name),
             Cell(amount(n, unit).strip(), n),
             Cell("" if once is None else amount(once, unit), once),
-            Cell(amount(value, unit).strip() if given else "not given", value),
+            Cell(amount(value, unit).strip() if is_known else "not given", value),
         )
 
     rows = (

@@ -238,13 +238,13 @@ def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
             f"{most.name} alone {share(most.bytes or 0, whole)}.",
             ids=(most.instruction,),
         )
-    open_ = [kernel for kernel in kernels if kernel.open]
-    if open_:
-        text = f"{count(len(open_), 'kernel')} in loops of unknown trips are counted for one."
-        yield Finding(text, "unknown", tuple(kernel.instruction for kernel in open_))
-    dark = [kernel.name for kernel in kernels if kernel.unknown]
-    if dark:
-        text = f"What custom calls compute is not known, so their flops are not: {listed(dark)}."
+    in_loops = [kernel for kernel in kernels if kernel.open]
+    if in_loops:
+        text = f"{count(len(in_loops), 'kernel')} in loops of unknown trips are counted for one."
+        yield Finding(text, "unknown", tuple(kernel.instruction for kernel in in_loops))
+    calls = [kernel.name for kernel in kernels if kernel.unknown]
+    if calls:
+        text = f"What custom calls compute is not known, so their flops are not: {listed(calls)}."
         yield Finding(text, "unknown")
 
 

@@ -95,13 +95,13 @@ def _lowers(trial: Tried, now: int) -> bool:
 
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
-        again = make()
-        if not any(node.opcode in _REMAT for node in again.jaxpr.module.nodes()):
+        variant = make()
+        if not any(node.opcode in _REMAT for node in variant.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
-        trial = _figures(name, code, memory_use(again), again)
+        trial = _figures(name, code, memory_use(variant), variant)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
-    loosened = _has_barrier(again.hlo.module) and not _has_barrier(again.optimized.module)
+    loosened = _has_barrier(variant.hlo.module) and not _has_barrier(variant.optimized.module)
     return replace(trial, loosened=loosened)
 
 

@@ -99,21 +99,22 @@ def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
         verb = "has" if len(reused) == 1 else "have"
         inputs = count(len(reused), "donated input")
         yield Finding(f"{inputs} ({_size(reused)}) {verb} a result in place.", "xla")
-    lost = [donation for donation in donations if donation.donated and not donation.result]
-    if lost:
+    unused = [donation for donation in donations if donation.donated and not donation.result]
+    if unused:
         first: dict[str, str] = {}
-        for donation in lost:
+        for donation in unused:
             first.setdefault(donation.why, donation.name)
         reasons = "; ".join(f"{name}: {why}" for why, name in first.items())
-        yield Finding(f"Donated in vain, {_size(lost)}: {reasons}.", "counted")
-    could = [donation for donation in donations if not donation.donated]
-    if could:
-        roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in could))
+        yield Finding(f"Donated in vain, {_size(unused)}: {reasons}.", "counted")
+    possible = [donation for donation in donations if not donation.donated]
+    if possible:
+        roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
         names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
-        fits = "has the type of an input" if len(could) == 1 else "have the types of inputs"
+        results = count(len(possible), "result")
+        fits = "has the type of an input" if len(possible) == 1 else "have the types of inputs"
         yield Finding(
-            f"Donation could save at most {_size(could)}: {count(len(could), 'result')} {fits} not "
-            f"donated ({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
+            f"Donation could save at most {_size(possible)}: {results} {fits} not donated "
+            f"({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
             "needs them no more.",
             "estimate",
         )

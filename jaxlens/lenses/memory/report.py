@@ -98,10 +98,10 @@ def report(facts: MemoryFacts) -> Report:
     # Trials run only on request, so their findings come first.
     tries = checkpoint.sentences(facts.tried, use.peak, subject)
     findings = [*tries, answer, Finding(sentence(sizes), "xla"), *more, *residuals]
-    could = sum(d.bytes or 0 for d in facts.donations if not d.donated)
-    much = could >= _SMALL * (use.peak or use.reserved or 0)
-    worth = [d for d in facts.donations if d.donated or much]
-    findings += donation.sentences(worth)
+    possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
+    is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
+    donations = [d for d in facts.donations if d.donated or is_large]
+    findings += donation.sentences(donations)
     tables = (
         by_line(use, quote),
         buffer_table(use),
@@ -109,7 +109,7 @@ def report(facts: MemoryFacts) -> Report:
         space_table(use),
         residual_table(use.saved.residuals, quote),
         checkpoint.table(facts.tried, use, subject),
-        *([donation.table(worth)] if worth else []),
+        *([donation.table(donations)] if donations else []),
     )
     values: Counter[str] = Counter()
     for value in use.at_peak:
