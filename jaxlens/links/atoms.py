@@ -7,7 +7,7 @@ own; without StableHLO every equation is.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -68,7 +68,10 @@ def atoms(jaxpr: Module, stablehlo: Module | None, later: Iterable[Module] = ())
         table.equations.append(makers[id])
     through = _inlined(table, ops, makers, later)
     _called(table, stablehlo)
-    _spread(table, ops, through)
+    for number, (id, node) in enumerate(ops.items()):
+        # An op has its own atom and those of its inlined copies, a call also those of its body.
+        calls = through.get(id, ()) if node.opcode == "func.call" else ()
+        table.ops[id] = tuple(dict.fromkeys([number, *table._ending.get((id,), ()), *calls]))
     _equations(table, jaxpr, ops, through)
     return table
 
@@ -115,7 +118,10 @@ def _inlined(
     """Numbers the call paths that HLO programs name; returns their atoms by each call on them."""
     through: defaultdict[str, list[int]] = defaultdict(list)
     ending: defaultdict[Path, list[int]] = defaultdict(list)
-    for path in dict.fromkeys(_paths(later, ops)):
+    stamps = (path for module in later for node in module.nodes() for path in node.stamps)
+    for path in dict.fromkeys(stamps):
+        if len(path) == 1 or not all(op in ops for op in path):
+            continue
         number = len(table.paths)
         table.paths.append(path)
         table.equations.append(next((makers[op] for op in reversed(path) if makers[op]), ()))
@@ -141,23 +147,6 @@ def _called(table: Atoms, stablehlo: Module) -> None:
                 table.made[node.id] = "inferred"
             for name in node.regions:
                 outer[name].update(dict.fromkeys(table.equations[number[node.id]]))
-
-
-def _paths(later: Iterable[Module], ops: Mapping[str, Node]) -> Iterator[Path]:
-    for module in later:
-        for node in module.nodes():
-            for path in node.stamps:
-                if len(path) > 1 and all(op in ops for op in path):
-                    yield path
-
-
-def _spread(table: Atoms, ops: Mapping[str, Node], through: Mapping[str, list[int]]) -> None:
-    """Sets the atoms of each op: its own, those of its inlined copies, and of a call its body's."""
-    for number, (id, node) in enumerate(ops.items()):
-        numbers = [number, *table._ending.get((id,), ())]
-        if node.opcode == "func.call":
-            numbers += through.get(id, ())
-        table.ops[id] = tuple(dict.fromkeys(numbers))
 
 
 def _equations(

@@ -13,7 +13,7 @@ Equations of JAX's own functions have no frames and get those of their call in t
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from jaxlens.ir import graph
 from jaxlens.ir.graph import Module, Span
@@ -48,30 +48,24 @@ def stacks(jaxpr: Module, atoms: Atoms) -> Stacks:
     number = {path[0]: n for n, path in enumerate(atoms.paths) if len(path) == 1}
     memo: dict[tuple[int, ...], tuple[Stack, ...]] = {}  # by identity: hashing a stack is slow
 
-    def known(chain: Sequence[str]) -> tuple[Stack, ...]:
-        """Returns the stacks of the last equation of a chain of calls."""
-        outside = around[chain[0]]
-        key = (id(outside), *[id(local[one]) for one in chain])
+    def stacks_of(path: Sequence[str]) -> tuple[Stack, ...]:
+        """Returns the stacks of the last equation of a path of calls."""
+        outside = around[path[0]]
+        key = (id(outside), *[id(local[equation]) for equation in path])
         if key not in memo:
-            frames = tuple(span for one in reversed(chain) for span in local[one])
+            frames = tuple(span for equation in reversed(path) for span in local[equation])
             memo[key] = tuple(dict.fromkeys(frames + outer for outer in outside))
         return memo[key]
 
     stacks_of_atoms = []
     for path, equations in zip(atoms.paths, atoms.equations, strict=True):
-        calls = _calls(path, number, atoms)
-        parts = [known(tuple(dict.fromkeys((*calls, *last)))) for last in equations]
-        if len(parts) == 1:
-            stacks_of_atoms.append(parts[0])
-        else:
-            stacks_of_atoms.append(tuple(dict.fromkeys(stack for some in parts for stack in some)))
-    return Stacks({id: known((id,))[0] for id in local}, tuple(stacks_of_atoms))
-
-
-def _calls(path: tuple[str, ...], number: Mapping[str, int], atoms: Atoms) -> list[str]:
-    """Returns the call equations on the path of an atom, outermost first."""
-    callers = (atoms.equations[number[op]] for op in path[:-1])
-    return [id for equations in callers if equations for id in equations[0]]
+        callers = (atoms.equations[number[op]] for op in path[:-1])  # outermost first
+        calls = [id for caller in callers if caller for id in caller[0]]
+        parts = [stacks_of(tuple(dict.fromkeys((*calls, *last)))) for last in equations]
+        if len(parts) != 1:
+            parts = [tuple(dict.fromkeys(chain.from_iterable(parts)))]
+        stacks_of_atoms += parts
+    return Stacks({id: stacks_of((id,))[0] for id in local}, tuple(stacks_of_atoms))
 
 
 def _frames(jaxpr: Module) -> tuple[dict[str, Stack], dict[str, tuple[Stack, ...]]]:

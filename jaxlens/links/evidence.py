@@ -6,8 +6,8 @@ They are looked up by stamps where the programs have them.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 
-from jaxlens.ir.graph import Module
 from jaxlens.links.atoms import Path
 from jaxlens.links.instruction_atoms import MOVING, TRIVIAL
 from jaxlens.links.linked import Linked
@@ -33,18 +33,6 @@ def word(op: str) -> str:
     return _WORDS.get(name, name)
 
 
-def _exact(stablehlo: Module, optimized: Module) -> bool:
-    """Whether an op without a stamp in the optimised program is really gone.
-
-    A program that only returns its inputs has no instruction that could carry a stamp.
-    """
-    nodes = list(optimized.nodes())
-    if any(node.stamps for node in nodes):
-        return True
-    stamped = any(node.stamps for node in stablehlo.nodes())
-    return stamped and all(node.opcode in MOVING | TRIVIAL | {"fusion"} for node in nodes)
-
-
 class Evidence:
     """Lookup tables by equation, over all stages of one program.
 
@@ -64,7 +52,11 @@ class Evidence:
         self._programs = programs
         optimized = programs.numbered(linked.modules["optimized"])
         self.equations = {node.id: node for node in linked.modules["jaxpr"].nodes()}
-        self.exact = _exact(linked.modules["stablehlo"], linked.modules["optimized"])
+        self.exact = any(node.stamps for node in optimized.nodes.values())
+        if not self.exact and any(n.stamps for n in linked.modules["stablehlo"].nodes()):
+            # A program that only returns its inputs has no instruction that could carry a stamp.
+            opcodes = {node.opcode for node in optimized.nodes.values()}
+            self.exact = opcodes <= MOVING | TRIVIAL | {"fusion"}
         self.needed = live_equations(linked.modules["jaxpr"])
         self.after = optimized.nodes
         self.opcode = {node.id: node.opcode for node in linked.modules["stablehlo"].nodes()}
@@ -108,31 +100,25 @@ class Evidence:
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
-        paths = self.linked.atoms.paths
+        paths, made = self.linked.atoms.paths, self.linked.atoms.made
         exact: dict[str, list[str]] = {}
         guessed: dict[str, list[str]] = {}
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
         for node in self.linked.modules[stage].nodes():
             stamps = node.stamps
             if stamps not in memo:
-                memo[stamps] = dict.fromkeys(op for p in stamps for op in self._stands_for(p))
+                # The last op of a path, preceded by its calls if only these have equations.
+                inferred = [made.get(path[-1]) == "inferred" for path in stamps]
+                parts = (p if calls else p[-1:] for p, calls in zip(stamps, inferred, strict=True))
+                memo[stamps] = dict.fromkeys(chain.from_iterable(parts))
             ops = memo[stamps]
             if not ops:
                 own = reach.own.get(node.id, ())
                 ops = dict.fromkeys(paths[n][-1] for n in own if paths[n])
             carriers = guessed if reach.how.get(node.id) == "inferred" else exact
             for op in ops:
-                if op in carriers:
-                    carriers[op].append(node.id)
-                else:
-                    carriers[op] = [node.id]
+                carriers.setdefault(op, []).append(node.id)
         return exact, guessed
-
-    def _stands_for(self, path: Path) -> Path:
-        """Returns the last op of a path, preceded by its calls if only these have equations."""
-        if self.linked.atoms.made.get(path[-1]) == "inferred":
-            return path
-        return path[-1:]
 
     @cached_property
     def change(self) -> ProgramChange:
@@ -170,7 +156,8 @@ class Evidence:
                 for id in carriers.get(op, ()):
                     near.setdefault(self.after[id].opcode, []).append(id)
         for op in reversed(ops):
-            ids = [id for id in self.after_of.get(op, ()) if self._counts(id)]
+            after = ((id, self.after[id].opcode) for id in self.after_of.get(op, ()))
+            ids = [id for id, o in after if o not in TRIVIAL or o in ("bitcast", "constant")]
             same = near.get(word(self.opcode[op]))
             real = same or [id for id in ids if self.after[id].opcode not in _SLIGHT]
             inner = [id for id in real if self.after[id].opcode != "fusion"]
@@ -178,10 +165,6 @@ class Evidence:
                 return inner or real
             moved = moved or ids
         return moved
-
-    def _counts(self, id: str) -> bool:
-        opcode = self.after[id].opcode
-        return opcode not in TRIVIAL or opcode in ("bitcast", "constant")
 
     def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Returns the fusions around instructions, or the instructions, in program order."""

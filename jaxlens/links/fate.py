@@ -7,8 +7,9 @@ equation of the same value, "dead" (nothing reads it), "dropped" (it needed no o
 "unknown", where the sentence says why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from jaxlens.ir.facts import CONVERSION, PassStage
@@ -99,29 +100,27 @@ class _Judge:
 
     def _without_ops(self, node: Node) -> EquationFate:
         """Returns the fate of an equation that JAX lowered to no op."""
+        types = self.evidence.types
+        fate: FateName = "dead"
         if node.id not in self.evidence.needed:
             sentence = "Dead: no result depends on it, so JAX did not lower it."
-            return EquationFate(node.id, "dead", sentence, by="lowering")
-        if node.regions:
-            body = ", ".join(node.regions[:_SHOWN])
+        elif node.regions:
+            fate, body = "inlined", ", ".join(node.regions[:_SHOWN])
             sentence = f"Inlined when JAX lowered it: the equations of {body} stand in its place."
-            return EquationFate(node.id, "inlined", sentence, by="lowering")
-        if not self.evidence.exact:
+        elif not self.evidence.exact:
             return self._unknown(node)
-        if node.opcode in _COMPUTING:
+        elif node.opcode in _COMPUTING:
             sentence = "Dead: JAX left it out when it lowered, and no op computes it."
-            return EquationFate(node.id, "dead", sentence, by="lowering")
-        why = "it needs no op of its own"
-        operands = [
-            self.evidence.types.get(name) or name.rpartition(":")[2] for name in node.operands
-        ]
-        if node.opcode in _CARRYING and operands == [str(node.type)]:
-            why = f"it hands its operand on unchanged ({node.type})"
-        sentence = f"Dropped when JAX lowered it: {why}."
-        return EquationFate(node.id, "dropped", sentence, by="lowering")
+        else:
+            fate, reason = "dropped", "it needs no op of its own"
+            operands = [types.get(name) or name.rpartition(":")[2] for name in node.operands]
+            if node.opcode in _CARRYING and operands == [str(node.type)]:
+                reason = f"it hands its operand on unchanged ({node.type})"
+            sentence = f"Dropped when JAX lowered it: {reason}."
+        return EquationFate(node.id, fate, sentence, by="lowering")
 
     def _call(self, node: Node, ops: Sequence[str]) -> EquationFate:
-        calls = [id for op in ops for id in self.evidence.after_of.get(op, ()) if self._is_call(id)]
+        calls = [id for id in self._after(ops) if self.evidence.after[id].opcode == "call"]
         body = ", ".join(node.regions[:_SHOWN])
         if calls:
             sentence = f"Kept: {_names(calls)} calls {body}."
@@ -130,43 +129,37 @@ class _Judge:
         sentence = f"Inlined: the equations of {body} took the call's place{_behind(by)}."
         return _judged(node.id, "inlined", sentence, by=by)
 
-    def _is_call(self, id: str) -> bool:
-        return self.evidence.after[id].opcode == "call"
+    def _after(self, ops: Sequence[str]) -> Iterator[str]:
+        """Yields the instructions of the optimised program that came from these ops."""
+        return (id for op in ops for id in self.evidence.after_of.get(op, ()))
 
     def _loop(self, node: Node, ops: Sequence[str]) -> EquationFate | None:
         """Returns the fate of a loop or branch that the optimised program has, else None."""
-        kinds = ("while", "conditional")
-        loops = [
-            i
-            for op in ops
-            for i in self.evidence.after_of.get(op, ())
-            if self.evidence.after[i].opcode in kinds
-        ]
-        loops = list(dict.fromkeys(loops))
+        kinds, after = ("while", "conditional"), self.evidence.after
+        loops = tuple(dict.fromkeys(i for i in self._after(ops) if after[i].opcode in kinds))
         if not loops:
             return None
         sentence = f"Became {_names(loops)}, which runs {', '.join(node.regions[:_SHOWN])}."
-        return EquationFate(node.id, "loop", sentence, tuple(loops), instructions=tuple(loops))
+        return EquationFate(node.id, "loop", sentence, loops, instructions=loops)
 
     def _merged(
         self, node: Node, ops: Sequence[str], carriers: Sequence[str]
     ) -> EquationFate | None:
         """Returns the fate of an equation merged with one of equal value; None if there is none."""
         own = set(carriers)
-        for other in self.evidence.peers.get(node.id, ()):
-            others = self.evidence.left(self.evidence.ops[other]) if other != node.id else []
-            if not others or (own and own != set(others)):
+        for peer in self.evidence.peers.get(node.id, ()):
+            instructions = self.evidence.left(self.evidence.ops[peer]) if peer != node.id else []
+            if not instructions or (own and own != set(instructions)):
                 continue
             if own and self.evidence.peers[node.id][0] == node.id:
                 continue  # of equations with the same instructions the first counts
             by = self._by(self.blame.ended, ops[-1:])
             if by is not None and by.words == "dce":
                 return _judged(node.id, "dead", "Dead: nothing reads it, by dce.", by=by)
-            named = f"{other} ({self.evidence.equations[other].opcode})"
-            sentence = f"Merged with {named}, which has the same value{_behind(by)}."
-            return _judged(
-                node.id, "merged", sentence, self.evidence.homes(others), (other,), by, others
-            )
+            name = f"{peer} ({self.evidence.equations[peer].opcode})"
+            sentence = f"Merged with {name}, which has the same value{_behind(by)}."
+            homes = self.evidence.homes(instructions)
+            return _judged(node.id, "merged", sentence, homes, (peer,), by, instructions)
         return None
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
@@ -184,10 +177,9 @@ class _Judge:
         became = "" if same else f" as {_names(opcodes)}{was}"
         if any(self.evidence.company(id, node.id) for id in fusions):
             by = self._by(self.blame.fused, ops)
-            known = set(self.evidence.after_of.get(ops[-1], ())) if self.evidence.exact else set()
-            again = (
-                ", computed in each" if same and len(homes) > 1 and known >= set(carriers) else ""
-            )
+            exact = set(self._after(ops[-1:])) if self.evidence.exact else set()
+            copied = same and len(homes) > 1 and exact >= set(carriers)
+            again = ", computed in each" if copied else ""
             sentence = f"Fused into {_names(homes)}{became}{again}{_behind(by)}."
             return _judged(node.id, "fused", sentence, homes, (), by, carriers)
         alone = ", a fusion of its own" if fusions else ""
@@ -209,7 +201,8 @@ class _Judge:
         if main.into:
             return self._lives(node, ops, main.into)
         if main.name == "folded":
-            sentence = f"Folded into a constant{_note(main.note)}{_behind(by)}."
+            note = f": {main.note}" if main.note else ""
+            sentence = f"Folded into a constant{note}{_behind(by)}."
             return _judged(node.id, "folded", sentence, by=by)
         if node.id not in self.evidence.needed or main.note.startswith("dead"):
             return _judged(node.id, "dead", f"Dead: nothing reads it{_behind(by)}.", by=by)
@@ -225,39 +218,36 @@ class _Judge:
 
     def _converted(self, node: Node, op: str) -> EquationFate:
         """Returns the fate of ops that the StableHLO to HLO conversion folded or simplified."""
-        kind, by = word(self.evidence.opcode[op]), CONVERSION
-        if op in self.evidence.constant:
-            sentence = f"Folded into a constant before XLA's first pass: {kind} of constants."
-            return EquationFate(node.id, "folded", sentence, by=by)
-        if not self.evidence.exact:
-            return self._unknown(node)
-        if node.id not in self.evidence.needed:
-            sentence = "Dead: no result depends on it, and XLA's first program has no trace of it."
-            return EquationFate(node.id, "dead", sentence, by=by)
+        fate: FateName = "dropped"
+        kind = word(self.evidence.opcode[op])
         sentence = f"Dropped: {kind} was simplified away between StableHLO and HLO."
-        return EquationFate(node.id, "dropped", sentence, by=by)
+        if op in self.evidence.constant:
+            fate = "folded"
+            sentence = f"Folded into a constant before XLA's first pass: {kind} of constants."
+        elif not self.evidence.exact:
+            return self._unknown(node)
+        elif node.id not in self.evidence.needed:
+            fate = "dead"
+            sentence = "Dead: no result depends on it, and XLA's first program has no trace of it."
+        return EquationFate(node.id, fate, sentence, by=CONVERSION)
 
     def _taken_up(self, node: Node, before: str, by: By | None) -> EquationFate:
         """Returns the fate of an equation that was rewritten together with its readers."""
         readers = [id for id in self.evidence.readers(before) if id != node.id]
-        named = _names([f"{id} ({self.evidence.equations[id].opcode})" for id in readers])
-        into = list(
-            dict.fromkeys(i for id in readers for i in self.evidence.left(self.evidence.ops[id]))
-        )
+        names = _names([f"{id} ({self.evidence.equations[id].opcode})" for id in readers])
+        left = (self.evidence.left(self.evidence.ops[id]) for id in readers)
+        into = dict.fromkeys(chain.from_iterable(left))
         kind = word(self.evidence.opcode[self.evidence.ops[node.id][-1]])
         kin = [id for id in into if self.evidence.after[id].opcode == kind]
         if kin:
             homes = self.evidence.homes(kin)
-            sentence = f"Rewritten together with {named}: both are in {_names(homes)}{_behind(by)}."
+            sentence = f"Rewritten together with {names}: both are in {_names(homes)}{_behind(by)}."
             return _judged(node.id, "rewritten", sentence, homes, (), by, kin)
         if by is not None and by.words == "constant_folding":
             return _judged(node.id, "folded", "Folded into a constant, by constant_folding.", by=by)
-        if readers:
-            sentence = f"Rewritten away with what read it, {named}{_behind(by)}."
-            return _judged(node.id, "rewritten", sentence, by=by)
-        return _judged(
-            node.id, "rewritten", f"Rewritten away with what read it{_behind(by)}.", by=by
-        )
+        named = f", {names}" if readers else ""
+        sentence = f"Rewritten away with what read it{named}{_behind(by)}."
+        return _judged(node.id, "rewritten", sentence, by=by)
 
     def _by(self, passes: Mapping[str, By], ops: Sequence[str]) -> By | None:
         return next((passes[op] for op in reversed(ops) if op in passes), None)
@@ -285,8 +275,9 @@ def _judged(
     by: By | None = None,
     instructions: Sequence[str] = (),
 ) -> EquationFate:
-    words, index = (by.words, by.index) if by else ("", None)
-    return EquationFate(id, name, sentence, into, partners, words, index, tuple(instructions))
+    by = by or By("", None)
+    instructions = tuple(instructions)
+    return EquationFate(id, name, sentence, into, partners, by.words, by.index, instructions)
 
 
 def _behind(by: By | None) -> str:
@@ -296,14 +287,10 @@ def _behind(by: By | None) -> str:
     return f" ({by.words})" if " " in by.words else f", by {by.words}"
 
 
-def _note(note: str) -> str:
-    return f": {note}" if note else ""
-
-
 def _kinds(ids: Sequence[str], opcodes: Sequence[str]) -> str:
     """Returns `transpose.3`, or `fusion.2 (dot)` if a name does not begin with the opcode."""
-    said = all(any(id.startswith(opcode) for id in ids) for opcode in opcodes)
-    return _names(ids) if said else f"{_names(ids)} ({_names(opcodes)})"
+    named = all(any(id.startswith(opcode) for id in ids) for opcode in opcodes)
+    return _names(ids) if named else f"{_names(ids)} ({_names(opcodes)})"
 
 
 def _names(ids: Sequence[str]) -> str:

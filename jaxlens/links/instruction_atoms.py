@@ -11,7 +11,7 @@ of its neighbours: one that moves a value those of its operand, any other those 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
@@ -93,12 +93,12 @@ class _Neighbours:
     Attributes:
         module: The program.
         own: The atoms that are known.
-        found: The atoms that are inferred.
+        inferred: The atoms that are inferred.
     """
 
     module: Module
     own: Mapping[str, tuple[int, ...]]
-    found: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    inferred: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def infer(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Yields ids and inferred atoms; each rule sees only what earlier rules left without atoms.
@@ -108,30 +108,30 @@ class _Neighbours:
         operand.
         """
         self.nodes = {node.id: node for node in self.module.nodes()}
-        self.callers = _callers(self.module)
+        self.callers: defaultdict[str, list[str]] = defaultdict(list)
+        for node in self.nodes.values():
+            for name in node.regions:
+                self.callers[name].append(node.id)
         self.readers = self._readers()
-        lacking = [
-            node
-            for node in self.nodes.values()
-            if node.id not in self.own and node.opcode != "parameter"
-        ]
+        outside = (node for node in self.nodes.values() if node.id not in self.own)
+        lacking = [node for node in outside if node.opcode != "parameter"]
         inner_first = lacking[::-1]
-        self._each(lacking, self._moved)
-        self._each(inner_first, self._held)
-        self._each(inner_first, self._read)
-        self._each(lacking, self._moved)
-        self._each(lacking, self._fed)
-        self._each(inner_first, self._held)
-        self._each(lacking, self._called)
-        yield from self.found.items()
-
-    def _each(self, nodes: Sequence[Node], rule: Callable[[Node], tuple[int, ...]]) -> None:
-        for node in nodes:
-            if node.id not in self.found and (atoms := rule(node)):
-                self.found[node.id] = atoms
+        for nodes, rule in (
+            (lacking, self._moved),
+            (inner_first, self._held),
+            (inner_first, self._read),
+            (lacking, self._moved),
+            (lacking, self._fed),
+            (inner_first, self._held),
+            (lacking, self._called),
+        ):
+            for node in nodes:
+                if node.id not in self.inferred and (atoms := rule(node)):
+                    self.inferred[node.id] = atoms
+        yield from self.inferred.items()
 
     def at(self, id: str) -> tuple[int, ...]:
-        return self.own.get(id) or self.found.get(id, ())
+        return self.own.get(id) or self.inferred.get(id, ())
 
     def _moved(self, node: Node) -> tuple[int, ...]:
         """Returns the atoms of the operand of an instruction that moves a value."""
@@ -190,9 +190,7 @@ class _Neighbours:
 
     def _called(self, node: Node) -> tuple[int, ...]:
         """Returns the atoms of the caller, for an instruction that computes something."""
-        if node.opcode in TRIVIAL:
-            return ()
-        return self._around(node.id)
+        return () if node.opcode in TRIVIAL else self._around(node.id)
 
     def _readers(self) -> dict[str, list[str]]:
         """Returns the users of each instruction; of a fusion's operand, those of its parameter."""
@@ -216,14 +214,6 @@ class _Neighbours:
                 if not readers.get(name):
                     readers[name] += self.callers.get(region.name, ())[:1]
         return readers
-
-
-def _callers(module: Module) -> dict[str, list[str]]:
-    callers: defaultdict[str, list[str]] = defaultdict(list)
-    for node in module.nodes():
-        for name in node.regions:
-            callers[name].append(node.id)
-    return callers
 
 
 def _with_contents(

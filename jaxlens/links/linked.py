@@ -108,13 +108,11 @@ class Linked:
     def owners(self) -> tuple[tuple[Span, ...], ...]:
         """The source lines that own each atom: more than one if several calls share it."""
         memo: dict[int, tuple[Span, ...]] = {}  # by identity: equal ones are mostly one object
-        found = []
-        for every in self.stacks.atoms:
-            if id(every) not in memo:
-                spans = (span for stack in every if (span := owner(stack)))
-                memo[id(every)] = tuple({str(span): span for span in spans}.values())
-            found.append(memo[id(every)])
-        return tuple(found)
+        for atom in self.stacks.atoms:
+            if id(atom) not in memo:
+                spans = filter(None, map(owner, atom))
+                memo[id(atom)] = tuple({str(span): span for span in spans}.values())
+        return tuple(memo[id(atom)] for atom in self.stacks.atoms)
 
     @cached_property
     def lines(self) -> Mapping[str, tuple[int, ...]]:

@@ -183,12 +183,13 @@ class Links:
     def coverage(self) -> Coverage:
         """Returns how much of the program is linked, and why the rest is not; compiles."""
         linked = self._with("jaxpr", "stablehlo", "hlo", "optimized")
-        nodes = [n for n in linked.modules["optimized"].nodes() if n.opcode not in TRIVIAL]
+        by_id = {n.id: n for n in linked.modules["optimized"].nodes()}
+        nodes = [n for n in by_id.values() if n.opcode not in TRIVIAL]
         reached, how = linked.atoms_of("optimized"), linked.how("optimized")
-        lost = [n for n in nodes if not _reaches(linked, n, reached.get(n.id, ()))]
+        ownerless = [node for node in nodes if node.owner is None]
+        lost = [n for n in ownerless if not any(linked.owners[i] for i in reached.get(n.id, ()))]
         fates = self.fates()
         unknown = [fate for fate in fates.values() if fate.name == "unknown"]
-        by_id = {n.id: n for n in linked.modules["optimized"].nodes()}
         return Coverage(
             1 - len(lost) / max(len(nodes), 1),
             1 - len(unknown) / max(len(fates), 1),
@@ -208,45 +209,35 @@ class Links:
         names = _needs(stages)
         key = frozenset(names)
         if key not in self._made:
-            modules = {name: self._module(name) for name in names if self._given(name, stages)}
+            # "hlo" is optional unless it was requested.
+            if "hlo" in names and "hlo" not in stages and not self.gives("hlo"):
+                names.remove("hlo")
+            modules = {name: self._module(name) for name in names}
             linked = Linked(modules)
             if {"hlo", "optimized"} <= modules.keys():
-                linked.adopt("optimized", _heirs(self._judged(linked)))
+                fates = self._judged(linked).values()
+                heirs = (fate for fate in fates if fate.name in ("merged", "rewritten"))
+                linked.adopt("optimized", {fate.id: fate.instructions for fate in heirs})
             self._made[key] = linked
         return self._made[key]
 
     def _with(self, *stages: str) -> Linked:
         """Returns atoms that cover these stages, those of an earlier query if possible."""
-        wanted = frozenset(_needs(stages))
-        enough = [key for key in self._made if wanted <= key]
+        needs = frozenset(_needs(stages))
+        enough = [key for key in self._made if needs <= key]
         return self._made[min(enough, key=len)] if enough else self.linked(*stages)
 
-    def _given(self, name: str, asked: tuple[str, ...]) -> bool:
-        """Whether to load a module; "hlo" is optional unless it was requested."""
-        if name != "hlo" or name in asked:
-            return True
-        try:
-            self._driver.stage(name)
-        except UnavailableError:
-            return False
-        return True
-
     def _module(self, name: str) -> Module:
+        if name == "jaxpr" and not self.gives(name):
+            return NO_EQUATIONS
         match = _PASS.fullmatch(name)
         if match is None:
-            return self._driver.stage(name).module if name != "jaxpr" else self._jaxpr()
+            return self._driver.stage(name).module
         dumps = self._driver.passes()
         index = int(match[1])
         if index >= len(dumps):
             raise OptionError(f"no passes[{index}]; there are {len(dumps)} dumps")
         return dumps[index].stage.module
-
-    def _jaxpr(self) -> Module:
-        """Returns the jaxpr; an empty one for a program that was opened from a later stage."""
-        try:
-            return self._driver.stage("jaxpr").module
-        except UnavailableError:
-            return NO_EQUATIONS
 
     def _dumps(self) -> tuple[PassStage, ...]:
         """Returns the dumps of the passes; () if they were not recorded or are too long."""
@@ -304,24 +295,18 @@ class Links:
 
 def _needs(stages: tuple[str, ...]) -> list[str]:
     """Returns the modules that linking these stages needs, in pipeline order."""
-    wanted = set(stages)
+    names = set(stages)
     for name in stages:
         if name not in STAGES and not _PASS.fullmatch(name):
             raise OptionError(f"no stage {name!r}; {nearest(name, (*STAGES, 'passes[0]'))}")
-    if wanted & set(_CODE):
-        wanted.add("optimized")
-    if wanted - {"source", "jaxpr"}:
-        wanted.add("stablehlo")
-    if any(name == "optimized" or _PASS.fullmatch(name) for name in wanted):
-        wanted.add("hlo")
-    known = [name for name in STAGES if name in wanted and name not in ("source", *_CODE)]
-    known += sorted(name for name in wanted if name not in STAGES)
-    return known if "jaxpr" in known else ["jaxpr", *known]
-
-
-def _heirs(fates: Mapping[str, EquationFate]) -> dict[str, tuple[str, ...]]:
-    """Returns the instructions of merged and rewritten equations, by equation."""
-    return {id: f.instructions for id, f in fates.items() if f.name in ("merged", "rewritten")}
+    if names & set(_CODE):
+        names.add("optimized")
+    if names - {"source", "jaxpr"}:
+        names.add("stablehlo")
+    if any(name == "optimized" or _PASS.fullmatch(name) for name in names):
+        names.add("hlo")
+    names = (names | {"jaxpr"}) - {"source", *_CODE}
+    return [name for name in STAGES if name in names] + sorted(names - {*STAGES})
 
 
 def _way(linked: Linked, stage: str, id: str, number: int) -> How:
@@ -339,10 +324,6 @@ def _made(linked: Linked, number: int) -> How:
     """Returns how it is known which equations an atom was lowered from."""
     path = linked.atoms.paths[number]
     return linked.atoms.made.get(path[-1], "stamped") if path else "stamped"
-
-
-def _reaches(linked: Linked, node: Node, numbers: tuple[int, ...]) -> bool:
-    return any(linked.owners[n] for n in numbers) or node.owner is not None
 
 
 def _why(node: Node, nodes: Mapping[str, Node]) -> str:

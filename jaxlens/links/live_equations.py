@@ -9,6 +9,7 @@ If the body reads its carry, the equations that compute the next carry are live:
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.bodies import operand, running
@@ -26,7 +27,12 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
     pending = [(main.name, name) for name in main.results]
     for region in reversed(list(flow.regions.values())):  # callees before callers
         for node in region.nodes:
-            if _acts(node, ids, flow):
+            # Whether the equation, or one in its bodies, has an effect.
+            acts = not node.results or "callback" in node.opcode
+            if node.regions:
+                bodies = (flow.regions[name].nodes for name in running(node))
+                acts = any(inner.id in ids for inner in chain.from_iterable(bodies))
+            if acts:
                 ids.add(node.id)
                 pending += flow.control(region, node) if node.regions else flow.whole(region, node)
     while pending:
@@ -42,27 +48,15 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _acts(node: Node, acting: set[str], flow: "_Flow") -> bool:
-    """Whether an equation, or one in its bodies, has an effect."""
-    if not node.regions:
-        return not node.results or "callback" in node.opcode
-    return any(inner.id in acting for name in running(node) for inner in flow.regions[name].nodes)
-
-
-def _that_run(jaxpr: Module) -> dict[str, Region]:
-    """Returns the bodies that an execution can reach, callers before callees."""
-    names = {jaxpr.entry}
-    for region in jaxpr.regions.values():
-        if region.name in names:
-            names.update(name for node in region.nodes if node.regions for name in running(node))
-    return {name: region for name, region in jaxpr.regions.items() if name in names}
-
-
 class _Flow:
     """The dataflow between variables, across bodies."""
 
     def __init__(self, jaxpr: Module) -> None:
-        self.regions = _that_run(jaxpr)
+        names = {jaxpr.entry}  # of the bodies that an execution can reach
+        for region in jaxpr.regions.values():  # callers before callees
+            if region.name in names:
+                names.update(n for node in region.nodes if node.regions for n in running(node))
+        self.regions = {name: region for name, region in jaxpr.regions.items() if name in names}
         self.callers: defaultdict[str, list[tuple[Region, Node]]] = defaultdict(list)
         self.makers: dict[Place, tuple[Region, Node]] = {}
         self.places: dict[Place, int] = {}

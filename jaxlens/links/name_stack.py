@@ -8,7 +8,7 @@ transposed. Named scopes, loops and calls are parts without brackets.
 import re
 from collections.abc import Mapping
 
-from jaxlens.ir.graph import Module, Node, Span
+from jaxlens.ir.graph import Module
 
 TRANSFORMS: Mapping[str, str] = {
     "jvp": "differentiated forward",
@@ -71,17 +71,3 @@ def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
     """Returns the transforms around an equation's bodies: its own, and itself if it is one."""
     kind = _NAMES.get(opcode)
     return tuple(dict.fromkeys((*transforms, kind))) if kind else transforms
-
-
-def is_backward(node: Node) -> bool:
-    """Whether an equation or op is part of the backward pass."""
-    return "transpose(" in node.scope
-
-
-def forward_text(node: Node) -> Span | None:
-    """Returns the source span of the forward operation of a backward equation; else None.
-
-    JAX gives an equation of the backward pass the frames of the operation whose derivative it
-    computes, so its own span is that of the forward operation.
-    """
-    return node.owner if is_backward(node) else None

@@ -43,8 +43,8 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
         return result
     first = _look(passes[0].stage.module)
     alive = set(first)
-    for module, words, index in dumps(passes[1:], last, passes[0]):
-        by, now = By(words, index), _look(module)
+    for module, name, index in dumps(passes[1:], last, passes[0]):
+        by, now = By(name, index), _look(module)
         for op in alive - now.keys():
             result.ended[op] = by
         for op in now.keys() - alive:  # its stamp is in this dump again

@@ -7,12 +7,12 @@ is computed once. The results equal those of `call_stacks.stacks` and
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, count, islice, pairwise
 from operator import ne
 
-from jaxlens.ir.columns import Place, ProgramColumns, columns
+from jaxlens.ir.columns import ProgramColumns, columns
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr.bodies import Ids
 from jaxlens.links.call_stacks import MOST, Stack, within
@@ -107,13 +107,15 @@ def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
     around: dict[str, tuple[str, ...]] = {}
     groups: dict[tuple[str, int], Group] = {}
     for name, region in program.regions.items():
-        bodies = tuple(dict.fromkeys(islice(_outer(calls[name]), MOST))) or ((),)
+        outer = (stack + rest for stack, bodies in calls[name] for rest in bodies)
+        bodies = tuple(dict.fromkeys(islice(outer, MOST))) or ((),)
         local: dict[int, Stack] = {}
         for n in dict.fromkeys(region.place):
             place = program.places[n]
             local[n] = within(place.spans, ends[name])
             stacks = tuple(dict.fromkeys(local[n] + rest for rest in bodies))
-            groups[name, n] = Group(stacks, _made(place, around.get(name, ())))
+            made = (*around.get(name, ()), *transforms(place.scope))
+            groups[name, n] = Group(stacks, tuple(dict.fromkeys(made)))
         for step, inner in region.calls.items():
             n = region.place[step]
             opcode = program.opcodes[region.kind[step]]
@@ -122,11 +124,3 @@ def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
                 ends[callee].add(program.places[n].spans)
                 around.setdefault(callee, around_calls(groups[name, n].made, opcode))
     return groups
-
-
-def _outer(calls: Sequence[tuple[Stack, tuple[Stack, ...]]]) -> Iterator[Stack]:
-    return (local + rest for local, bodies in calls for rest in bodies)
-
-
-def _made(place: Place, outer: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*outer, *transforms(place.scope))))
