@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr, load
+    from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr
     from jaxlens.ask import (
         captured,
         compare,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         times,
         without,
     )
-    from jaxlens.captures import Capture
+    from jaxlens.captures import Capture, load
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.widgets.composer import Composer
     from jaxlens.notebook.widgets.explorer import Explorer
@@ -92,8 +92,6 @@ _QUESTIONS = (
 
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
-_WIDGETS = ("Composer", "Explorer", "KeyPlayer", "Lenses")  # what needs packages of Jupyter's
-
 _HOMES = (
     {
         "Answer": "jaxlens.views.answer",
@@ -105,6 +103,7 @@ _HOMES = (
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
+        "load": "jaxlens.captures",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
@@ -114,15 +113,15 @@ _HOMES = (
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES.get(name, "jaxlens.api")
     try:
-        home = import_module(_HOMES.get(name, "jaxlens.api"))
+        return getattr(import_module(home), name)
     except ImportError as error:
-        if name not in _WIDGETS:
+        if not home.startswith("jaxlens.notebook"):  # widgets need packages of Jupyter's
             raise
         from jaxlens.errors import missing_package
 
         raise missing_package(f"jaxlens.{name}", error) from None
-    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxlens.captures import Capture
+from jaxlens.captures import Capture, load
 from jaxlens.errors import CellError, OptionError
 from jaxlens.ir.cells import CalledProgram
 from jaxlens.options import read_options
@@ -75,21 +75,7 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.questions import comparison, show
-
-    cap, options = _asked("jaxpr", f, args, kwargs)
-    if options.against is not None:
-        return View(cap, lambda: comparison.changed("jaxpr", options.against, cap, options))
-    return View(cap, lambda: show.verb("jaxpr", cap, options))
-
-
-def rungs(cap: Capture) -> tuple[Capture, ...]:
-    """Returns captures of a function under ever more of its transforms, the function itself first.
-
-    Raises:
-        UnavailableError: It has no transform, or the capture was loaded from a file.
-    """
-    return cap.rungs()
+    return _view("jaxpr", f, args, kwargs)
 
 
 def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -105,12 +91,7 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
         OptionError: An option, stage or pass that does not exist.
         UnavailableError: A stage that this backend does not give.
     """
-    from jaxlens.questions import show
-
-    cap, options = _asked("hlo", f, args, kwargs)
-    if options.without:
-        return _without(cap, options.without, 0, options.full)
-    return View(cap, lambda: show.verb("hlo", cap, options))
+    return _view("hlo", f, args, kwargs)
 
 
 def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -125,14 +106,7 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option or kernel that does not exist.
     """
-    from jaxlens.questions import comparison, show
-
-    cap, options = _asked("compile", f, args, kwargs)
-    if options.without:
-        return _without(cap, options.without, options.run, options.full)
-    if options.against is not None:
-        return View(cap, lambda: comparison.changed("compile", options.against, cap, options))
-    return View(cap, lambda: show.verb("compile", cap, options))
+    return _view("compile", f, args, kwargs)
 
 
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
@@ -149,10 +123,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     Raises:
         OptionError: An option that does not exist.
     """
-    from jaxlens.questions import show
-
-    cap, options = _asked("explore", f, args, kwargs)
-    return View(cap, lambda: show.verb("explore", cap, options))
+    return _view("explore", f, args, kwargs)
 
 
 def explain(error: BaseException | None = None) -> View | None:
@@ -172,8 +143,8 @@ def explain(error: BaseException | None = None) -> View | None:
     from jaxlens.views.questions.failure import document
 
     error = error or getattr(sys, "last_value", None)
-    found = explanation(error) if error is not None else None
-    return View(None, lambda: document(found)) if found is not None else None
+    cause = explanation(error) if error is not None else None
+    return View(None, lambda: document(cause)) if cause is not None else None
 
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
@@ -183,16 +154,22 @@ def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Cap
     return without(cap, names, run)
 
 
-def _without(cap: Capture, names: str, run: int, full: bool) -> View:
-    """Returns a view of what a pass or a flag changes."""
-    from jaxlens.questions import comparison
+def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
+    """Returns the view of a verb's call."""
+    from jaxlens.questions import comparison, show
 
-    other, measured = what_if(cap, names, run)
-    return View(other, lambda: comparison.compare(cap, other, run=measured, full=full))
+    cap, options = _capture_and_options(verb, f, args, kwargs)
+    if getattr(options, "without", ""):  # what a pass or a flag changes
+        other, measured = what_if(cap, options.without, getattr(options, "run", 0))
+        return View(other, lambda: comparison.compare(cap, other, run=measured, full=options.full))
+    if getattr(options, "against", None) is not None:
+        return View(cap, lambda: comparison.changed(verb, options.against, cap, options))
+    return View(cap, lambda: show.verb(verb, cap, options))
 
 
-def _asked(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Capture, Any]:
-    """Returns the capture and the options of a verb's call."""
+def _capture_and_options(
+    verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Capture, Any]:
     if not isinstance(f, Capture):
         return capture(f, *args, **kwargs), OPTIONS[verb]()
     if args:
@@ -212,26 +189,15 @@ def as_capture(value: Any) -> Capture:
         OptionError: The value is none of these.
         CaptureFileError: The file holds no capture.
     """
-    found = value.capture if isinstance(value, View) else value
-    if isinstance(found, str | os.PathLike):
-        return load(found)
-    if not isinstance(found, Capture):
+    cap = value.capture if isinstance(value, View) else value
+    if isinstance(cap, str | os.PathLike):
+        return load(cap)
+    if not isinstance(cap, Capture):
         raise OptionError(
             f"expected a Capture, what -o stored, or the path of a saved capture, got "
             f"{type(value).__name__}; jaxlens.capture(f, x) makes one"
         )
-    return found
-
-
-def load(path: str | os.PathLike[str]) -> Capture:
-    """A capture that was saved, with every stage it had; needs no JAX device.
-
-    Raises:
-        CaptureFileError: The file holds no capture that this version can read.
-    """
-    from jaxlens.captures import load as read
-
-    return read(path)
+    return cap
 
 
 def take(
@@ -280,17 +246,17 @@ def take(
         args, named = by_position(f, args, named)
         f, named = transformed(f, args, named, transforms)
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
-    told = [asked for asked, _ in transforms if asked != "jit"] if "jvp" in dict(transforms) else ()
-    return staged(f, args, named, target=target or None, name=name or None, transforms=told)
+    names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
+    return staged(f, args, named, target=target or None, name=name or None, transforms=names)
 
 
 def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: bool) -> None:
     """Raises OptionError if options that need a function are given with an existing program."""
-    given = [f"--{name}" for name, _ in transforms]
-    given += ["--in"] * bool(shapes) + ["--core"] * core
-    if given:
+    flags = [f"--{name}" for name, _ in transforms]
+    flags += ["--in"] * bool(shapes) + ["--core"] * core
+    if flags:
         raise OptionError(
-            f"{given[0]} is for a function, which is traced anew, got a program that is there "
+            f"{flags[0]} is for a function, which is traced anew, got a program that is there "
             "already: name the function that it was made of"
         )
 
@@ -323,8 +289,8 @@ def compose(
 
     named = dict(kwargs)
     _check_fit(f, args, named, "")
-    made, given, named = composed(f, args, named, puts)
-    return capture(made, *given, **named)
+    composition, inputs, named = composed(f, args, named, puts)
+    return capture(composition, *inputs, **named)
 
 
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:

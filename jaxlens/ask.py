@@ -7,11 +7,11 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import cleandoc
 from textwrap import fill
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
@@ -39,13 +39,7 @@ Args:
 """
 
 
-class Verb(Protocol[F]):
-    """A question of the table as a function."""
-
-    def __call__(self, f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]: ...
-
-
-def _verb(question: Question[F]) -> Verb[F]:
+def _verb(question: Question[F]) -> Callable[..., Answer[F]]:
     """Returns the verb of a question; its docstring is made of the row and the lens function's."""
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:

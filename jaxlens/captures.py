@@ -64,9 +64,9 @@ class Capture:
         Raises:
             UnavailableError: There is no such stage, or this backend does not give it.
         """
-        if name not in BY_NAME or name in ("source", "passes"):
-            known = [s for s in BY_NAME if s not in ("source", "passes")]
-            raise UnavailableError(f"no stage {name!r}; {nearest(name, known)}")
+        names = [stage for stage in BY_NAME if stage not in ("source", "passes")]
+        if name not in names:
+            raise UnavailableError(f"no stage {name!r}; {nearest(name, names)}")
         return self.driver.stage(name)
 
     @property
@@ -212,10 +212,8 @@ def load(path: str | os.PathLike[str]) -> Capture:
     """
     archive = saved_file.read(path)
     with archive.json("manifest.json") as manifest:
-        if not isinstance(manifest, dict) or manifest.get("format") != saved_file.FORMAT:
-            raise archive.wrong("its manifest is not a capture's")
-        version = manifest.get("version")
-        if not isinstance(version, int):
+        version = manifest.get("version") if isinstance(manifest, dict) else None
+        if not isinstance(version, int) or manifest.get("format") != saved_file.FORMAT:
             raise archive.wrong("its manifest is not a capture's")
         if version != saved_file.VERSION:
             raise CaptureFileError(

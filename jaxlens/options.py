@@ -79,15 +79,15 @@ def flag(name: str) -> str:
     return "--" + name.removesuffix("_name").rstrip("_")
 
 
-def read_options(kind: type[Any], given: dict[str, Any]) -> Any:
+def read_options(kind: type[Any], keywords: dict[str, Any]) -> Any:
     """Builds options from keywords; the error for an unknown one names the nearest.
 
     Raises:
         OptionError: A keyword that the verb does not know.
     """
-    known = [f.name for f in fields(kind)]
-    for name in given:
-        if name not in known:
+    names = [f.name for f in fields(kind)]
+    for name in keywords:
+        if name not in names:
             verb = kind.__name__.removesuffix("Options").lower()
-            raise OptionError(f"jaxlens.{verb} has no option {name!r}; {nearest(name, known)}")
-    return kind(**given)
+            raise OptionError(f"jaxlens.{verb} has no option {name!r}; {nearest(name, names)}")
+    return kind(**keywords)

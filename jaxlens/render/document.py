@@ -372,13 +372,6 @@ class BlockStep:
     place: int
 
 
-def inside(part: Part) -> Sequence[Part] | None:
-    """Returns the inner blocks or tabs of a part; None for one that cannot have any."""
-    if isinstance(part, Tabs):
-        return part.tabs
-    return part.blocks if isinstance(part, Fold | Tab) else None
-
-
 def walk(
     blocks: Sequence[Part], opens: Callable[[Fold | Tabs | Tab], bool] = lambda _: True
 ) -> Iterator[BlockStep]:
@@ -397,5 +390,5 @@ def walk(
             yield step
             pending.append(BlockStep("leave", part, depth, step.place))
             deeper = depth + (not isinstance(part, Tabs))
-            within = enumerate(inside(part) or ())
-            pending += [BlockStep("enter", p, deeper, i) for i, p in within][::-1]
+            parts: Sequence[Part] = part.tabs if isinstance(part, Tabs) else part.blocks
+            pending += [BlockStep("enter", p, deeper, i) for i, p in enumerate(parts)][::-1]

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens import api
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
 
@@ -84,7 +83,7 @@ def core_by_its_argument():
 
 def ladder(cap):
     try:
-        return [rung.jaxpr.text for rung in api.rungs(cap)]
+        return [rung.jaxpr.text for rung in cap.rungs()]
     except UnavailableError as error:
         return str(error)
 
@@ -133,7 +132,7 @@ def test_arrays_are_let_go_of_and_the_call_is_traced_again():
     del large
     gc.collect()
     assert seen() is None
-    assert [str(rung.program.inputs[0].type) for rung in api.rungs(cap)] == ["f32[600]"] * 2 + [
+    assert [str(rung.program.inputs[0].type) for rung in cap.rungs()] == ["f32[600]"] * 2 + [
         "f32[600,600]"
     ]
     assert "f32[600]" in str(jaxlens.tape(cap))

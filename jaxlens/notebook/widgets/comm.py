@@ -30,14 +30,10 @@ class OutputComms:
         self._shown: list[View] = []
         self._open: dict[str, tuple[int, list[Explorer]]] = {}  # by cell id, with its count
 
-    def show(self, view: "View") -> None:
-        """Records that the running cell displays a view."""
-        if cell_of(self._shell):
-            self._shown.append(view)
-
     def bundle(self, view: "View") -> Mapping[str, str]:
         """Returns the mime bundle of a view, and records that the running cell displays it."""
-        self.show(view)
+        if cell_of(self._shell):
+            self._shown.append(view)
         return view._repr_mimebundle_()
 
     def cell_done(self, _: Any = None) -> None:
@@ -56,7 +52,7 @@ class OutputComms:
 
         explorers = [Explorer(view) for view in shown[-_MOST:]]
         self._open[cell] = run, explorers
-        while sum(len(held) for _, held in self._open.values()) > _MOST:
+        while sum(len(served) for _, served in self._open.values()) > _MOST:
             self._close(next(iter(self._open)))
 
     def close(self) -> None:

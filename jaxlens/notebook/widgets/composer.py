@@ -47,7 +47,7 @@ class Composer(Kept, widgets.VBox):
     @property
     def transforms(self) -> list[tuple[str, str, int]]:
         """Transforms with what they are told and the examples of a vmap, outermost first."""
-        return [row.asked for row in self._rows]
+        return [row.chosen for row in self._rows]
 
     def put(self, kind: str, value: str = "", size: int = _SIZE) -> None:
         """Puts a transform round all that is there."""
@@ -55,10 +55,10 @@ class Composer(Kept, widgets.VBox):
         self._show()
 
     def _button(self, kind: str) -> Any:
-        made = widgets.Button(description=kind, tooltip=f"put {kind} round it")
-        made.layout.width = "5em"
-        made.on_click(lambda _: self.put(kind))
-        return made
+        button = widgets.Button(description=kind, tooltip=f"put {kind} round it")
+        button.layout.width = "5em"
+        button.on_click(lambda _: self.put(kind))
+        return button
 
     def _take_off(self, row: "_Row") -> None:
         self._rows.remove(row)
@@ -106,15 +106,15 @@ class _Row:
         remove = widgets.Button(description="×", tooltip=f"take {kind} off")
         remove.layout.width = "2.5em"
         remove.on_click(lambda _: off(self))
-        told = [self._value] if name else []
-        told += [self._size] if kind == "vmap" else []
-        for part in told:
+        inputs = [self._value] if name else []
+        inputs += [self._size] if kind == "vmap" else []
+        for part in inputs:
             part.observe(changed, "value")
         self._value.layout.width, self._size.layout.width = "18em", "12em"
-        self.box = widgets.HBox([widgets.Label(f"{kind} of"), *told, remove])
+        self.box = widgets.HBox([widgets.Label(f"{kind} of"), *inputs, remove])
 
     @property
-    def asked(self) -> tuple[str, str, int]:
+    def chosen(self) -> tuple[str, str, int]:
         return self._kind, self._value.value, self._size.value
 
     def close(self) -> None:

@@ -56,15 +56,15 @@ class Explorer(anywidget.AnyWidget):
 
     @traitlets.validate("selection")
     def _checked(self, proposal: Mapping[str, Any]) -> dict[str, str] | None:
-        given = proposal["value"]
-        if not given:
+        selection = proposal["value"]
+        if not selection:
             return None
-        if set(given) not in ({"line"}, {"stage", "id"}):
+        if set(selection) not in ({"line"}, {"stage", "id"}):
             raise traitlets.TraitError(
                 'a selection is {"line": NAME}, {"stage": STAGE, "id": ID} or None, '
-                f"got {sorted(given)}"
+                f"got {sorted(selection)}"
             )
-        return {name: str(value) for name, value in given.items()}
+        return {name: str(value) for name, value in selection.items()}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Returns the view's own mime bundle, so that the output survives the kernel.
@@ -84,19 +84,19 @@ class Explorer(anywidget.AnyWidget):
         """Answers a request of the viewer; an exception is sent as an answer too."""
         if not isinstance(message, dict) or "ask" not in message:
             return
-        asked = message.get("what")
+        request = message.get("what")
         try:
-            said = self._answer(asked if isinstance(asked, dict) else {})
+            reply = self._answer(request if isinstance(request, dict) else {})
         except Exception as why:
-            said = {"error": f"{type(why).__name__}: {why}"}
-        self.send({"answer": message["ask"], **said})
+            reply = {"error": f"{type(why).__name__}: {why}"}
+        self.send({"answer": message["ask"], **reply})
 
-    def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        if "html" in asked:
+    def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if "html" in request:
             return {"ok": self._html}
         if self._view.capture is None:
             return {"error": "there is no program behind this view"}
         try:
-            return answer(self._view.capture, self._view.document, asked)
+            return answer(self._view.capture, self._view.document, request)
         except LensError as why:
             return {"error": str(why)}

@@ -52,11 +52,10 @@ class KeyPlayer(Kept, widgets.VBox):
         Raises:
             OptionError: There is no row of that name.
         """
-        row = next((row for row in self._rows if row.slot.name == name), None)
-        if row is None:
-            known = [row.slot.name for row in self._rows]
-            raise OptionError(f"no argument {name!r}; {nearest(name, known)}")
-        row.write(text, weak)
+        rows = {row.slot.name: row for row in reversed(self._rows)}
+        if name not in rows:
+            raise OptionError(f"no argument {name!r}; {nearest(name, list(rows)[::-1])}")
+        rows[name].write(text, weak)
 
     def reset(self) -> None:
         """Puts every argument back to what was given."""

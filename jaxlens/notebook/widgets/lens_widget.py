@@ -10,7 +10,7 @@ from jaxlens import api
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, nearest
 from jaxlens.notebook.widgets.output_area import OutputArea
-from jaxlens.notebook.widgets.questions import QUESTIONS, Told, answer, field, options
+from jaxlens.notebook.widgets.questions import QUESTIONS, OptionValues, answer, field, options
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.views.view import View
 
@@ -36,17 +36,17 @@ class Lenses(Kept, widgets.VBox):
         self.call = f, args, kwargs
         self.capture: Capture = api.capture(f, *args, **kwargs)
         self.shown: View | widgets.Widget | None = None
-        self._known: dict[tuple[Any, ...], View] = {}
+        self._answers: dict[tuple[Any, ...], View] = {}
         self._fields: dict[str, Any] = {}
         choices = [("choose a question", "")]
         choices += [(row.about.sentence, name) for name, row in QUESTIONS.items()]
         self._choice = widgets.Dropdown(options=choices, description="ask")
         self._choice.layout.width = "32em"
         self._choice.observe(self._chosen, "value")
-        self._told = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
+        self._inputs = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         self._about = widgets.HTML()
         self._room = OutputArea()
-        super().__init__([widgets.HBox([self._choice, self._told]), self._about, self._room])
+        super().__init__([widgets.HBox([self._choice, self._inputs]), self._about, self._room])
 
     def ask(self, question: str, **told: Any) -> None:
         """Chooses a question by its name, and what it is told: `ask("memory", checkpoint=True)`.
@@ -56,11 +56,11 @@ class Lenses(Kept, widgets.VBox):
         """
         if question not in QUESTIONS:
             raise OptionError(f"no question {question!r}; {nearest(question, list(QUESTIONS))}")
-        known = [option.name for option in options(QUESTIONS[question])]
+        names = [option.name for option in options(QUESTIONS[question])]
         for name in told:
-            if name not in known:
-                can = nearest(name, known) if known else "it is told nothing"
-                raise OptionError(f"{question} has no {name!r}; {can}")
+            if name not in names:
+                hint = nearest(name, names) if names else "it is told nothing"
+                raise OptionError(f"{question} has no {name!r}; {hint}")
         self._choice.value = question
         for name, value in told.items():
             self._fields[name].value = value
@@ -70,12 +70,14 @@ class Lenses(Kept, widgets.VBox):
         for part in self._fields.values():
             part.close()
         name = self._choice.value
-        told = options(QUESTIONS[name]) if name else ()
-        self._fields = {option.name: field(option) for option in told}
-        self._told.children = list(self._fields.values())
+        self._fields = {o.name: field(o) for o in options(QUESTIONS[name])} if name else {}
+        self._inputs.children = list(self._fields.values())
         for part in self._fields.values():
             part.observe(self._ask, "value")
-        self._about.value = _how_known(name) if name else ""
+        sources = str(QUESTIONS[name].about).splitlines()[1:] if name else []
+        rows = "".join(f"<div>{escape(row)}</div>" for row in sources)
+        folded = f"<details><summary>how it is known</summary>{rows}</details>"
+        self._about.value = folded if name else ""
         self._room.clear()
         self.shown = None
         if name:
@@ -83,24 +85,26 @@ class Lenses(Kept, widgets.VBox):
 
     def _ask(self, _: Any = None) -> None:
         name = self._choice.value
-        told = {key: field.value for key, field in self._fields.items()}
+        values = {key: field.value for key, field in self._fields.items()}
         self._room.say("asking ...")
-        self.shown = self._room.show(lambda: self._answer(name, told)) or self.shown
+        self.shown = self._room.show(lambda: self._answer(name, values)) or self.shown
         self.keep()
 
     def kept(self) -> View | None:
         """The answer that is shown, or that the widget shows which answers."""
-        return self.shown.kept() if isinstance(self.shown, Kept) else _view(self.shown)
+        if isinstance(self.shown, Kept):
+            return self.shown.kept()
+        return self.shown if isinstance(self.shown, View) else None
 
-    def _answer(self, name: str, told: Told) -> View | widgets.Widget:
+    def _answer(self, name: str, values: OptionValues) -> View | widgets.Widget:
         """Returns the answer, computed once for each combination of option values."""
-        key = (name, *told.values())
-        if key in self._known:
-            return self._known[key]
-        found = answer(QUESTIONS[name], self, told)
-        if isinstance(found, View) and name != "against":  # the variable may change
-            self._known[key] = found
-        return found
+        key = (name, *values.values())
+        if key in self._answers:
+            return self._answers[key]
+        shown = answer(QUESTIONS[name], self, values)
+        if isinstance(shown, View) and name != "against":  # the variable may change
+            self._answers[key] = shown
+        return shown
 
     def close(self) -> None:
         """Closes all of it."""
@@ -108,13 +112,3 @@ class Lenses(Kept, widgets.VBox):
             part.close()
         self._room.close()
         super().close()
-
-
-def _view(shown: View | widgets.Widget | None) -> View | None:
-    return shown if isinstance(shown, View) else None
-
-
-def _how_known(name: str) -> str:
-    """Returns folded HTML that says what of an answer is measured, XLA's own, or counted."""
-    rows = (f"<div>{escape(row)}</div>" for row in str(QUESTIONS[name].about).splitlines()[1:])
-    return f"<details><summary>how it is known</summary>{''.join(rows)}</details>"

@@ -29,8 +29,8 @@ class OutputArea(widgets.VBox):
         no room for a traceback.
         """
         try:
-            made = make()
-            shown = Explorer(made) if isinstance(made, View) else made
+            answer = make()
+            shown = Explorer(answer) if isinstance(answer, View) else answer
         except LensError as why:
             self.say(str(why), "alert")
             return None
@@ -42,7 +42,7 @@ class OutputArea(widgets.VBox):
         self._place.children = [shown]
         if before is not None:
             before.close()
-        return made
+        return answer
 
     def clear(self) -> None:
         """Removes and closes the view or widget."""

@@ -16,51 +16,15 @@ from jaxlens.questions import show, table
 from jaxlens.questions.question import Option, Question
 from jaxlens.views.view import View
 
-Told = Mapping[str, Any]
+OptionValues = Mapping[str, Any]
 _NONE = "(none)"
 
 
-class AskedCall(Protocol):
+class CapturedCall(Protocol):
     """A call and its capture."""
 
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
     capture: Capture
-
-
-def _switch(words: str) -> Any:
-    made = widgets.Checkbox(description=words, indent=False)
-    made.layout.width = "auto"
-    return made
-
-
-def _count(words: str) -> Any:
-    made = widgets.BoundedIntText(0, 0, 10_000, description=words)
-    made.style.description_width = "initial"
-    return made
-
-
-def _text(words: str) -> Any:
-    made = widgets.Text(
-        description=words, placeholder="fusion, or xla_flag=value", continuous_update=False
-    )
-    made.layout.width = "34em"
-    made.style.description_width = "initial"
-    return made
-
-
-def _device(words: str) -> Any:
-    options = [(_NONE, ""), ("this one, measured", "here"), *((each, each) for each in PUBLISHED)]
-    made = widgets.Dropdown(options=options, description=words)
-    made.style.description_width = "initial"
-    return made
-
-
-def _stored(words: str) -> Any:
-    """Returns a dropdown of the notebook's variables that hold a capture, or a view of one."""
-    names = [_NONE, *(name for name, value in _names().items() if _program(value) is not None)]
-    made = widgets.Dropdown(options=names, description=words)
-    made.style.description_width = "initial"
-    return made
 
 
 def _names() -> dict[str, Any]:
@@ -71,42 +35,43 @@ def _names() -> dict[str, Any]:
 
 def _program(value: Any) -> Capture | None:
     """Returns the capture that a value is, or that a view has; None for other values."""
-    found = value if isinstance(value, Capture) else getattr(value, "capture", None)
-    return found if isinstance(found, Capture) and isinstance(value, Capture | View) else None
+    capture = value.capture if isinstance(value, View) else value
+    return capture if isinstance(capture, Capture) else None
 
 
-def _against(asked: AskedCall, told: Told) -> View:
-    before = _program(_names().get(told["before"]))
+def _against(program: CapturedCall, values: OptionValues) -> View:
+    before = _program(_names().get(values["before"]))
     if before is None:
         raise UnavailableError(
             "choose what to compare with: a capture or view that a name of this notebook holds, "
             "such as before = jaxlens.capture(step, x), or %%compile -o before"
         )
-    return ask.compare(before, asked.capture, names=(told["before"], "this program"))
+    return ask.compare(before, program.capture, names=(values["before"], "this program"))
 
 
-def _ladder(asked: AskedCall, _: Told) -> View | widgets.Widget:
+def _ladder(program: CapturedCall, _: OptionValues) -> View | widgets.Widget:
     """Returns the ladder of a transformed function; for a plain one, a `Composer`."""
-    f, args, kwargs = asked.call
+    f, args, kwargs = program.call
     try:
-        return ask.ladder(asked.capture)
+        return ask.ladder(program.capture)
     except UnavailableError:
         return Composer(f, *args, **kwargs)
 
 
-def _fusion(asked: AskedCall, told: Told) -> View:
-    if not told["without"]:
-        return ask.fusion(asked.capture)
-    other = ask.without(asked.capture, told["without"])
-    return ask.compare(asked.capture, other, names=("as it is", f"without {told['without']}"))
-
-
-def _key(asked: AskedCall, _: Told) -> widgets.Widget:
-    f, args, kwargs = asked.call
+def _key(program: CapturedCall, _: OptionValues) -> widgets.Widget:
+    f, args, kwargs = program.call
     return KeyPlayer(f, *args, **kwargs)
 
 
-_IN_PANELS: Mapping[str, Callable[[AskedCall, Told], View | widgets.Widget]] = {
+def _fusion(program: CapturedCall, values: OptionValues) -> View:
+    if not values["without"]:
+        return ask.fusion(program.capture)
+    other = ask.without(program.capture, values["without"])
+    names = "as it is", f"without {values['without']}"
+    return ask.compare(program.capture, other, names=names)
+
+
+_IN_PANELS: Mapping[str, Callable[[CapturedCall, OptionValues], View | widgets.Widget]] = {
     "key": _key,
     "ladder": _ladder,
     "fusion": _fusion,
@@ -121,11 +86,13 @@ _MORE: Mapping[str, Option] = {
 """Additional options of these questions in the panel."""
 
 
-def answer(question: Question[Any], asked: AskedCall, told: Told) -> View | widgets.Widget:
+def answer(
+    question: Question[Any], program: CapturedCall, values: OptionValues
+) -> View | widgets.Widget:
     """Returns the answer to a question of the panel, or a widget that shows it."""
     if question.name in _IN_PANELS:
-        return _IN_PANELS[question.name](asked, told)
-    return show.ask(question, asked.capture, **told)
+        return _IN_PANELS[question.name](program, values)
+    return show.ask(question, program.capture, **values)
 
 
 def options(question: Question[Any]) -> tuple[Option, ...]:
@@ -136,13 +103,26 @@ def options(question: Question[Any]) -> tuple[Option, ...]:
 
 def field(option: Option) -> Any:
     """Returns an input widget for an option, whose value is the option's."""
-    if option.values in _FROM_LISTS:
-        return _FROM_LISTS[option.values](option.label)
-    make = {bool: _switch, int: _count, str: _text}[type(option.default)]
-    return make(option.label)
+    label: dict[str, Any] = {"description": option.label}
+    if isinstance(option.default, bool):
+        return widgets.Checkbox(indent=False, layout=widgets.Layout(width="auto"), **label)
+    label["style"] = {"description_width": "initial"}
+    if isinstance(option.default, int):
+        return widgets.BoundedIntText(0, 0, 10_000, **label)
+    if option.values == "device":
+        published = ((name, name) for name in PUBLISHED)
+        devices = [(_NONE, ""), ("this one, measured", "here"), *published]
+        return widgets.Dropdown(options=devices, **label)
+    if option.values == "capture":  # the notebook's variables that hold one, or a view of one
+        names = (name for name, value in _names().items() if _program(value) is not None)
+        return widgets.Dropdown(options=[_NONE, *names], **label)
+    return widgets.Text(
+        placeholder="fusion, or xla_flag=value",
+        continuous_update=False,
+        layout=widgets.Layout(width="34em"),
+        **label,
+    )
 
-
-_FROM_LISTS: Mapping[str, Callable[[str], Any]] = {"device": _device, "capture": _stored}
 
 QUESTIONS: Mapping[str, Question[Any]] = {
     question.name: question

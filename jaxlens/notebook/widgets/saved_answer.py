@@ -56,15 +56,15 @@ class Kept:
     def _bundle_beside(self) -> dict[str, str]:
         """Returns the saved answer, with the script that hides it while the widget is rendered."""
         view = self.kept()
-        words = f"<p>{escape(_NOTHING)}</p>" if view is None else view.html()
+        markup = f"<p>{escape(_NOTHING)}</p>" if view is None else view.html()
         text = _NOTHING if view is None else view.text()
-        return {"text/plain": text, "text/html": f"<div class=jl-kept>{words}</div>{_SCRIPT}"}
+        return {"text/plain": text, "text/html": f"<div class=jl-kept>{markup}</div>{_SCRIPT}"}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """Returns the widget's mime bundle, with its last answer as text and HTML."""
         base: _Shown = super()  # type: ignore[assignment]
-        made = base._repr_mimebundle_(**kwargs)
-        bundle: dict[str, Any] = dict(made[0] if isinstance(made, tuple) else made or {})
+        own = base._repr_mimebundle_(**kwargs)
+        bundle: dict[str, Any] = dict(own[0] if isinstance(own, tuple) else own or {})
         view = self.kept()
         if view is not None:
             bundle |= {"text/plain": view.text(), "text/html": view.html()}

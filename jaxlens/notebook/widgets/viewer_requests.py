@@ -26,19 +26,19 @@ _ROOT = re.compile(r"<div class=jaxlens data-key=(\w+)")
 
 def key_of(html: str) -> str:
     """Returns the `data-key` of a view's HTML, by which a live kernel serves its outputs."""
-    found = _ROOT.search(html)
-    if found is None:
+    match = _ROOT.search(html)
+    if match is None:
         raise ReadError("expected the HTML of a view, got HTML without a key")
-    return found[1]
+    return match[1]
 
 
-def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
     """Answers one request.
 
     Args:
         capture: The program.
         document: The output that sends the request.
-        asked: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
+        request: `{"lines": {"listing": n, "from": i, "to": j}}` for lines of the nth listing
             (`data-listing`), counted from its first; `{"row": {"listing": n, "id": ID}}` for
             the number of a node's first line; `{"kernel": {"stage": "llvm", "id": NAME}}`
             for a kernel's code; `{"pass": INDEX}` for a step through the passes with its rows;
@@ -47,36 +47,32 @@ def answer(capture: Capture, document: Document, asked: Mapping[str, Any]) -> di
     Returns:
         `{"ok": data}`, or `{"error": a sentence}`.
     """
-    kind = next(iter(asked), "")
+    kind = next(iter(request), "")
     try:
         if kind not in _ANSWERS:
             raise OptionError(f"no question {kind!r}; {nearest(kind, _ANSWERS)}")
-        return {"ok": _ANSWERS[kind](capture, document, asked[kind])}
+        return {"ok": _ANSWERS[kind](capture, document, request[kind])}
     except LensError as why:
         return {"error": str(why)}
     except (LookupError, TypeError, ValueError) as why:
         return {"error": f"the question {kind!r} does not fit: {type(why).__name__} {why}"}
 
 
-def _lines(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _lines(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a range of a listing's lines, counted from the listing's first line."""
-    listing = _listing(document, int(asked["listing"]))
-    first, shown = int(asked["from"]), len(listing.lines)
+    listing = _listing(document, int(request["listing"]))
+    first, shown = int(request["from"]), len(listing.lines)
     total = shown + len(listing.more)
-    end = min(int(asked["to"]), first + _LINES, total)
+    end = min(int(request["to"]), first + _LINES, total)
     if not 0 <= first <= end:
         raise OptionError(f"no lines {first} to {end} in a listing of {total}")
-    return lines_data(
-        (
-            *listing.lines[first:end],
-            *listing.more[max(first - shown, 0) : max(end - shown, 0)],
-        )
-    )
+    more = listing.more[max(first - shown, 0) : max(end - shown, 0)]
+    return lines_data((*listing.lines[first:end], *more))
 
 
-def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
+def _row(capture: Capture, document: Document, request: Mapping[str, Any]) -> int:
     """Returns the number of the first line with a node's id."""
-    listing, id = _listing(document, int(asked["listing"])), str(asked["id"])
+    listing, id = _listing(document, int(request["listing"])), str(request["id"])
     for n, line in enumerate(listing.lines):
         if line.id == id:
             return n
@@ -91,15 +87,15 @@ def _row(capture: Capture, document: Document, asked: Mapping[str, Any]) -> int:
 
 def _listing(document: Document, place: int) -> Listing:
     """Returns the nth listing of a document, counted as in its HTML."""
-    found = [step.part for step in walk(document.blocks) if isinstance(step.part, Listing)]
-    if not 0 <= place < len(found):
-        raise OptionError(f"no listing {place} in an output of {len(found)}")
-    return found[place]
+    listings = [step.part for step in walk(document.blocks) if isinstance(step.part, Listing)]
+    if not 0 <= place < len(listings):
+        raise OptionError(f"no listing {place} in an output of {len(listings)}")
+    return listings[place]
 
 
-def _kernel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _kernel(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the code of one kernel."""
-    name, stage = str(asked["id"]), str(asked["stage"])
+    name, stage = str(request["id"]), str(request["stage"])
     if stage not in get_args(Machine):
         raise OptionError(f"no code {stage!r}; {nearest(stage, get_args(Machine))}")
     done = {work.kernel.name: work for work in works(capture)}
@@ -129,13 +125,12 @@ def _pass(capture: Capture, document: Document, index: Any) -> dict[str, Any]:
     return step_rows(capture, int(index), document.web)
 
 
-def _panel(capture: Capture, document: Document, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _panel(capture: Capture, document: Document, request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the panel that opens in a box of a graph."""
-
     from jaxlens.render.graph.figure_json import panel_data  # Graphviz is loaded when drawn
 
     graphs = [step.part for step in walk(document.blocks) if isinstance(step.part, GraphPane)]
-    return panel_data(graphs[int(asked["graph"])].figure, str(asked["name"]))
+    return panel_data(graphs[int(request["graph"])].figure, str(request["name"]))
 
 
 _ANSWERS: Mapping[str, Callable[[Capture, Document, Any], Any]] = {

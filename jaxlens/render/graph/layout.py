@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from jaxlens.errors import GraphError
 from jaxlens.render.graph.figure import Panel
@@ -148,36 +149,30 @@ def _read(
     sizes: Sequence[tuple[float, float]],
     ends: Sequence[tuple[int, int]],
     labels: Sequence[str],
-    placed: dict[str, object],
+    placed: dict[str, Any],
 ) -> Layout:
-    left, low, right, high = (float(v) for v in str(placed["bb"]).split(","))
+    left, low, right, high = map(float, placed["bb"].split(","))
     spots: dict[int, Spot] = {}
-    for item in _rows(placed, "objects"):
-        x, y = (float(v) for v in str(item["pos"]).split(","))
-        n = int(str(item["name"]))
+    for item in placed.get("objects", []):
+        x, y = map(float, item["pos"].split(","))
+        n = int(item["name"])
         spots[n] = Spot(_px(x - left), _px(high - y), *sizes[n])
     # Graphviz reorders edges, but keeps the order of edges between the same two boxes.
-    waiting: dict[tuple[int, int], list[dict[str, object]]] = {}
-    for item in reversed(_rows(placed, "edges")):
-        waiting.setdefault((int(str(item["tail"])), int(str(item["head"]))), []).append(item)
+    waiting: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for item in reversed(placed.get("edges", [])):
+        waiting.setdefault((int(item["tail"]), int(item["head"])), []).append(item)
     curves = []
     for pair, label in zip(ends, labels, strict=True):
         item = waiting[pair].pop()
-        points = _points(str(item["pos"]), left, high)
+        points = _points(item["pos"], left, high)
         if not label:
             curves.append(Curve(*pair, points))
             continue
-        label_x, label_y = map(float, str(item["lp"]).split(","))
+        label_x, label_y = map(float, item["lp"].split(","))
         at = _px(label_x - left + _GAP), _px(high - label_y)
         curves.append(Curve(*pair, points, label, *at, _nearest(points, at)))
     w, h = math.ceil(right - left + 2 * MARGIN), math.ceil(high - low + 2 * MARGIN)
     return Layout(w, h, tuple(spots[n] for n in range(len(sizes))), tuple(curves))
-
-
-def _rows(placed: dict[str, object], key: str) -> list[dict[str, object]]:
-    rows = placed.get(key, [])
-    assert isinstance(rows, list)
-    return rows
 
 
 def _px(value: float) -> float:

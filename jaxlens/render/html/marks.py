@@ -69,7 +69,8 @@ def note(text: str) -> str:
 
 def pieces(line: Line) -> str:
     """The text of a line, with an element around each run of one kind."""
-    return "".join([_element(kind, text) for kind, text in _runs(line)]) or "<br>"
+    runs = [(_ELEMENTS.get(kind, ("", "")), text) for kind, text in _runs(line)]
+    return "".join([f"{start}{escaped(text)}{end}" for (start, end), text in runs]) or "<br>"
 
 
 def marked(line: Line) -> str:
@@ -94,11 +95,6 @@ def text_runs(pieces: Iterable[Piece]) -> list[tuple[Kind, str]]:
         elif piece.text:
             runs.append((kind, piece.text))
     return runs
-
-
-def _element(kind: Kind, text: str) -> str:
-    start, end = _ELEMENTS.get(kind, ("", ""))
-    return f"{start}{escaped(text)}{end}"
 
 
 def image(svg: str, alt: str) -> str:

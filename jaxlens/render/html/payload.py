@@ -176,14 +176,6 @@ def runs(atoms: Iterable[int]) -> list[int]:
     return numbers
 
 
-def unrolled(written: int | Sequence[int]) -> list[int]:
-    """Inverse of `runs`, as `viewer/link_data.js` has it, for tests and other readers."""
-    atoms: list[int] = []
-    for number in [written] if isinstance(written, int) else written:
-        atoms += range(atoms[-1] + 1, atoms[-1] + 1 - number) if number < 0 else [number]
-    return atoms
-
-
 def lines_data(lines: Iterable[Line]) -> dict[str, Any]:
     """Lines for a viewer's list (`listing/row_source.js`), from here or from a live kernel.
 

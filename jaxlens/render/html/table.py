@@ -31,7 +31,9 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
         sides.append((kind, (f"text-align:{edge}",) if inline else ()))
     caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
     head = "".join(map(_head, table.columns, sides))
-    narrow = [_stays_whole([row[i] for row in table.rows]) for i in range(len(sides))]
+    # Cells of a column that are too short to wrap ("library call").
+    lengths = [[len(row[i].text) for row in table.rows] for i in range(len(sides))]
+    narrow = [0 < max(column, default=0) <= _WHOLE for column in lengths]
     rows = [_row(table, row, sides, narrow, inline) for row in table.rows]
     head_rows = len(rows) if inline or whole else _AT_ONCE
     late, remark = "".join(rows[head_rows:]), ""
@@ -62,11 +64,6 @@ def _row(
     node = attr("data-id", ids[0]) if ids else ""
     staged = repeat(bool(table.stage))
     return f"<tr{node}>{''.join(map(_cell, row, sides, whole, staged, repeat(inline)))}</tr>"
-
-
-def _stays_whole(column: Sequence[Cell]) -> bool:
-    """Whether the cells of a column are too short to wrap ("library call")."""
-    return any(cell.text for cell in column) and all(len(cell.text) <= _WHOLE for cell in column)
 
 
 def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> str:

@@ -52,10 +52,6 @@ class Form:
     times: bool
     limit: int
 
-    def narrowed(self, columns: int) -> "Form":
-        """Returns the options for a block indented by `columns`."""
-        return replace(self, width=max(self.width - columns, 40))
-
 
 def text(
     document: Document,
@@ -85,7 +81,8 @@ def text(
         lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
     for step in walk(document.blocks, lambda part: _opens(part, full)):
         inset = "  " * min(step.depth, 8)  # at most 8 levels, so that deep nesting stays readable
-        for i, line in enumerate(_step_lines(step, form.narrowed(len(inset)))):
+        room = replace(form, width=max(width - len(inset), 40))
+        for i, line in enumerate(_step_lines(step, room)):
             if not i and line:
                 lines.append("")
             lines.append((inset + line).rstrip())

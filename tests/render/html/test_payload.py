@@ -15,12 +15,12 @@ from jaxlens.render.html.payload import (
     lines_data,
     more_html,
     runs,
-    unrolled,
     web_data,
     web_html,
 )
 from jaxlens.render.link_data import Web
 from tests.support.html_checks import Balance, Untrusted
+from tests.support.packed_atoms import unrolled
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", '"onx=1 y="', "\ud800", "a\nb"]
 

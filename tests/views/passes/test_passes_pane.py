@@ -16,11 +16,11 @@ from jaxlens.render.document import Document, Findings, Line, PassRow, PassSteps
 from jaxlens.render.html.document_html import body
 from jaxlens.render.html.marks import ink
 from jaxlens.render.html.passes import MARKS, data, passes_html
-from jaxlens.render.html.payload import unrolled
 from jaxlens.render.text.document_text import text
 from jaxlens.views.passes.pane import passes_blocks
 from jaxlens.views.passes.rows import rows
 from tests.support import fixed_captures as fixed
+from tests.support.packed_atoms import unrolled
 from tests.support.paths import CAPTURES
 
 START = """HloModule jit_f
