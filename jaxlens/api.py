@@ -31,29 +31,32 @@ Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
 def capture(
     f: Function | Program, /, *args: Any, target: str | None = None, **kwargs: Any
 ) -> Capture:
-    """Takes a call apart without making it; each stage is computed when first asked for.
+    """Captures a call without making it; each stage is computed on first access.
 
-    A program that is there already is opened as it is: `f.trace(x)`, `f.lower(x)`,
-    `f.lower(x).compile()`, `jax.export.export(f)(x)`, the text of an HLO or StableHLO module, or
-    a folder of XLA's dumps. What follows from it is made when asked for, beside JAX's caches (a
-    compiled program is never compiled again); what it does not hold is an UnavailableError.
+    `f` may also be an existing program: `g.trace(x)`, `g.lower(x)`, `g.lower(x).compile()`,
+    `jax.export.export(g)(x)`, the text of an HLO or StableHLO module, or the path of a folder of
+    XLA's dumps. Later stages are then computed from it, without adding to JAX's caches; a compiled
+    program is not compiled again. Stages that it does not have raise `UnavailableError`.
 
     Args:
-        f: A function, jitted or not, a bound method, a partial, a callable object such as
-            an Equinox or Flax NNX model; or a program, see above.
-        *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all
-            else is static. Nothing is executed and no buffer is donated. Of the programs, only
-            a compiled one takes any, to be run with.
-        target: "cpu", "gpu", "tpu", or a device that is not here ("tpu:v5e:2x2", "gpu:h100");
-            by default where JAX would run the call.
-        **kwargs: Its keyword arguments. A parameter of `f` that is itself called `target`
-            is bound with `functools.partial(f, target=...)`. For a folder of dumps, `module`
-            names the one to look at.
+        f: A function, jitted or not, a bound method, a partial, a callable object such as an
+            Equinox or Flax NNX model; or an existing program.
+        *args: Its arguments. Arrays, numbers and `jax.ShapeDtypeStruct`s become inputs; all other
+            values are static. Nothing is executed and no buffer is donated. Of the existing
+            programs only a compiled one takes arguments, to be executed with.
+        target: "cpu", "gpu", "tpu", or a device that this machine does not have ("tpu:v5e:2x2",
+            "gpu:h100"); by default the device on which JAX would run the call.
+        **kwargs: Its keyword arguments. If `f` has a parameter called `target`, bind it first:
+            `functools.partial(f, target=...)`. For a folder of dumps, `module` is the name of
+            the module to open.
+
+    Returns:
+        The capture; see `jaxlens.Capture` for its stages.
 
     Raises:
-        OptionError: `f` cannot be traced, or is a program and was given arguments.
+        OptionError: `f` cannot be traced, or is an existing program and got arguments.
         TargetError: There is no such device.
-        ReadError: Text that is no module, or breaks off.
+        ReadError: The text is not a module, or is incomplete.
     """
     from jaxlens.stages.driver import capture as staged
     from jaxlens.stages.existing.opening import is_program, opened
@@ -68,12 +71,15 @@ def jaxpr(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     Args:
         f: A function, or a Capture.
-        *args: The function's arguments.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `text`, `graph`, `depth`,
-            `ladder`, `tape`, `full`.
+            `ladder`, `tape`, `captured`, `against`, `full` (see `%jaxpr -h`).
+
+    Returns:
+        A view, computed when it is displayed or read (`str(view)`, `view.html()`, `view.svg()`).
 
     Raises:
-        OptionError: An option that does not exist.
+        OptionError: There is no such option.
     """
     return _view("jaxpr", f, args, kwargs)
 
@@ -83,13 +89,16 @@ def hlo(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     Args:
         f: A function, or a Capture.
-        *args: The function's arguments.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, options: `stage`, `diff`, `passes`,
-            `pass_name`, `fusion`, `full`.
+            `pass_name`, `fusion`, `without`, `full` (see `%hlo -h`).
+
+    Returns:
+        A view, computed when it is displayed or read (`str(view)`, `view.html()`).
 
     Raises:
-        OptionError: An option, stage or pass that does not exist.
-        UnavailableError: A stage that this backend does not give.
+        OptionError: There is no such option, stage or pass.
+        UnavailableError: This backend does not give the stage.
     """
     return _view("hlo", f, args, kwargs)
 
@@ -99,12 +108,16 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 
     Args:
         f: A function, or a Capture.
-        *args: The function's arguments.
-        **kwargs: Its keyword arguments; with a Capture, options: `run`, `why`, `cost`,
-            `memory`, `kernel`, `asm`, `times`, `full`. Only `run=n` executes the program.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+        **kwargs: Its keyword arguments; with a Capture, options: `run`, `why`, `cost`, `roofline`,
+            `memory`, `checkpoint`, `kernel`, `asm`, `sharding`, `captured`, `times`, `scan`,
+            `without`, `against`, `full` (see `%compile -h`). Only `run=n` executes the program.
+
+    Returns:
+        A view, computed when it is displayed or read (`str(view)`, `view.html()`).
 
     Raises:
-        OptionError: An option or kernel that does not exist.
+        OptionError: There is no such option or kernel.
     """
     return _view("compile", f, args, kwargs)
 
@@ -112,32 +125,35 @@ def compile(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
 def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     """Shows your lines and every stage below them, linked: point at one, and see what it became.
 
-    Panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
-    passes, the kernels, their LLVM IR and machine code. Nothing is run.
+    The panes are your code, the jaxpr and its graph, StableHLO, HLO before, between and after the
+    passes, the kernels, their LLVM IR and machine code. Nothing is executed.
 
     Args:
         f: A function, or a Capture.
-        *args: The function's arguments.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments; with a Capture, the option `full`.
 
+    Returns:
+        A view, computed when it is displayed or read (`view.html()`).
+
     Raises:
-        OptionError: An option that does not exist.
+        OptionError: There is no such option.
     """
     return _view("explore", f, args, kwargs)
 
 
 def explain(error: BaseException | None = None) -> View | None:
-    """Why tracing a function failed: the line, the traced value, and what to write instead.
+    """Explains why tracing failed: the line, the traced value, and what to write instead.
 
-    An exception that a verb or a stage of a capture raises has the answer already, in a few lines
-    as its note (`error.__notes__`); any other is explained from its traceback.
+    An exception raised by a verb, or by a stage of a capture, already has the answer as a note
+    (`error.__notes__`). Any other exception is explained from its traceback.
 
     Args:
-        error: What was raised; by default what Python or IPython showed last.
+        error: The exception; by default the last one that Python or IPython displayed.
 
     Returns:
-        A view: `str(view)` is its text, `view.html()` its HTML. None where nothing was raised, or
-        where tracing has no part in it.
+        A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
+        if it does not come from tracing.
     """
     from jaxlens.stages.failure.explain import explanation
     from jaxlens.views.questions.failure import document

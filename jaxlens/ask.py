@@ -72,18 +72,21 @@ sharding = _verb(table.SHARDING)
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
-    """The key that a call would be looked up by in JAX's caches, and whether it would hit.
+    """Returns the key by which JAX's caches look up a call, and whether it would hit.
 
-    Nothing is traced, run or compiled, and no entry is made.
+    Nothing is traced, executed or compiled, and no cache entry is made.
 
     Args:
-        f: A function; of one that is not jitted, the key that its jit would have.
-        *args: The function's arguments, arrays or `jax.ShapeDtypeStruct`s.
+        f: A function; if it is not jitted, the key is that of `jax.jit(f)`.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments.
 
     Returns:
-        An answer with `.hit` (None where it cannot be known), `.layer` (the first cache that
-        misses), `.reasons` (what differs from the nearest earlier key) and `.parts`.
+        An answer with `.hit` (None if it cannot be known), `.layer` (the first cache that misses:
+        "trace" or "compile"), `.reasons` (differences to the nearest earlier key) and `.parts`.
+
+    Raises:
+        OptionError: `f` is a Capture or an existing program, and not a function.
     """
     from jaxlens.stages.keys.look_up import call_key
 
@@ -122,20 +125,20 @@ def varied_key(
 
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:
-    """What each transform made: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
+    """Shows what each transform makes: `loss`, `grad(loss)`, `vmap(grad(loss))` side by side.
 
     Args:
         f: A transformed function such as `jax.vmap(jax.grad(loss))`, or a Capture of one; or
-            several Captures, the function itself first, which may have been saved.
-        *args: The function's arguments, batched as the outermost `vmap` wants them.
+            several Captures, that of the function itself first, which may be saved ones.
+        *args: The function's arguments, with the batch axes that the outermost `vmap` maps.
         **kwargs: Its keyword arguments.
 
     Returns:
         An answer with `.rungs` (each with `.title`, `.equations`, `.forward`, `.backward`),
-        `.equations` of each rung, and `.rules` that were used.
+        `.equations` of each rung, and `.rules` that JAX used.
 
     Raises:
-        UnavailableError: The function has no transform that can be taken off.
+        UnavailableError: The function has no transform that can be undone.
     """
     from jaxlens.questions import show
 
@@ -149,24 +152,26 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
 def compare(
     before: Any, after: Any, *, names: tuple[str, str] | None = None, compiled: bool = True
 ) -> Answer[Comparison]:
-    """What changed between two programs: an edit, another JAX version, another device or flag.
+    """Compares two programs: across an edit, another JAX version, another device or flag.
 
         before = jaxlens.capture(step, params, x)
         ...
         jaxlens.compare(before, jaxlens.capture(step, params, x))
 
     Args:
-        before: A Capture, what `-o NAME` stored, or the path of a saved capture.
-        after: The other.
-        names: What they are called in headings; by default after what tells them apart.
-        compiled: Compare what they compile to; else the equations alone, without a compile.
+        before: A Capture, a view (what `-o NAME` stored), or the path of a saved capture.
+        after: The other program, likewise.
+        names: Names of both in headings; by default made from what differs between them.
+        compiled: Whether the compiled programs are compared too, which compiles both; else only
+            the equations are.
 
     Returns:
         An answer with `.causes`, `.figures` (both sides of each, by name), `.new`, `.gone` and
-        `.changed` equations, `.lines`, and `.same` (whether the same program runs).
+        `.changed` equations, `.lines`, and `.same` (whether both run the same program).
 
     Raises:
         OptionError: One of them is no capture.
+        CaptureFileError: A file holds no capture.
     """
     from jaxlens.lenses.compare import facts as facts_of
     from jaxlens.lenses.compare.causes import sides
@@ -186,37 +191,45 @@ def compare(
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:
-    """The same program compiled with a pass left out, or a flag of XLA's set, as a Capture.
+    """Compiles the same program with a pass left out, or with an XLA flag set.
 
         jaxlens.compare(cap, jaxlens.without(cap, "fusion"))
 
-    It is compiled in a process of its own, which XLA may end without harm to this one.
+    It is compiled in a separate process, so that a crash of XLA does not end this one.
 
     Args:
-        f: A Capture of a program for one device of this process, or what `-o NAME` stored.
-        names: A pass by its name ("fusion": every pass that fuses), or "xla_flag=value"; several
-            with commas between.
+        f: A Capture of a program for one device of this process, or a view of it.
+        names: The name of a pass ("fusion" for all passes that fuse) or "xla_flag=value"; several
+            separated by commas, or a list.
+
+    Returns:
+        The Capture of the program compiled so.
 
     Raises:
         OptionError: There is no such pass or flag.
-        UnavailableError: The program cannot be compiled again, or XLA did not live through it.
+        UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
     return what_if(as_capture(f), names)[0]
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:
-    """The facts of a program that a test or a notebook asserts; each is found when asked for.
+    """Returns facts of a program to assert in a test; each is computed on first access.
 
         assert jaxlens.receipt(step, params, x).fusions == 2
 
     Args:
         f: A function, or a Capture.
-        *args: The function's arguments.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments.
 
     Returns:
-        A receipt with `.fingerprint`, `.equations`, `.primitives`, `.flops`, `.bytes`, `.stable`
-        (text), and after one compile `.fusions`, `.kernels`, `.temporaries`, `.peak`; see there.
+        A receipt. Without a compile it has `.equations`, `.primitives` (equations by primitive),
+        `.flops`, `.bytes` (of arguments and results), `.stable` (text to keep beside a test) and
+        `.fingerprint`; after one compile `.fusions`, `.kernels`, and in bytes `.temporaries` and
+        `.peak`. `.expect(**facts)` asserts several.
+
+    Raises:
+        OptionError: A Capture was given with further arguments.
     """
     return Receipt(_captured("receipt", f, args, kwargs))
 

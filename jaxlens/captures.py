@@ -34,12 +34,17 @@ from jaxlens.links.links import Links
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One program at every stage. See `Driver` for what each property holds and may raise.
+    """A program at every stage, for one target; each stage is computed on first access.
+
+    `jaxlens.capture` makes one and `jaxlens.load` reads a saved one. A property for a stage or
+    fact that this backend or this program does not have raises `UnavailableError`, whose message
+    says how to get it. Reading a stage traces, lowers or compiles as far as it must; nothing is
+    executed.
 
     Attributes:
-        program: What was taken.
-        driver: Where its stages and facts come from.
-        links: Who came from whom among its stages; worked out when asked.
+        program: Function name, inputs, static arguments, target and versions.
+        driver: The source of stages and facts: a live call, or a saved file.
+        links: Links between the nodes of any two stages, computed on first use.
     """
 
     program: Program
@@ -52,17 +57,17 @@ class Capture:
     def gather(self, needs: Needs) -> "Capture":
         """Records what questions need, with at most one compile, and returns itself.
 
-        What this backend does not give raises no sooner than it is read.
+        It does not raise if this backend cannot give something; reading that property does.
         """
         with suppress(UnavailableError):
             self.driver.gather(needs)
         return self
 
     def stage(self, name: str) -> Stage:
-        """The stage of that name.
+        """Returns a stage by name: jaxpr, stablehlo, hlo, optimized, llvm or asm.
 
         Raises:
-            UnavailableError: There is no such stage, or this backend does not give it.
+            UnavailableError: There is no stage of that name, or this backend does not give it.
         """
         names = [stage for stage in BY_NAME if stage not in ("source", "passes")]
         if name not in names:
@@ -71,83 +76,103 @@ class Capture:
 
     @property
     def jaxpr(self) -> Stage:
+        """The traced program: `.text`, and its equations as `.module`."""
         return self.driver.stage("jaxpr")
 
     @property
     def stablehlo(self) -> Stage:
+        """The lowered program: `.text`, and its ops as `.module`."""
         return self.driver.stage("stablehlo")
 
     @property
     def hlo(self) -> Stage:
+        """HLO before optimisation: `.text`, and its instructions as `.module`."""
         return self.driver.stage("hlo")
 
     @property
     def passes(self) -> tuple[PassStage, ...]:
+        """HLO after each pass that changed it, in order; the first is HLO before optimisation.
+
+        A program that was compiled without dumps of all passes is compiled again.
+        """
         return self.driver.passes()
 
     @property
     def fusing(self) -> tuple[PassStage, ...]:
-        """Dumps of the passes that fuse at least; the cheaper question for a large program."""
+        """HLO after each pass that fuses, and perhaps after others; in order.
+
+        Takes less time and memory than `passes` for a large program.
+        """
         return self.driver.fusing()
 
     @property
     def has_all_passes(self) -> bool:
-        """Whether `passes` is at hand without another compile."""
+        """Whether `passes` takes no further compile."""
         return "passes" in self.driver.recorded()
 
     @property
     def optimized(self) -> Stage:
+        """HLO after all passes: `.text`, and its instructions as `.module`."""
         return self.driver.stage("optimized")
 
     @property
     def llvm(self) -> Stage:
+        """LLVM IR of each kernel, before and after LLVM's optimisations."""
         return self.driver.stage("llvm")
 
     @property
     def asm(self) -> Stage:
+        """Machine instructions of each kernel (PTX on NVIDIA GPUs)."""
         return self.driver.stage("asm")
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels, library calls and thunks of the executable, in program order if known."""
         return self.driver.kernels()
 
     @property
     def buffers(self) -> str:
+        """XLA's buffer assignment, as XLA prints it."""
         return self.driver.buffers()
 
     @property
     def fusion_log(self) -> str:
+        """XLA's log of what its fusion pass decided, and why; on GPUs."""
         return self.driver.fusion_log()
 
     @property
     def memory(self) -> Memory:
+        """Sizes in bytes on one device: arguments, outputs, temporaries, aliases, code."""
         return self.driver.memory()
 
     @property
     def cost(self) -> Mapping[str, float]:
+        """XLA's cost analysis by XLA's names ("flops", "bytes accessed"), each loop body once."""
         return self.driver.cost()
 
     @property
     def times(self) -> tuple[Timing, ...]:
+        """Wall-clock seconds of the steps done so far: trace, lowering, compile."""
         return self.driver.times()
 
     @property
     def tape(self) -> LineTrace:
-        """What the function's lines did while it was traced; a trace made before is made again."""
+        """What each Python line did while the function was traced; may trace once more."""
         return self.driver.line_trace()
 
     @property
     def profile(self) -> Profile:
-        """What the compile spent its time on; a compile without a profiler is made again."""
+        """Where the compile spent its time, in seconds; compiles again if it was not profiled."""
         return self.driver.profile()
 
     @property
     def verdict(self) -> Verdict:
+        """Whether this call, before it was captured, would have hit JAX's caches; if not, why."""
         return self.driver.verdict()
 
     @property
     def deviations(self) -> tuple[str, ...]:
-        """Where the program shown is not the one that runs; `program`'s first, then the driver's.
+        """Sentences on how the program shown differs from the one that runs.
 
         It may trace, and neither lowers nor compiles.
         """
@@ -155,45 +180,55 @@ class Capture:
 
     @property
     def outputs(self) -> tuple[Input, ...]:
+        """Results with their pytree paths, dtypes and shapes."""
         return self.driver.outputs()
 
     @property
     def constants(self) -> tuple[Constant, ...]:
+        """Arrays that the function closes over, with bytes and the code that holds them."""
         return self.driver.constants()
 
     @property
     def sources(self) -> Mapping[str, Source]:
+        """Text of the files and cells that the jaxpr's source locations name, by `Span.key`."""
         return self.driver.sources()
 
     def rungs(self) -> tuple["Capture", ...]:
-        """The same function with ever more of its transforms, itself first.
+        """Returns captures of the function under more and more of its transforms, itself first.
+
+        `vmap(grad(loss))` gives captures of `loss`, `grad(loss)` and `vmap(grad(loss))`.
 
         Raises:
-            UnavailableError: It has no transform, or this is no live call.
+            UnavailableError: The function has no transform, or this is not a live call.
         """
         return tuple(Capture(*rung) for rung in self.driver.rungs())
 
     def checkpointed(self) -> Iterator[Attempt["Capture"]]:
-        """The ways to put `jax.checkpoint` round what it differentiates.
+        """Yields ways to apply `jax.checkpoint` to what the program differentiates.
 
         Raises:
-            UnavailableError: This is no live call; also from what traces one of the ways.
+            UnavailableError: This is not a live call, or a way cannot be traced.
         """
         return (_attempt(way) for way in self.driver.checkpointed())
 
     def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt["Capture"]:
-        """Scans with checkpointed bodies in the place of the loops that `loops` gives."""
+        """Returns a way to replace loops by scans with checkpointed bodies.
+
+        Args:
+            loops: Returns the loops of a jaxpr to replace.
+        """
         return _attempt(self.driver.scan_checkpointed(loops))
 
     def save(self, path: str | os.PathLike[str], *, stages: Collection[str] | None = None) -> None:
-        """Writes it to one file, which `jaxlens.load` reads on a machine with no JAX device.
+        """Writes the capture to one file, which `jaxlens.load` reads without JAX.
 
         Args:
-            path: Where to; a file that is there is replaced.
-            stages: What to keep, by name; by default all that there is, computed if need be.
+            path: Path of the file; an existing file is replaced.
+            stages: Names of the stages to save; by default all that this backend gives. Stages that
+                have not been computed are computed first.
 
         Raises:
-            UnavailableError: There is no stage of such a name.
+            UnavailableError: There is no stage of one of these names.
             CaptureFileError: The file cannot be written.
         """
         save(self.program, self.driver, path, stages=stages)
@@ -205,10 +240,16 @@ def _attempt(way: Attempt[Variant]) -> Attempt[Capture]:
 
 
 def load(path: str | os.PathLike[str]) -> Capture:
-    """Reads a capture that `save` wrote. JAX is not imported.
+    """Reads a capture that `Capture.save` wrote. It needs neither JAX nor a device.
+
+    Args:
+        path: Path of the file.
+
+    Returns:
+        A capture with the stages and facts that were saved; the others raise `UnavailableError`.
 
     Raises:
-        CaptureFileError: The file is no saved capture, is damaged, or is of a later version.
+        CaptureFileError: The file is no saved capture, is damaged, or has a later version's format.
     """
     archive = saved_file.read(path)
     with archive.json("manifest.json") as manifest:

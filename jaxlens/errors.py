@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 
 class LensError(Exception):
-    """A mistake that jaxlens can name, with its cure in the message."""
+    """The base class of jaxlens's errors: a mistake with its fix in the message."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
@@ -29,11 +29,11 @@ class TargetError(LensError):
 
 
 class UnavailableError(LensError):
-    """A stage or figure that this backend or version does not give."""
+    """A stage or figure that this backend, version or saved capture does not have."""
 
 
 class PackageError(LensError, ImportError):
-    """A package that this one thing needs, and that is not installed or cannot be loaded."""
+    """A package that one feature needs, and that is not installed or cannot be imported."""
 
 
 class ReadError(LensError):
@@ -45,11 +45,11 @@ class CaptureFileError(LensError):
 
 
 class RecompileError(LensError, AssertionError):
-    """More was compiled than was allowed."""
+    """More programs were compiled than `assert_compiles` or `%%norecompile` allows."""
 
 
 class GraphError(LensError):
-    """A graph that could not be laid out."""
+    """A graph that Graphviz could not lay out."""
 
 
 def missing_package(needed_by: str, error: ImportError) -> PackageError:

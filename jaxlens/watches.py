@@ -31,13 +31,13 @@ from jaxlens.views.questions.recompiles import document
 class RecompileLog:
     """A log of what JAX traced, lowered and compiled: `str(log)` says why, a notebook shows it.
 
-    Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (out of the
-    persistent cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`,
-    `.cures`; `.log` has every call as data. It can be read while it is still being written.
+    Its facts are attributes: `.compiles`, `.recompiles`, `.traces`, `.loaded` (from the persistent
+    cache), `.operations`, `.fast_path`, `.seconds`, `.by_function`, `.reasons`, `.cures`; `.log`
+    has every call as data. It can be read while it is still recording.
 
     Args:
-        watch: Collects the calls; a new one by default.
-        where: How the sentences call the block: "in this cell".
+        watch: Records the calls; a new one by default.
+        where: The name of the block in sentences: "in this cell".
     """
 
     # Facts of `answer`, to which every attribute that is not defined here is forwarded.
@@ -119,37 +119,38 @@ class RecompileLog:
 
 
 def recompiles() -> RecompileLog:
-    """Watches everything that JAX traces, lowers and compiles within a `with` block.
+    """Records everything that JAX traces, lowers and compiles in a `with` block.
 
         with jaxlens.recompiles() as log:
             for batch in batches:
                 step(params, batch)
         print(log)
 
-    Calls that JAX's caches serve cost what they always cost. Work in other threads is in the log,
-    with the thread's name.
+    Calls that hit JAX's caches are not slowed down. Work in other threads is recorded too, with
+    the thread's name.
 
     Returns:
-        The log, to be entered by `with`.
+        A `RecompileLog`, to be entered by `with`.
     """
     return RecompileLog()
 
 
 def assert_compiles(n: int, *, operations: bool = False) -> "CompileLimit":
-    """Forbids more than `n` compiles in a `with` block, or in each call of what it decorates.
+    """Raises if more than `n` programs are compiled in a `with` block or in a decorated function.
 
         with jaxlens.assert_compiles(1):
             for batch in batches:
                 step(params, batch)
 
-    Programs that come from the persistent cache count too, so that a warm cache changes no test.
+    Programs loaded from the persistent cache count too, so a warm cache does not change a test.
+    As a decorator it counts the compiles of each call.
 
     Args:
-        n: How many programs may be made.
+        n: Maximum number of compiled programs.
         operations: Whether JAX's own functions called outside of jit (`x + y`) count as well.
 
     Raises:
-        RecompileError: At the end of the block, in one line: what compiled, and why.
+        RecompileError: At the end of the block; its message says what was compiled, and why.
     """
     return CompileLimit(n, operations)
 
@@ -249,20 +250,23 @@ class Watched:
 
 
 def watch(f: Callable[..., Any]) -> Watched:
-    """Wraps a function so that it keeps a log of what its calls made JAX trace and compile.
+    """Wraps a function so that it logs what its calls make JAX trace and compile.
 
         step = jaxlens.watch(step)
         train(step, data)
         step.log
 
-    It takes and returns what `f` does, has its attributes (`step.lower`), and adds a Python call
-    to each of its calls. What happens outside of its calls is not in the log.
+    The wrapper has the arguments, results and attributes of `f` (`step.lower`). It adds the time
+    of one Python call to each call. What happens outside of its calls is not logged.
 
     Args:
         f: A function, jitted or not.
 
+    Returns:
+        The wrapped function, with its `RecompileLog` as `.log`.
+
     Raises:
-        OptionError: `f` cannot be called.
+        OptionError: `f` is not callable.
     """
     if not callable(f):
         raise OptionError(f"watch takes a function, got {type(f).__name__}: jaxlens.watch(step)")

@@ -13,13 +13,14 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(View, Generic[F]):
-    """One question answered: `str(answer)` is its text, and each fact is an attribute.
+    """The answer to one question: `str(answer)` is its text, and each fact is an attribute.
 
-    `jaxlens.cost(f, x).flops` is a number to assert on; `answer.facts` has all of them.
+    `jaxlens.cost(f, x).flops` is a number to assert on; `answer.facts` has all facts. A notebook
+    shows the answer as HTML.
 
     Attributes:
-        ask: Gives the report: sentences, tables, overlays.
-        know: Gives the facts: frozen data with a name for each figure.
+        ask: Returns the report: sentences, tables and overlays.
+        know: Returns the facts: frozen data with a name for each figure.
     """
 
     ask: Callable[[], Report]
@@ -47,7 +48,7 @@ class Answer(View, Generic[F]):
 
     @property
     def overlay(self) -> Overlay | None:
-        """A number per node, to tint a program with; None where the question has none."""
+        """A number for each node, to tint a program by; None if the question has none."""
         return self.report.overlays[0] if self.report.overlays else None
 
     def __getattr__(self, name: str) -> Any:

@@ -17,12 +17,11 @@ from jaxlens.render.to_json import plain
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View:
-    """A capture seen one way: `str(view)` is its text, a notebook shows its HTML.
+    """An output about a capture: `str(view)` is its text, and a notebook shows its HTML.
 
     Attributes:
-        capture: The program and all its stages; None for a view of something else, such as a
-            log of compiles.
-        build: Makes the document; called once, when the first face is asked for.
+        capture: The program; None for a view of something else, such as a log of compiles.
+        build: Returns the document; called once, when the view is first displayed or read.
     """
 
     capture: Capture | None
@@ -37,7 +36,7 @@ class View:
         return replace(built, deviations=self.capture.deviations)
 
     def compute(self) -> "View":
-        """Builds the document now, where an error can be caught."""
+        """Builds the document now, so that an error is raised here."""
         _ = self.document
         return self
 
@@ -48,17 +47,17 @@ class View:
         return self.text()
 
     def text(self, *, full: bool = False, times: bool = False, width: int = 100) -> str:
-        """Lines of text, the same from run to run but for times that were asked for.
+        """Returns the view as text, equal from run to run apart from times.
 
         Args:
-            full: With folds, all tabs and every line.
-            times: With all figures that change from run to run, also those not asked for.
-            width: Columns that prose, tables and diffs keep to.
+            full: Whether folds, all tabs and every line are written.
+            times: Whether figures that change from run to run are written even if not requested.
+            width: Maximum columns of prose, tables and diffs.
         """
         return text(self.document, full=full, times=times, width=width)
 
     def html(self) -> str:
-        """One HTML fragment that needs no network and no kernel."""
+        """Returns a fragment of HTML that needs no network and no kernel."""
         return self._html
 
     @cached_property
@@ -68,14 +67,14 @@ class View:
         return html(self.document)
 
     def json(self) -> Any:
-        """The document as JSON-able data; each object names its type."""
+        """Returns the document as JSON-able data; each object names its type."""
         return plain(self.document)
 
     def svg(self) -> str:
-        """The first drawing as an SVG document.
+        """Returns the first drawing as an SVG document.
 
         Raises:
-            UnavailableError: Nothing is drawn here.
+            UnavailableError: The view has no drawing.
             GraphError: The drawing could not be laid out.
         """
         pane = self._drawing()
@@ -84,10 +83,10 @@ class View:
         return svg(pane.figure, title=pane.alt)
 
     def dot(self) -> str:
-        """The first drawing as Graphviz source; `graphviz.Source(...)` takes it.
+        """Returns the first drawing as Graphviz source, for `graphviz.Source(...)`.
 
         Raises:
-            UnavailableError: Nothing is drawn here.
+            UnavailableError: The view has no drawing.
         """
         figure = self._drawing().figure
         from jaxlens.render.graph.dot import dot

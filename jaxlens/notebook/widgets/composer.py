@@ -19,18 +19,20 @@ _SIZE = 8
 
 
 class Composer(Kept, widgets.VBox):
-    """`jaxlens.Composer(loss, w, x)`: choose transforms, outermost first.
+    """A widget that applies transforms to a function, and shows the jaxpr of each step.
 
-    Arguments are those of one example: a `vmap` puts its own axis into their shapes. Nothing is
-    run or compiled; each choice traces once.
+        jaxlens.Composer(loss, w, x)
+
+    Transforms are chosen outermost first. Each choice traces once; nothing is executed or compiled.
 
     Args:
-        f: A function that is not transformed yet.
-        *args: Its arguments, arrays or shapes.
+        f: A function without transforms.
+        *args: Its arguments for one example, arrays or `jax.ShapeDtypeStruct`s; a `vmap` adds its
+            axis to their shapes.
         **kwargs: Its keyword arguments.
 
     Attributes:
-        view: What is shown.
+        view: The view that is shown.
     """
 
     def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
@@ -46,11 +48,17 @@ class Composer(Kept, widgets.VBox):
 
     @property
     def transforms(self) -> list[tuple[str, str, int]]:
-        """Transforms with what they are told and the examples of a vmap, outermost first."""
+        """The transforms, outermost first: name, value, and the number of examples of a `vmap`."""
         return [row.chosen for row in self._rows]
 
     def put(self, kind: str, value: str = "", size: int = _SIZE) -> None:
-        """Puts a transform round all that is there."""
+        """Applies another transform, as the outermost one.
+
+        Args:
+            kind: "grad", "vmap", "jvp" or "jit".
+            value: What to differentiate by, or the axes to map, as behind `--grad` and `--vmap`.
+            size: Number of examples of a `vmap`.
+        """
         self._rows.insert(0, _Row(kind, value, size, self._show, self._take_off))
         self._show()
 
@@ -72,7 +80,7 @@ class Composer(Kept, widgets.VBox):
         self.keep()
 
     def kept(self) -> View | None:
-        """What is shown."""
+        """Returns the view that is shown."""
         return self.view
 
     def _traced(self) -> View:
@@ -81,7 +89,7 @@ class Composer(Kept, widgets.VBox):
         return ask.ladder(capture) if self._rows else api.jaxpr(capture)
 
     def close(self) -> None:
-        """Closes all of it."""
+        """Closes the widget and all in it."""
         self._room.close()
         super().close()
 

@@ -19,24 +19,24 @@ from jaxlens.views.view import View
 
 
 class Explorer(anywidget.AnyWidget):
-    """A view as a widget.
+    """A view as a live widget, whose selection is synchronised with Python.
 
-    The selection is what is pinned: `{"stage": "optimized", "id": "fusion.3"}`,
-    `{"line": "cell 3:4"}`, or None. It goes both ways:
+    The selection is the pinned node or line: `{"stage": "optimized", "id": "fusion.3"}`,
+    `{"line": "cell 3:4"}`, or None. Both sides can set it:
 
         explorer = jaxlens.Explorer(jaxlens.explore(step, params, x))
         explorer.observe(lambda change: print(change.new), "selection")
         explorer.selection = {"line": "cell 3:4"}
 
-    Two Explorers of one view see each other's outputs: they have the same key.
+    Two Explorers of one view serve the same outputs, since they have the same key.
 
     Args:
-        view: What `jaxlens.explore` or another verb gave.
+        view: What `jaxlens.explore` or another verb returned.
 
     Attributes:
-        key: Names the view's outputs on a page: their `data-key`.
-        selection: The node or line that is pinned, or None.
-        panes: Keys of the panes that are open, left to right; the viewer writes it.
+        key: Identifies the view's outputs on a page (their `data-key`).
+        selection: The pinned node or line, or None.
+        panes: Keys of the open panes, left to right; set by the page.
     """
 
     _esm = files("jaxlens.notebook").joinpath("explorer.js").read_text("utf-8")
@@ -75,7 +75,7 @@ class Explorer(anywidget.AnyWidget):
         return self._view._repr_mimebundle_()
 
     def close(self) -> None:
-        """Lets go of the outputs; they go on as those of a saved notebook do."""
+        """Closes the comm; the outputs then behave as in a saved notebook."""
         layout = self.layout
         super().close()
         layout.close()  # a widget of its own, which ipywidgets leaves open

@@ -19,18 +19,20 @@ _MARKS = {True: "hit", False: "miss", None: "unknown"}
 
 
 class KeyPlayer(Kept, widgets.VBox):
-    """`jaxlens.KeyPlayer(step, params, x)`: would this call hit JAX's caches, and this one?
+    """A widget that edits the types and static values of a call, and shows cache hit or miss.
 
-    Each argument has a row: its type, whether that is weak, or its static value. What is written
-    there is looked up as the call would be, before any call; nothing is traced, compiled or run.
+        jaxlens.KeyPlayer(step, params, x)
+
+    Each argument has a row with its dtype and shape, whether its type is weak, or its static value.
+    The edited call is looked up in JAX's caches; nothing is traced, compiled or executed.
 
     Args:
         f: A jitted function.
-        *args: Its arguments, arrays or shapes.
+        *args: Its arguments, arrays or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments.
 
     Attributes:
-        answer: The key as `jaxlens.key` gives it; None where something written cannot be read.
+        answer: The key, as `jaxlens.key` returns it; None if an edited value cannot be read.
     """
 
     def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
@@ -47,7 +49,12 @@ class KeyPlayer(Kept, widgets.VBox):
         self._show()
 
     def write(self, name: str, text: str, weak: bool | None = None) -> None:
-        """Writes one argument: `write("x", "f32[64,784]")`, `write("n", "4")`.
+        """Edits one argument: `write("x", "f32[64,784]")`, `write("n", "4")`.
+
+        Args:
+            name: The argument's name in its row.
+            text: Its new dtype and shape, or the literal of its static value.
+            weak: Whether its type is weak; None leaves that as it is.
 
         Raises:
             OptionError: There is no row of that name.
@@ -58,13 +65,13 @@ class KeyPlayer(Kept, widgets.VBox):
         rows[name].write(text, weak)
 
     def reset(self) -> None:
-        """Puts every argument back to what was given."""
+        """Restores every argument as it was passed."""
         for row in self._rows:
             row.write(row.slot.text, row.slot.weak)
 
     @property
     def changed(self) -> list[KeySlot]:
-        """The arguments that are not as given."""
+        """The arguments that were edited."""
         return [row.now for row in self._rows if row.now != row.slot]
 
     def _show(self, _: Any = None) -> None:
@@ -83,11 +90,11 @@ class KeyPlayer(Kept, widgets.VBox):
         self.keep()
 
     def kept(self) -> Answer[CallKey] | None:
-        """The key that was looked up last."""
+        """Returns the key that was looked up last."""
         return self.answer
 
     def close(self) -> None:
-        """Closes all of it."""
+        """Closes the widget and all in it."""
         for row in self._rows:
             row.close()
         super().close()

@@ -16,20 +16,22 @@ from jaxlens.views.view import View
 
 
 class Lenses(Kept, widgets.VBox):
-    """`jaxlens.Lenses(step, params, x)`: every question of jaxlens, asked of one program.
+    """A widget that answers any question about one program, chosen with its options.
 
-    The program is captured once; what a compile did not write down (passes, a profile) costs one
-    more when a question first needs it. Nothing is run, tried or measured on the device before that
-    is switched on beside the question.
+        jaxlens.Lenses(step, params, x)
+
+    The program is captured once. A question that needs dumps of passes or a profile, which the
+    first compile did not record, compiles once more. Nothing is executed or measured on the device
+    unless that option is switched on.
 
     Args:
         f: A function.
-        *args: Its arguments, arrays or shapes.
+        *args: Its arguments, arrays or `jax.ShapeDtypeStruct`s.
         **kwargs: Its keyword arguments.
 
     Attributes:
         capture: The program.
-        shown: The answer that is shown: a view, or a widget of its own; None before a question.
+        shown: The answer that is shown, a view or another widget; None before the first question.
     """
 
     def __init__(self, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
@@ -49,10 +51,10 @@ class Lenses(Kept, widgets.VBox):
         super().__init__([widgets.HBox([self._choice, self._inputs]), self._about, self._room])
 
     def ask(self, question: str, **told: Any) -> None:
-        """Chooses a question by its name, and what it is told: `ask("memory", checkpoint=True)`.
+        """Asks a question by its name, with its options: `ask("memory", checkpoint=True)`.
 
         Raises:
-            OptionError: There is no such question, or it cannot be told that.
+            OptionError: There is no such question, or it has no such option.
         """
         if question not in QUESTIONS:
             raise OptionError(f"no question {question!r}; {nearest(question, list(QUESTIONS))}")
@@ -91,7 +93,7 @@ class Lenses(Kept, widgets.VBox):
         self.keep()
 
     def kept(self) -> View | None:
-        """The answer that is shown, or that the widget shows which answers."""
+        """Returns the answer that is shown, or that of the widget that is shown."""
         if isinstance(self.shown, Kept):
             return self.shown.kept()
         return self.shown if isinstance(self.shown, View) else None
@@ -107,7 +109,7 @@ class Lenses(Kept, widgets.VBox):
         return shown
 
     def close(self) -> None:
-        """Closes all of it."""
+        """Closes the widget and all in it."""
         for part in self._fields.values():
             part.close()
         self._room.close()
