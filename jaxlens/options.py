@@ -35,7 +35,7 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class JaxprPanes:
-    """Options of `jaxlens.jaxpr`; by default it shows the listing beside your lines, and the graph."""
+    """Options of `jaxlens.jaxpr`; by default: the listing beside your lines, and the graph."""
 
     text: bool = option(False, "show the listing alone")
     graph: bool = option(False, "show the graph alone")
@@ -44,7 +44,7 @@ class JaxprPanes:
 
 @dataclass(frozen=True, slots=True)
 class HloPanes:
-    """Options of `jaxlens.hlo`; by default it shows the program before and after fusion."""
+    """Options of `jaxlens.hlo`; by default: the program before and after fusion."""
 
     stage: str = option("", f"one stage alone: {', '.join(STAGE_NAMES)}", "STAGE", values="stage")
     diff: tuple[str, str] | None = option(
@@ -60,7 +60,7 @@ class HloPanes:
 
 @dataclass(frozen=True, slots=True)
 class CompilePanes:
-    """Options of `jaxlens.compile`; by default it shows verdict, kernels, cost, memory and times."""
+    """Options of `jaxlens.compile`; by default: verdict, kernels, cost, memory and times."""
 
     run: int = option(0, "execute it N times and measure; without it nothing is run", "N", kind=int)
 
@@ -71,7 +71,7 @@ class CompilePanes:
 
 @dataclass(frozen=True, slots=True)
 class ExplorePanes:
-    """Options of `jaxlens.explore`; by default it shows every pane."""
+    """Options of `jaxlens.explore`; by default: every pane."""
 
 
 def flag(name: str) -> str:
