@@ -72,9 +72,9 @@ class Owners(LazyDict[Span]):
     def __init__(
         self, module: Module, rows: Sequence["_Rows"], handed: Mapping[str, Span | None]
     ) -> None:
-        super().__init__(lambda: _spans(rows, handed))
+        super().__init__(self._spans)
         self._locate = module.locate if isinstance(module, ColumnsModule) else None
-        self._row = {row.name: row for row in rows}
+        self._rows = {row.name: row for row in rows}
         self._handed = handed
 
     def __getitem__(self, ident: str) -> Span:
@@ -87,18 +87,17 @@ class Owners(LazyDict[Span]):
 
     def at(self, region: str, step: int) -> Span | None:
         """Returns the span that owns the node at a position of a region, or None."""
-        row = self._row[region]
+        row = self._rows[region]
         return _owner(row.places[row.place[step]], self._handed[region])
 
-
-def _spans(rows: Sequence["_Rows"], handed: Mapping[str, Span | None]) -> dict[str, Span]:
-    found = {}
-    for row in rows:
-        owners = {n: _owner(row.places[n], handed[row.name]) for n in set(row.place)}
-        for ident, place in zip(row.ids, row.place, strict=True):
-            if (owner := owners[place]) is not None:
-                found[ident] = owner
-    return found
+    def _spans(self) -> dict[str, Span]:
+        spans = {}
+        for name, row in self._rows.items():
+            owners = {n: _owner(row.places[n], self._handed[name]) for n in set(row.place)}
+            for ident, place in zip(row.ids, row.place, strict=True):
+                if (owner := owners[place]) is not None:
+                    spans[ident] = owner
+        return spans
 
 
 def owners(module: Module) -> Owners:
@@ -121,13 +120,13 @@ def lines(module: Module) -> OwnedLines:
     rows = _rows(module)
     handed = _handed(rows)
     own: dict[Spot, list[str]] = {}
-    made: dict[Spot, list[str]] = {}
+    library: dict[Spot, list[str]] = {}
     names: dict[str, str] = {}
     backward: Counter[Spot] = Counter()
     for row in rows:
         counts = Counter(row.place)  # in the order of first mention
         to_own: dict[int, list[str]] = {}
-        to_made: dict[int, list[str]] = {}
+        to_library: dict[int, list[str]] = {}
         for n, nodes in counts.items():
             place = row.places[n]
             owner = _owner(place, handed[row.name])
@@ -137,15 +136,15 @@ def lines(module: Module) -> OwnedLines:
                 to_own[n] = own.setdefault(spot(owner), [])
                 backward[spot(owner)] += nodes * (_BACKWARD in place.scope)
             if place.spans and place.spans[0].library:
-                to_made[n] = made.setdefault(spot(place.spans[0]), [])
+                to_library[n] = library.setdefault(spot(place.spans[0]), [])
         _sort(row, to_own)
-        _sort(row, to_made)
+        _sort(row, to_library)
     return OwnedLines(
         module.stage,
         Owners(module, rows, handed),
         {line: tuple(ids) for line, ids in own.items()},
         _through(rows, handed),
-        {line: tuple(ids) for line, ids in made.items()},
+        {line: tuple(ids) for line, ids in library.items()},
         names,
         sum(len(row.place) for row in rows),
         +backward,
@@ -166,35 +165,36 @@ class _Rows:
 def _rows(module: Module) -> list[_Rows]:
     """Returns the columns of every region, callers before callees."""
     if isinstance(module, ColumnsModule):
-        known = module.columns
+        program = module.columns
         return [
-            _Rows(region.name, region.ids, region.place, region.calls, known.places)
-            for region in known.regions.values()
+            _Rows(region.name, region.ids, region.place, region.calls, program.places)
+            for region in program.regions.values()
         ]
     places: list[Place] = []
-    seen: dict[tuple[int, bool], int] = {}  # readers share equal stacks, and hashing them is slow
-    found = []
+    # By identity of the call stack: readers share equal stacks, and hashing them is slow.
+    numbers: dict[tuple[int, bool], int] = {}
+    rows = []
     for region in module.regions.values():
         place, calls = array("i"), {}
         for n, node in enumerate(region.nodes):
             key = id(node.spans), _BACKWARD in node.scope
-            if key not in seen:
-                seen[key] = len(places)
+            if key not in numbers:
+                numbers[key] = len(places)
                 places.append(Place(node.scope, node.spans))
-            place.append(seen[key])
+            place.append(numbers[key])
             if node.regions:
                 calls[n] = node.regions
-        found.append(_Rows(region.name, [n.id for n in region.nodes], place, calls, places))
-    return found
+        rows.append(_Rows(region.name, [n.id for n in region.nodes], place, calls, places))
+    return rows
 
 
 def _sort(row: _Rows, lists: Mapping[int, list[str]]) -> None:
     """Appends the id of each node of a region to the list of its place."""
     if lists:
-        put = {place: ids.append for place, ids in lists.items()}
+        appends = {place: ids.append for place, ids in lists.items()}
         for ident, place in zip(row.ids, row.place, strict=True):
-            if add := put.get(place):
-                add(ident)
+            if append := appends.get(place):
+                append(ident)
 
 
 def _owner(place: Place, handed: Span | None) -> Span | None:
@@ -219,10 +219,9 @@ def _handed(rows: Sequence[_Rows]) -> dict[str, Span | None]:
     handed: dict[str, Span | None] = {}
     for row in rows:
         calls = callers.get(row.name, ())
-        found = [_owner(who.places[who.place[n]], handed[who.name]) for who, n in calls]
-        distinct = {spot(span): span for span in found if span is not None}
-        one = len(distinct) == 1 and None not in found
-        handed[row.name] = next(iter(distinct.values())) if one else None
+        spans = [_owner(caller.places[caller.place[n]], handed[caller.name]) for caller, n in calls]
+        lines = {spot(span) if span else None for span in spans}
+        handed[row.name] = spans[-1] if len(lines) == 1 else None
     return handed
 
 
@@ -232,11 +231,11 @@ def _through(rows: Sequence[_Rows], handed: Mapping[str, Span | None]) -> Counte
     count: Counter[Spot] = Counter()
     for row in rows:
         outside = around.get(row.name, frozenset())
-        given = handed[row.name]
+        inherited = handed[row.name]
         count.update(dict.fromkeys(outside, len(row.place)))
         stacks: dict[int, frozenset[Spot]] = {}
         for n, nodes in Counter(row.place).items():
-            spans = row.places[n].spans or ((given,) if given else ())
+            spans = row.places[n].spans or ((inherited,) if inherited else ())
             stacks[n] = frozenset(map(spot, spans))
             count.update(dict.fromkeys(stacks[n] - outside, nodes))
         for step, regions in row.calls.items():

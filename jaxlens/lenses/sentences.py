@@ -9,11 +9,11 @@ from jaxlens.ir.graph import Node
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 
 
-def listed(words: Sequence[str], most: int = 4) -> str:
+def listed(texts: Sequence[str], most: int = 4) -> str:
     """Returns `a, b and c`; a list longer than `most` is cut and ends in the number left out."""
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+    if len(texts) > most:
+        return f"{', '.join(texts[:most])} and {len(texts) - most} more"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1]))) if texts else ""
 
 
 def opcodes(nodes: Iterable[Node]) -> str:

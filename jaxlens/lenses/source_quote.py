@@ -20,10 +20,10 @@ def quoter(subject: Subject) -> "Quoter":
 
 def bracketed(span: Span | None, text: str) -> str:
     """Returns " (TEXT)" to follow a line's number in a sentence; it marks a library's line."""
-    words = ["a library's line"] if span is not None and span.library else []
+    parts = ["a library's line"] if span is not None and span.library else []
     if text:
-        words.append(text)
-    return f" ({': '.join(words)})" if words else ""
+        parts.append(text)
+    return f" ({': '.join(parts)})" if parts else ""
 
 
 class Quoter:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep, KeyChange
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
 from jaxlens.lenses.recompile.tables import DONE, at, place
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, count
@@ -23,11 +23,10 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     if operations:
         names = Counter(call.function for call in operations)
         texts = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
-        what = count(len(operations), "operation")
         inside = f" {where}" if where else ""
-        first = "Apart from these" if log.compiles else f"No function was compiled{inside}, but"
+        first = "Apart from these," if log.compiles else f"No function was compiled{inside}, but"
         yield Finding(
-            f"{first}{',' if log.compiles else ''} {what} of JAX's own ran outside of jit, each "
+            f"{first} {count(len(operations), 'operation')} of JAX's own ran outside of jit, each "
             f"compiled on its own: {listed(texts, 6)}."
         )
         yield from _bodies(operations)
@@ -44,9 +43,19 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     for call in log.calls:
         failed = next((step for step in call.steps if step.failed), None)
         if failed:
-            yield Finding(f"{call.function}{at(call.line)} failed: {_doing(failed)}.")
-    yield from _fast(log)
-    yield from _others(log)
+            doing = f"{failed.failed} while it was {DONE[failed.kind]}"
+            yield Finding(f"{call.function}{at(call.line)} failed: {doing}.")
+    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
+    reasons = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
+    if reasons:
+        yield Finding(
+            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
+            f"path: {listed(reasons, 4)}."
+        )
+    threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
+    if threads:
+        texts = [f"{name} ({n})" for name, n in threads.items()]
+        yield Finding(f"Compiled in other threads: {listed(texts, 6)}.")
 
 
 def _not_on_disk(log: CompileLog) -> Iterator[Finding]:
@@ -78,20 +87,15 @@ def _not_kept(log: CompileLog) -> Iterator[Finding]:
 def _apart(step: CompileStep) -> str:
     """Returns how a program's cache key differs from the nearest key of this process."""
     if step.disk is not None and step.disk.changes:
-        texts = listed([_part(change) for change in step.disk.changes], 4)
-        return f"; the nearest key of this process differs in {texts}"
+        texts = [
+            f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
+            for change in step.disk.changes
+        ]
+        return f"; the nearest key of this process differs in {listed(texts, 4)}"
     return (
         "; it keeps their hashes alone, so that what differs (the program, the devices, XLA's "
         "flags, the version) cannot be read there"
     )
-
-
-def _part(change: KeyChange) -> str:
-    return f"{change.name} ({change.new}, was {change.old})" if change.old else change.name
-
-
-def _doing(step: CompileStep) -> str:
-    return f"{step.failed} while it was {DONE[step.kind]}"
 
 
 def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
@@ -107,16 +111,14 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
         )
         if len(programs) == 1:
             all_calls = "both" if len(calls) == 2 else f"all {len(calls)}"
+            lines = {place(call.line) for call in calls}
+            line = lines.pop() if len(lines) == 1 else ""
+            before = f", before the loop at {line}" if line else ""
             yield Finding(
-                f"Cure: make the function that lax.{name} is given once{_before(calls)} (their "
+                f"Cure: make the function that lax.{name} is given once{before} (their "
                 f"programs were compared: {all_calls} are equal).",
                 "compared",
             )
-
-
-def _before(calls: Sequence[CallEvent]) -> str:
-    lines = {place(call.line) for call in calls}
-    return f", before the loop at {next(iter(lines))}" if len(lines) == 1 and lines != {""} else ""
 
 
 def _one_line(operations: Sequence[CallEvent]) -> Iterator[Finding]:
@@ -131,20 +133,3 @@ def _one_line(operations: Sequence[CallEvent]) -> Iterator[Finding]:
             "programs (not tried).",
             "estimate",
         )
-
-
-def _fast(log: CompileLog) -> Iterator[Finding]:
-    calls = [call for call in log.calls if call.layer == "fast path" and not call.compiled]
-    said = list(dict.fromkeys(f"{c.function} ({c.reason})" for c in calls if c.changes))
-    if said:
-        yield Finding(
-            f"{count(len(calls), 'call')} compiled nothing, and only made an entry in jit's fast "
-            f"path: {listed(said, 4)}."
-        )
-
-
-def _others(log: CompileLog) -> Iterator[Finding]:
-    threads = Counter(call.thread for call in log.calls if call.thread and call.compiled)
-    if threads:
-        texts = [f"{name} ({n})" for name, n in threads.items()]
-        yield Finding(f"Compiled in other threads: {listed(texts, 6)}.")

@@ -41,15 +41,15 @@ def key_report(key: CallKey) -> Report:
 
 def sentence(verdict: Verdict) -> str:
     """Returns the verdict in one sentence."""
-    known = f"the function has {count(verdict.earlier, 'earlier call signature')}"
+    signatures = f"the function has {count(verdict.earlier, 'earlier call signature')}"
     if verdict.hit is None:
         return f"Cache: {'; '.join(verdict.reasons) or 'not known for this call'}."
     if verdict.hit:
-        return f"Cache: this call would hit; nothing would be traced or compiled ({known})."
+        return f"Cache: this call would hit; nothing would be traced or compiled ({signatures})."
     if not verdict.earlier:
         return "Cache: this call would miss; this function was never called before."
     work = _WORK.get(verdict.layer, "it is compiled")
-    return f"Cache: this call would miss: {work} ({known})."
+    return f"Cache: this call would miss: {work} ({signatures})."
 
 
 def key_table(parts: Sequence[KeyPart], title: str = "") -> Table:

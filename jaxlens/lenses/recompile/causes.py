@@ -56,19 +56,19 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
             if compiles > 1
             else f"{name} compiled again{place}: {causes[0].partition('because ')[2]}."
         )
-        yield from _cures(recompiles)
+        for cure in dict.fromkeys(call.cure for call in recompiles if call.cure):
+            if cure.text:
+                trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
+                yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)
         place = ""
     if first_only:
-        yield Finding(_once(first_only, place, bool(recompiled)))
-
-
-def _once(names: Sequence[str], place: str, others: bool) -> str:
-    shown = listed(list(dict.fromkeys(names)), 6)
-    if others:
-        return f"Compiled for the first time: {shown}."
-    functions = count(len(names), "function")
-    verb = "was" if len(names) == 1 else "were"
-    return f"Nothing recompiled{place}; {functions} {verb} compiled for the first time: {shown}."
+        start = "Compiled"
+        if not recompiled:
+            verb = "was" if len(first_only) == 1 else "were"
+            functions = count(len(first_only), "function")
+            start = f"Nothing recompiled{place}; {functions} {verb} compiled"
+        names = listed(list(dict.fromkeys(first_only)), 6)
+        yield Finding(f"{start} for the first time: {names}.")
 
 
 def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
@@ -93,16 +93,15 @@ def _with(calls: Sequence[CallEvent]) -> str:
         return _closed(calls)
     if kind not in ("type", "static", "field", "calling"):
         return ""
-    each = [_names(call, kind) for call in calls]
-    names = sorted(set.intersection(*each) - {_names(calls[0], kind, main=True).pop()})
-    return f" (and {listed(names, 3)} with it)" if names else ""
+    changes = [[c for c in call.changes if c.kind == kind] for call in calls]
+    names = set.intersection(*map(_names, calls, changes)) - _names(calls[0], [calls[0].main])
+    return f" (and {listed(sorted(names), 3)} with it)" if names else ""
 
 
-def _names(call: CallEvent, kind: str, main: bool = False) -> set[str]:
-    """Returns the names of changes of a kind; a new object counts once, its functions do not."""
+def _names(call: CallEvent, changes: Sequence[KeyChange]) -> set[str]:
+    """Returns the names of changes of a call; a new object counts once, its functions do not."""
     whole = recreated_objects(call.changes)
-    changes = [call.main] if main else [c for c in call.changes if c.kind == kind]
-    return {whole.get(c.name, c.name) for c in changes}
+    return {whole.get(change.name, change.name) for change in changes}
 
 
 def _closed(calls: Sequence[CallEvent]) -> str:
@@ -133,40 +132,30 @@ def _sentence(cause: tuple[str, ...], calls: Sequence[CallEvent]) -> str:
         values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
         return _SENTENCES[kind].format(name=name, values=values, new=last.new, old=last.old)
     if kind == "place":
-        return _place_sentence(_whole(calls[-1]), changes)
+        alike = [c for c in calls[-1].changes if (c.kind, c.new) == (kind, last.new)]
+        whole = merged(alike)  # an argument, or "14 arrays of params"
+        name = whole[0].name if len(whole) == 1 else last.name
+        if last.old == "not committed to a device":
+            return f"{name} became {last.new}"
+        places = [changes[0].old, *(change.new for change in changes)]
+        return f"{name} lies elsewhere: {_listed_values(places)}"
     names = list(dict.fromkeys(change.name for change in changes))
     if kind in ("new", "gone") and len(names) > 1:
         more = "more" if kind == "new" else "fewer"
         return f"{name} came with {more} arrays: {_listed_values(names)}"
     if kind in ("new", "gone"):
-        return listed([_came(change) for change in merged(calls[-1].changes)], 4)
+        texts = []
+        for change in merged(calls[-1].changes):  # `x is new` or `29 arrays of state are new`
+            verb = "are" if " arrays of " in change.name else "is"
+            texts.append(str(change).replace(": ", f" {verb} ", 1))
+        return listed(texts, 4)
     return str(last)
-
-
-def _whole(call: CallEvent) -> str:
-    """Returns the subject of the main change: an argument, or "14 arrays of params"."""
-    main = call.main
-    whole = merged([c for c in call.changes if (c.kind, c.new) == (main.kind, main.new)])
-    return whole[0].name if len(whole) == 1 else main.name
-
-
-def _came(change: KeyChange) -> str:
-    """Returns `x is new` or `29 arrays of state are new`."""
-    verb = "are" if " arrays of " in change.name else "is"
-    return str(change).replace(": ", f" {verb} ", 1)
 
 
 def _bare(text: str) -> str:
     """Returns the text of a treedef without `PyTreeDef(...)` around it."""
     inside = text.removeprefix("PyTreeDef(")
     return text if inside == text or not text.endswith(")") else inside[:-1]
-
-
-def _place_sentence(name: str, changes: Sequence[KeyChange]) -> str:
-    last = changes[-1]
-    if last.old == "not committed to a device":
-        return f"{name} became {last.new}"
-    return f"{name} lies elsewhere: {_listed_values([changes[0].old, *(c.new for c in changes)])}"
 
 
 def _type_sentence(cause: tuple[str, ...], changes: Sequence[KeyChange], last: CallEvent) -> str:
@@ -182,15 +171,11 @@ def _type_sentence(cause: tuple[str, ...], changes: Sequence[KeyChange], last: C
     if difference == "dtype":
         return f"{name}'s dtype changed: {_listed_values([match[2] for match in matches])}"
     if difference == "weak":
-        return f"{name}'s weak type changed: {_listed_values(types)}{_holder(name, last)}"
-    what = "shape" if difference == "shape" else "type"
-    return f"{name}'s {what} changed: {_listed_values(types)}"
-
-
-def _holder(name: str, call: CallEvent) -> str:
-    """Returns ` (it came as CLASS)`, the class of a value whose weak type changed, or ""."""
-    holder = next((part.holder for part in call.parts if part.name == name), "")
-    return f" (it came as {holder})" if holder and holder != "tracer" else ""
+        holder = next((part.holder for part in last.parts if part.name == name), "")
+        class_ = f" (it came as {holder})" if holder and holder != "tracer" else ""
+        return f"{name}'s weak type changed: {_listed_values(types)}{class_}"
+    property_ = "shape" if difference == "shape" else "type"
+    return f"{name}'s {property_} changed: {_listed_values(types)}"
 
 
 def _listed_values(values: Sequence[str]) -> str:
@@ -198,12 +183,3 @@ def _listed_values(values: Sequence[str]) -> str:
     values = list(dict.fromkeys(values))
     shown = ", ".join(values[:_MOST])
     return f"{shown}, ... ({len(values)} values)" if len(values) > _MOST else shown
-
-
-def _cures(recompiles: Sequence[CallEvent]) -> Iterator[Finding]:
-    """Yields each cure of the recompiles once, with the result of its trial."""
-    for cure in dict.fromkeys(call.cure for call in recompiles if call.cure):
-        if not cure.text:
-            continue
-        trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
-        yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)

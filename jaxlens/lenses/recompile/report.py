@@ -72,8 +72,15 @@ def recompiles(log: CompileLog, where: str = "") -> Report:
         where: "in this cell", or "".
     """
     findings = [*answers(log, where), *asides(log, where)]
-    if not findings:
-        findings = [_nothing(log, where)]
+    place = f" {where}" if where else ""
+    if not findings and log.calls:
+        names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)
+        text = f"Nothing was compiled{place}; {names} went no further than its trace."
+        findings = [Finding(text)]
+    elif not findings:
+        so_far = " so far" if log.going else ""
+        text = f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call."
+        findings = [Finding(text)]
     findings += [Finding(f"{text}.", "unknown") for text in log.trouble]
     return Report("Recompiles", tuple(findings), tuple(tables(log)))
 
@@ -90,14 +97,3 @@ def one_line(log: CompileLog, operations: bool = False) -> str:
     texts = [f"{c.function}{at(c.line)} ({c.reason})" for c in calls[:_FEW]]
     more = f", and {len(calls) - _FEW} more" if len(calls) > _FEW else ""
     return f"{'; '.join(texts)}{more}"
-
-
-def _nothing(log: CompileLog, where: str) -> Finding:
-    place = f" {where}" if where else ""
-    if log.calls:
-        names = listed(list(dict.fromkeys(call.function for call in log.calls)), 6)
-        return Finding(f"Nothing was compiled{place}; {names} went no further than its trace.")
-    so_far = " so far" if log.going else ""
-    return Finding(
-        f"Nothing was traced or compiled{place}{so_far}: JAX's caches served every call."
-    )

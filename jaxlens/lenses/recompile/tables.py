@@ -1,13 +1,14 @@
 """Tables of the calls of a log: what is new in each key, what JAX did, and its seconds."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog
+from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStepKind
 from jaxlens.ir.graph import Span
-from jaxlens.report import Cell, Table, duration
+from jaxlens.report import Cell, Table, cells, duration
 
 _ROWS = 200
-DONE = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
+DONE: Mapping[CompileStepKind, str] = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
 """Participles of the kinds of steps."""
 
 
@@ -18,8 +19,7 @@ def tables(log: CompileLog) -> Iterator[Table]:
     note = f"{len(calls) - _ROWS:,} more: .log.calls has all" if len(calls) > _ROWS else ""
     if shown:
         rows = tuple(
-            tuple(map(Cell, (str(c.number), _named(c), place(c.line), c.reason, _did(c))))
-            for c in shown
+            cells(str(c.number), _named(c), place(c.line), c.reason, _did(c)) for c in shown
         )
         columns = ("#", "function", "called at", "what is new in the key", "what JAX did")
         yield Table("Calls that were not served from JAX's caches", columns, rows, note)
@@ -51,14 +51,15 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
     rows = []
     for call in calls:
         if call.steps:
-            steps = [call.step(kind) for kind in ("trace", "lower", "compile")]
-            times = [Cell(_time(s.seconds if s else None), s.seconds if s else None) for s in steps]
+            steps = [call.step(kind) for kind in DONE]
+            seconds = [step.seconds if step else None for step in steps]
+            times = [Cell("" if s is None else duration(s), s) for s in seconds]
             total = Cell(duration(call.seconds), call.seconds)
             rows.append((Cell(str(call.number)), Cell(_named(call)), *times, total))
     if len(rows) > 1:
         sums = [
             sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
-            for kind in ("trace", "lower", "compile")
+            for kind in DONE
         ]
         totals = [Cell(duration(total), total) for total in (*sums, sum(sums))]
         rows.append((Cell(""), Cell("in all"), *totals))
@@ -73,18 +74,9 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
     )
 
 
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else duration(seconds)
-
-
 def _operations(calls: Sequence[CallEvent]) -> Table:
-    found: dict[tuple[str, str], int] = {}
-    for call in calls:
-        key = (call.function, place(call.line))
-        found[key] = found.get(key, 0) + 1
-    rows = tuple(
-        (Cell(name), Cell(place), Cell(f"{n:,}", n)) for (name, place), n in found.items()
-    )[:_ROWS]
+    programs = Counter((call.function, place(call.line)) for call in calls)
+    rows = tuple(cells(*key, n) for key, n in programs.items())[:_ROWS]
     columns = ("operation", "called at", "programs")
     return Table("Operations compiled on their own", columns, rows, right=(2,))
 
