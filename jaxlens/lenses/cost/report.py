@@ -8,8 +8,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.lenses.cost import line_split
 from jaxlens.lenses.cost.facts import Cost, Counted
 from jaxlens.lenses.program.instructions import idle
-from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.source_quote import Quoter, bracketed, quoter
+from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, cells, count, tally
 

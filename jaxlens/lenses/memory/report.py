@@ -26,8 +26,7 @@ from jaxlens.lenses.memory.tables import (
     space_table,
     types,
 )
-from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.source_quote import Quoter, bracketed, quoter
+from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.subject import Forwarding, Given, ProgramFacts, subject_of
 from jaxlens.report import Finding, Overlay, Report, amount, count, share
 

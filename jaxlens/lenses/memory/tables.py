@@ -7,8 +7,7 @@ from typing import TypeVar
 from jaxlens.ir.facts import Memory
 from jaxlens.lenses.memory.peak import MemoryUse, Owned, Space
 from jaxlens.lenses.memory.residuals import Residual
-from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.source_quote import Quoter
+from jaxlens.lenses.sentences import Quoter, listed
 from jaxlens.report import Cell, Table, amount, cells, count, share, tally
 
 Value = TypeVar("Value", Owned, Residual)
