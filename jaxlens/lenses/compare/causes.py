@@ -10,8 +10,7 @@ from functools import reduce
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input, Program, Target
 from jaxlens.ir.graph import Node
-from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.source_quote import Quoter
+from jaxlens.lenses.sentences import Quoter, listed
 from jaxlens.lenses.subject import Given
 
 _MOST = 3
