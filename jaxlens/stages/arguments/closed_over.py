@@ -55,11 +55,11 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
     opened: set[int] = set()  # containers
     left = _LEAVES
     while pending and len(visited) < _MOST and left > 0:
-        thing, path = pending.popleft()
-        if id(thing) in visited or isinstance(thing, ModuleType | str | bytes | int | float):
+        obj, path = pending.popleft()
+        if id(obj) in visited or isinstance(obj, ModuleType | str | bytes | int | float):
             continue
-        visited.add(id(thing))
-        for binding, value in _references(thing, path):
+        visited.add(id(obj))
+        for binding, value in _references(obj, path):
             if isinstance(value, list | dict | tuple | set) and id(value) in opened:
                 continue
             opened.add(id(value))
@@ -83,28 +83,28 @@ def identities(value: Any) -> Iterator[Any]:
         yield data["data"][0], data["shape"], data["typestr"]
 
 
-def _references(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
+def _references(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     """Yields the values that a function or an object refers to."""
-    if isinstance(thing, MethodType):
-        yield _binding(path or "self", "attribute", thing), thing.__self__
-        thing = thing.__func__
-    if isinstance(thing, functools.partial):
-        code = getattr(getattr(thing.func, "__wrapped__", thing.func), "__code__", None)
+    if isinstance(obj, MethodType):
+        yield _binding(path or "self", "attribute", obj), obj.__self__
+        obj = obj.__func__
+    if isinstance(obj, functools.partial):
+        code = getattr(getattr(obj.func, "__wrapped__", obj.func), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
-        rest = (f"argument {index}" for index in range(len(names), len(thing.args)))
-        positional = zip((*names, *rest), thing.args, strict=False)
-        for name, value in (*positional, *thing.keywords.items()):
-            yield _binding(name, "argument of a partial", thing.func), value
-        yield Binding(path, "closure", "", None), thing.func
+        rest = (f"argument {index}" for index in range(len(names), len(obj.args)))
+        positional = zip((*names, *rest), obj.args, strict=False)
+        for name, value in (*positional, *obj.keywords.items()):
+            yield _binding(name, "argument of a partial", obj.func), value
+        yield Binding(path, "closure", "", None), obj.func
         return
-    wrapped = getattr(thing, "__wrapped__", None)
+    wrapped = getattr(obj, "__wrapped__", None)
     if wrapped is not None:
         yield Binding(path, "closure", "", None), wrapped
-    if isinstance(thing, FunctionType):
-        if not describe(thing.__code__.co_filename).library:
-            yield from _of_function(thing)
+    if isinstance(obj, FunctionType):
+        if not describe(obj.__code__.co_filename).library:
+            yield from _of_function(obj)
         return
-    yield from _of_object(thing, path)
+    yield from _of_object(obj, path)
 
 
 def _of_function(function: FunctionType) -> Iterator[tuple[Binding, Any]]:
@@ -147,11 +147,11 @@ def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (function.__kwdefaults__ or {}).items()
 
 
-def _of_object(thing: Any, path: str) -> Iterator[tuple[Binding, Any]]:
-    attributes = getattr(thing, "__dict__", None)
-    if not isinstance(attributes, Mapping) or isinstance(thing, type):
+def _of_object(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
+    attributes = getattr(obj, "__dict__", None)
+    if not isinstance(attributes, Mapping) or isinstance(obj, type):
         return
-    kind = type(thing)
+    kind = type(obj)
     call = kind.__dict__.get("__call__")
     own = call if isinstance(call, FunctionType) else None
     span = definition(own) if own else None

@@ -87,38 +87,38 @@ def check(name: str, value: Any) -> None:
         OptionError: JAX cannot flatten the value.
     """
     frames = sum(1 for _ in traceback.walk_stack(sys._getframe()))
-    room = sys.getrecursionlimit() - frames - _SPARE
-    inside: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container
+    limit = sys.getrecursionlimit() - frames - _SPARE
+    children_of: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container
     height: dict[int, int] = {}  # of each container that was left, in containers
-    around: dict[int, Any] = {}  # containers round the part, each with the key that leads to it
+    enclosing: dict[int, Any] = {}  # containers round the part, each with the key that leads to it
     pending: list[tuple[Any, Any, bool]] = [(None, value, True)]
     while pending:
-        key, part, entered = pending.pop()
-        if not entered:
-            del around[id(part)]
-            heights = (height.get(id(child), 0) for _, child in inside[id(part)])
+        key, part, is_entered = pending.pop()
+        if not is_entered:
+            del enclosing[id(part)]
+            heights = (height.get(id(child), 0) for _, child in children_of[id(part)])
             height[id(part)] = 1 + max(heights, default=0)
             continue
-        if id(part) in around:
-            steps = [_text(step) for step in (*around.values(), key)][1:]
-            inner, outer = "".join(steps), "".join(steps[: list(around).index(id(part))])
+        if id(part) in enclosing:
+            steps = [_text(step) for step in (*enclosing.values(), key)][1:]
+            inner, outer = "".join(steps), "".join(steps[: list(enclosing).index(id(part))])
             path = inner if len(inner) <= _LONGEST else f"{inner[:_LONGEST]}..."
             raise OptionError(
                 f"expected containers of arrays, got a {type(part).__name__} that holds itself: "
                 f"{name}{path} is {name}{outer[:_LONGEST]}; jax.jit cannot flatten it either: pass "
                 "it without that link"
             )
-        if len(around) + height.get(id(part), 0) > room:
+        if len(enclosing) + height.get(id(part), 0) > limit:
             raise OptionError(
-                f"expected containers that nest at most {room} deep, got deeper ones in {name}: "
+                f"expected containers that nest at most {limit} deep, got deeper ones in {name}: "
                 "jax.jit cannot flatten them either; pass the arrays in a list"
             )
         if id(part) in height:
             continue
         children = _children(part)
         if children is not None:
-            inside[id(part)] = children  # which keeps them alive, see `leaves`
-            around[id(part)] = key
+            children_of[id(part)] = children  # which keeps them alive, see `leaves`
+            enclosing[id(part)] = key
             pending.append((key, part, False))
             pending += [(k, c, True) for k, c in reversed(children)]
 

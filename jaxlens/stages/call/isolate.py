@@ -112,8 +112,8 @@ def _process_state() -> Iterator[None]:
 
 def _namespaces(owner: Any, function: Any) -> Iterator[MutableMapping[str, Any]]:
     """Yields the namespaces in which user code may leave tracers: attributes and globals."""
-    for thing in (owner, function):
-        attributes = getattr(thing, "__dict__", None)
+    for obj in (owner, function):
+        attributes = getattr(obj, "__dict__", None)
         if isinstance(attributes, dict):
             yield attributes
     for layer in compat.layers(function) if function is not None else ():

@@ -90,19 +90,18 @@ def inner_call(call: Call) -> InnerCall | None:
     if not compat.is_wrapper(wrapper):
         return None
     is_pmap = callable(getattr(wrapper, "__dict__", {}).get("lower"))
-    around = nullcontext() if is_pmap else isolate.untouched(isolate.context())
-    with around:
-        handed = _handed_over(call)
-    parts = compat.jit_parts(handed[0]) if handed else None
-    if handed is None or parts is None:
+    with nullcontext() if is_pmap else isolate.untouched(isolate.context()):
+        inner = _handed_over(call)
+    parts = compat.jit_parts(inner[0]) if inner else None
+    if inner is None or parts is None:
         return None
-    (jitted, args, kwargs), (fun, info) = handed, parts
+    (jitted, args, kwargs), (fun, info) = inner, parts
     signature = call.signature if hasattr(fun, "ctxtag") else signature_of(jitted)
     opened = Call(jitted, args, kwargs, signature)
-    marked = {*info.static_argnums, *info.static_argnames}
+    static_roots = {*info.static_argnums, *info.static_argnames}
     own = vars(wrapper).values() if hasattr(wrapper, "__dict__") else ()
-    dynamic = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in marked]
-    names, statics, by_identity = _names(call, opened, fun, marked, dynamic)
+    dynamic = [leaf for leaf in leaves(args, kwargs, signature) if leaf.root not in static_roots]
+    names, statics, by_identity = _names(call, opened, fun, static_roots, dynamic)
     tag = getattr(fun, "ctxtag", None)
     update_context = getattr(sys.modules.get("flax.nnx"), "update_context", None)
     within = partial(update_context, tag) if tag is not None and update_context else nullcontext
@@ -128,24 +127,24 @@ def _handed_over(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | No
     shapes = {i: x for i, x in enumerate(flat) if isinstance(x, jax.ShapeDtypeStruct)}
     if not shapes or not type(wrapper).__module__.startswith("equinox."):
         return compat.handed_over(wrapper, call.args, call.kwargs)
-    handed = None
+    result = None
 
     def on_tracers(tracers: Sequence[Any]) -> None:
-        nonlocal handed
+        nonlocal result
         of_tracer = dict(zip(map(id, tracers), shapes.values(), strict=True))
         values = {**dict(enumerate(flat)), **dict(zip(shapes, tracers, strict=True))}
         args, kwargs = jax.tree_util.tree_unflatten(tree, values.values())
         inner = compat.handed_over(wrapper, args, kwargs)
         if inner is not None:
             args, kwargs = jax.tree.map(lambda x: of_tracer.get(id(x), x), inner[1:])
-            handed = inner[0], args, kwargs
+            result = inner[0], args, kwargs
 
     jax.eval_shape(on_tracers, list(shapes.values()))
-    return handed
+    return result
 
 
 def _names(
-    call: Call, inside: Call, fun: Any, marked: set[int | str], dynamic: Sequence[Leaf]
+    call: Call, inside: Call, fun: Any, static_roots: set[int | str], dynamic: Sequence[Leaf]
 ) -> tuple[list[str], tuple[Static, ...] | None, bool]:
     """Returns the user's names of the inner leaves, static values, and whether by identity.
 
@@ -164,7 +163,7 @@ def _names(
     nodes = jax.tree_util.tree_leaves((inside.args, inside.kwargs), is_leaf=is_states)
     if any(map(is_states, nodes)):
         in_order = replace(inside, kwargs=dict(sorted(inside.kwargs.items())))
-        arguments = in_order.split(marked)[1].items()
+        arguments = in_order.split(static_roots)[1].items()
         names = [path for name, value in arguments for path in _paths(name, value)]
         if len(names) == len(dynamic):
             return names, None, False

@@ -188,18 +188,20 @@ def _jitted(
 ) -> TraceableCall:
     """Prepares a jitted function: its static_argnums and static_argnames decide what is static."""
     fun, info = parts
-    marked = {*info.static_argnums, *info.static_argnames}
+    static_roots = {*info.static_argnums, *info.static_argnames}
     donated = {*info.donate_argnums, *info.donate_argnames}
-    arrays = [leaf for leaf in call_leaves if leaf.root not in marked and leaf.aval is not None]
-    statics = {n: Static(n, static_text(v)) for n, v in opened.split(marked)[0].items()}
+    arrays = [
+        leaf for leaf in call_leaves if leaf.root not in static_roots and leaf.aval is not None
+    ]
+    statics = {n: Static(n, static_text(v)) for n, v in opened.split(static_roots)[0].items()}
     return replace(
         call,
-        traceable=compat.rejit(_anew(fun, fun, None), info),
+        traceable=compat.rejit(_new_function(fun, fun, None), info),
         inputs=tuple(as_input(leaf, leaf.root in donated) for leaf in arrays),
         statics=(*statics.values(), *(s for s in call.statics if s.name not in statics)),
         function=fun,
         settings=info,
-        static=frozenset(marked),
+        static=frozenset(static_roots),
         leaves=tuple(leaf.value for leaf in arrays),
     )
 
@@ -216,10 +218,10 @@ def _plain(call: TraceableCall, opened: Call, call_leaves: list[Leaf]) -> Tracea
         structure = jax.tree_util.tree_structure((args, kwargs))
         dynamic = [None if leaf.fixed else leaf.value for leaf in call_leaves]
         args, kwargs = jax.tree_util.tree_unflatten(structure, dynamic)
-        function = _completed(function, structure, fixed)
+        function = _with_statics(function, structure, fixed)
     return replace(
         call,
-        traceable=jax.jit(_anew(function, opened.function, opened.signature)),
+        traceable=jax.jit(_new_function(function, opened.function, opened.signature)),
         args=args,
         kwargs=kwargs,
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
@@ -243,7 +245,7 @@ def _check_classes(call: TraceableCall, opened: Call, call_leaves: Sequence[Leaf
         args, kwargs = jax.tree_util.tree_unflatten(structure, values)
         try:
             # JAX rejects the arguments before it calls the function.
-            empty = _anew(lambda *_, **__: None, opened.function, opened.signature)
+            empty = _new_function(lambda *_, **__: None, opened.function, opened.signature)
             jax.jit(empty).trace(*args, **kwargs)
         except TypeError as error:
             kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
@@ -255,7 +257,7 @@ def _check_classes(call: TraceableCall, opened: Call, call_leaves: Sequence[Leaf
             raise
 
 
-def _completed(
+def _with_statics(
     function: Callable[..., Any], structure: Any, fixed: Mapping[int, Any]
 ) -> Callable[..., Any]:
     """Returns a function of the array leaves only, which inserts the static leaves.
@@ -276,7 +278,7 @@ def _completed(
     return completed
 
 
-def _anew(
+def _new_function(
     function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
 ) -> Callable[..., Any]:
     """Returns a new function object that calls `function`, with name and signature of `named`."""

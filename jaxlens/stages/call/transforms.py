@@ -42,16 +42,16 @@ def transformed(
         OptionError: A value does not fit the function.
     """
     pytrees.check_call(args, kwargs, signature_of(f))
-    by: Any = core_program.maker(f, args, kwargs)
+    library: Any = core_program.library_of(f, args, kwargs)
     for name, value in reversed(transforms):
         if name == "grad":
-            f = by.grad(f, argnums=_argnums(f, value))
+            f = library.grad(f, argnums=_argnums(f, value))
         elif name == "vmap":
-            f = by.vmap(f, in_axes=axes(value))
+            f = library.vmap(f, in_axes=axes(value))
         elif name == "jit":
-            f = by.jit(f)
+            f = library.jit(f)
         elif name == "jvp":
-            f, kwargs = _jvp(f, args, kwargs, by)
+            f, kwargs = _jvp(f, args, kwargs, library)
     return f, kwargs
 
 
@@ -166,7 +166,7 @@ def axis_per_argument(axes: Any, count: int) -> tuple[Any, ...]:
 
 
 def _jvp(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], by: Any
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], library: Any
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Returns a function of the primals and of `tangents`, a dict by input name."""
     signature = signature_of(f)
@@ -182,16 +182,16 @@ def _jvp(
         flat, tree = jax.tree_util.tree_flatten_with_path((primals, named))
         values = [leaf for _, leaf in flat]
         slots = {_label(path, names): i for i, (path, _) in enumerate(flat)}
-        moving = [slots[name] for name in tangents]
+        indices = [slots[name] for name in tangents]
 
-        def of_moving(*moved: Any) -> Any:
+        def of_primals(*moved_values: Any) -> Any:
             full = list(values)
-            for i, value in zip(moving, moved, strict=True):
+            for i, value in zip(indices, moved_values, strict=True):
                 full[i] = value
-            again, keywords = jax.tree.unflatten(tree, full)
-            return f(*again, **keywords)
+            positional, keywords = jax.tree.unflatten(tree, full)
+            return f(*positional, **keywords)
 
-        return by.jvp(of_moving, tuple(values[i] for i in moving), tuple(tangents.values()))
+        return library.jvp(of_primals, tuple(values[i] for i in indices), tuple(tangents.values()))
 
     if signature is not None:  # of `f` and `tangents`, to keep the names of the inputs
         parameters = list(signature.parameters.values())

@@ -48,44 +48,44 @@ def is_core(f: Any) -> bool:
         return False
     pending, visited = [f], set[int]()
     while pending and len(visited) < _MOST:
-        thing = pending.pop()
-        if id(thing) in visited:
+        obj = pending.pop()
+        if id(obj) in visited:
             continue
-        visited.add(id(thing))
-        if _is_part(thing):
+        visited.add(id(obj))
+        if _is_part(obj):
             return True
-        pending.extend(_named(thing))
+        pending.extend(_named_objects(obj))
     return False
 
 
-def _is_part(thing: Any) -> bool:
+def _is_part(obj: Any) -> bool:
     """Whether an object is a module, a function or an instance of a class of the core."""
-    if isinstance(thing, ModuleType):
-        name = thing.__name__
+    if isinstance(obj, ModuleType):
+        name = obj.__name__
     else:
-        owner = thing if isinstance(thing, FunctionType) else type(thing)
+        owner = obj if isinstance(obj, FunctionType) else type(obj)
         name = owner.__module__ or ""
-        if getattr(thing, "__code__", None) is not None:
+        if getattr(obj, "__code__", None) is not None:
             # Of its globals, as a wrapper may have changed its `__module__`.
-            name = str(getattr(thing, "__globals__", {}).get("__name__", ""))
+            name = str(getattr(obj, "__globals__", {}).get("__name__", ""))
     return name == _CORE or name.startswith(_CORE + ".")
 
 
-def _named(thing: Any) -> Iterator[Any]:
+def _named_objects(obj: Any) -> Iterator[Any]:
     """Yields the objects that a user function names: globals, closure, wrapped function."""
-    if isinstance(thing, functools.partial):
-        yield thing.func
-    inner = getattr(thing, "__wrapped__", None)
+    if isinstance(obj, functools.partial):
+        yield obj.func
+    inner = getattr(obj, "__wrapped__", None)
     if inner is not None:
         yield inner
-    function = getattr(thing, "__func__", thing)
+    function = getattr(obj, "__func__", obj)
     if not isinstance(function, FunctionType) or describe(function.__code__.co_filename).library:
         return
     yield from (value for _, value in code_globals(function))
     yield from (value for _, value in closure(function))
 
 
-def maker(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+def library_of(f: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
     """Returns the module whose transforms apply to a call: `jaxlens.core` or `jax`."""
     return sys.modules[_CORE] if is_core_call(f, args, kwargs or {}) else jax
 
@@ -159,9 +159,9 @@ def _bind(closed: Any, operands: list[Any]) -> list[Any]:
         return list(program_p.bind(*operands, program=closed))
 
     def laid_out(values: list[Any], specs: Sequence[Any]) -> list[Any]:
-        lies: Any = jax.lax.with_sharding_constraint
+        constrain: Any = jax.lax.with_sharding_constraint
         pairs = zip(values, specs, strict=True)
-        return [lies(x, spread(place.mesh, spec)) for x, spec in pairs]
+        return [constrain(x, spread(place.mesh, spec)) for x, spec in pairs]
 
     specs = [P()] * len(closed.consts) + list(place.in_specs)
     results = program_p.bind(*laid_out(operands, specs), program=closed)

@@ -76,9 +76,9 @@ class _Stand:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        whole = f"{self._name}.{name}"
-        if whole in _MODULES:
-            return _Stand(whole)
+        qualified = f"{self._name}.{name}"
+        if qualified in _MODULES:
+            return _Stand(qualified)
         import importlib
 
         module = importlib.import_module(_MODULES[self._name])
@@ -87,7 +87,7 @@ class _Stand:
         except AttributeError:
             public = [n for n in dir(module) if not n.startswith("_")]
             raise MissingError(
-                f"--core: jaxlens.core has no {whole}; {nearest(name, public)}; without --core "
+                f"--core: jaxlens.core has no {qualified}; {nearest(name, public)}; without --core "
                 f"JAX traces it"
             ) from None
 
@@ -100,30 +100,30 @@ class _Rewriting:
         self._originals: list[Any] = []  # keeps objects alive, so that ids stay unique
         self._globals: dict[int, dict[str, Any]] = {}
 
-    def value(self, thing: Any) -> Any:
+    def value(self, obj: Any) -> Any:
         """Returns the replacement of a value; the value itself if it does not involve JAX."""
-        if id(thing) not in self._copies:
-            self._originals.append(thing)
-            self._copies[id(thing)] = thing  # ends the recursion of a cyclic reference
-            self._copies[id(thing)] = self._copy(thing)
-        return self._copies[id(thing)]
+        if id(obj) not in self._copies:
+            self._originals.append(obj)
+            self._copies[id(obj)] = obj  # ends the recursion of a cyclic reference
+            self._copies[id(obj)] = self._copy(obj)
+        return self._copies[id(obj)]
 
-    def _copy(self, thing: Any) -> Any:
-        if isinstance(thing, _Stand):
-            return thing
-        if isinstance(thing, ModuleType):
-            return _Stand(thing.__name__) if thing.__name__ in _MODULES else thing
-        if isinstance(thing, functools.partial):
-            return functools.partial(self.value(thing.func), *thing.args, **thing.keywords)
-        if isinstance(thing, types.MethodType):
-            return types.MethodType(self.value(thing.__func__), thing.__self__)
-        if (parts := compat.jit_parts(thing)) is not None:
+    def _copy(self, obj: Any) -> Any:
+        if isinstance(obj, _Stand):
+            return obj
+        if isinstance(obj, ModuleType):
+            return _Stand(obj.__name__) if obj.__name__ in _MODULES else obj
+        if isinstance(obj, functools.partial):
+            return functools.partial(self.value(obj.func), *obj.args, **obj.keywords)
+        if isinstance(obj, types.MethodType):
+            return types.MethodType(self.value(obj.__func__), obj.__self__)
+        if (parts := compat.jit_parts(obj)) is not None:
             return self._jitted(*parts)
-        if callable(thing) and _is_jax(thing):
-            return _counterpart(thing)
-        if isinstance(thing, FunctionType) and not describe(thing.__code__.co_filename).library:
-            return self._function(thing)
-        return thing
+        if callable(obj) and _is_jax(obj):
+            return _counterpart(obj)
+        if isinstance(obj, FunctionType) and not describe(obj.__code__.co_filename).library:
+            return self._function(obj)
+        return obj
 
     def _jitted(self, fun: Callable[..., Any], info: Any) -> Any:
         if _is_jax(fun):

@@ -48,15 +48,15 @@ def of_folder(path: Path, module: str = "") -> Capture:
             f"expected a folder that XLA dumped into, got {path.name!r} without any "
             "module_*.before_optimizations.txt: set XLA_FLAGS=--xla_dump_to=DIR before JAX starts"
         )
-    stem = _chosen(path, stems, module)
+    stem = _stem(path, stems, module)
     driver = FolderDriver(dump_files.read(path, stem=stem), _platform(path, stem))
     text = driver.first.module
     name, target = text.name.removeprefix("jit_"), Target(driver.platform, "")
-    origin = f"a folder of XLA's dumps{_among(stems, stem)}"
+    origin = f"a folder of XLA's dumps{_other_module(stems, stem)}"
     return read_capture(driver, name, entry_inputs(text), target, origin)
 
 
-def _chosen(path: Path, stems: list[str], module: str) -> str:
+def _stem(path: Path, stems: list[str], module: str) -> str:
     if not module:
         sizes = {s: os.stat(path / f"{s}.before_optimizations.txt").st_size for s in stems}
         return max(stems, key=lambda stem: sizes[stem])
@@ -67,7 +67,7 @@ def _chosen(path: Path, stems: list[str], module: str) -> str:
     return matches[-1]  # the latest compile of that name
 
 
-def _among(stems: list[str], stem: str) -> str:
+def _other_module(stems: list[str], stem: str) -> str:
     """Returns a note that the folder has more modules, with the name of one; "" if it has not."""
     other = next((s for s in stems if s != stem), None)
     if other is None:

@@ -164,20 +164,20 @@ def _arguments(
     call: Call, info: Any, signature: Any
 ) -> tuple[dict[str, Any], dict[str, Any], list[str], Call]:
     """Returns static values, pytrees and array paths of a call, and the user's call."""
-    whole = numbered(call, info, signature)
-    if whole is None:
+    numbered_call = numbered(call, info, signature)
+    if numbered_call is None:
         return {}, {}, [], replace(call, kwargs={})
-    if (user := equinox_calls.user_call(whole)) is not None:
+    if (user := equinox_calls.user_call(numbered_call)) is not None:
         arrays, statics = named_leaves(user)
         trees = {n: jax.tree_util.tree_structure(v) for n, v in user.arguments.items()}
         return statics, trees, list(arrays.values()), user
-    statics = static_arguments(whole, info, signature)
-    names = [*root_names(len(whole.args), whole.signature), *whole.kwargs]
-    values = dict(zip(names, (*whole.args, *whole.kwargs.values()), strict=True))
+    statics = static_arguments(numbered_call, info, signature)
+    names = [*root_names(len(numbered_call.args), numbered_call.signature), *numbered_call.kwargs]
+    values = dict(zip(names, (*numbered_call.args, *numbered_call.kwargs.values()), strict=True))
     dynamic = [name for name in names if name not in statics]
     trees = dict(zip(dynamic, compat.signature_tree(signature) or (), strict=False))
     paths = [path for name in trees for path, _ in leaf_paths(name, values[name])]
-    return statics, trees, paths, whole
+    return statics, trees, paths, numbered_call
 
 
 def static_arguments(call: Call, info: Any, signature: Any) -> dict[str, Any]:

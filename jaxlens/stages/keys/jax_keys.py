@@ -146,8 +146,8 @@ def _reasons(differences: Sequence[KeyChange]) -> tuple[str, ...]:
 
 def _unhashable(call: Call, rest: tuple[Any, ...]) -> str:
     """Returns why JAX would reject a static argument; "" if it would not."""
-    whole = numbered(call, *rest[:2])
-    for name, value in static_arguments(whole, *rest[:2]).items() if whole else ():
+    numbered_call = numbered(call, *rest[:2])
+    for name, value in static_arguments(numbered_call, *rest[:2]).items() if numbered_call else ():
         try:
             hash(value)
         except TypeError:
