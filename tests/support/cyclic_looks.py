@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.stages.arguments import arrays, closed_values, value_diff
+from jaxlens.stages.arguments import closed_values, pytrees, value_diff
 
 X = jnp.ones(3)
 DEEP = 100_000
@@ -144,7 +144,7 @@ def looks(value: Any) -> dict[str, Callable[[], Any]]:
         "values": lambda: str(closed_values.inside(closes)),
         "wrapped": lambda: str(jaxlens.jaxpr(wraps_itself, X)),
         "global": lambda: str(jaxlens.jaxpr(leaves_a_global, X)),
-        "holds": lambda: str(arrays.holds_arrays(value)),
+        "holds": lambda: str(pytrees.holds_arrays(value)),
         "same": lambda: str(value_diff.differences("v", [value, 1], [type(twin)(), 2])),
         "argument": lambda: str(jaxlens.jaxpr(lambda p: X * 2, value)),
         "argument under grad": lambda: str(
