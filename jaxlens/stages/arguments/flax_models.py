@@ -30,6 +30,9 @@ def paths(value: Any) -> list[str]:
 
 def _of_graph(graph: Any) -> list[str]:
     """Returns the paths of the attributes that are arrays, in preorder."""
+    # Both lists are in preorder; a node has its number of attributes. With the attributes that are
+    # still to come on a stack, each attribute belongs to the node on top:
+    #     nodes: Model (2), Linear (1), w    attributes: layer, w, rate    ".layer.w", ".rate"
     nodes, attributes = iter(graph.nodes), iter(graph.attributes)
     array_paths: list[str] = []
     root = next(nodes)

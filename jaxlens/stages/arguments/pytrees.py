@@ -86,6 +86,8 @@ def check(name: str, value: Any) -> None:
     Raises:
         OptionError: JAX cannot flatten the value.
     """
+    # Depth first, each container once: its height is known when it is left, so the depth below a
+    # container that is met again is its height, and one that is still entered contains itself.
     frames = sum(1 for _ in traceback.walk_stack(sys._getframe()))
     limit = sys.getrecursionlimit() - frames - _SPARE
     children_of: dict[int, list[tuple[Any, Any]]] = {}  # the children of each container

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, ReadError, UnavailableError
+from jaxlens.errors import OptionError, ReadError, UnavailableError, first_line
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import Input, Kernel, Source, Stage, Target
 from jaxlens.ir.graph import Module
@@ -150,7 +150,7 @@ class _ModuleOnly:
             read = compat.from_hlo(self._text)
             bytecode = compat.to_stablehlo(read) if read is not None else None
         except ValueError as error:
-            raise ReadError(f"XLA cannot read this HLO text: {_line(error)}") from None
+            raise ReadError(f"XLA cannot read this HLO text: {first_line(error, 200)}") from None
         if bytecode is None:
             raise UnavailableError("this jaxlib does not compile HLO text; StableHLO it does")
         return bytecode
@@ -168,7 +168,9 @@ class _ModuleOnly:
         try:
             loaded = compat.compiled(code, self.devices, count, compiler_options)
         except Exception as error:  # any error of XLA; the program may not come from JAX
-            raise UnavailableError(f"XLA does not compile this program: {_line(error)}") from None
+            raise UnavailableError(
+                f"XLA does not compile this program: {first_line(error, 200)}"
+            ) from None
         if loaded is None:
             raise UnavailableError("this jaxlib compiles no module without its function")
         return _Executable(loaded)
@@ -197,10 +199,6 @@ class _Executable:
     def memory_analysis(self) -> Any:
         """Returns XLA's memory statistics, in bytes."""
         return self._loaded.get_compiled_memory_stats()
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _optimized(output: CompileOutput, target: str | None, name: str) -> Capture:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxlens.errors import first_line
 from jaxlens.ir.compile_log import KeyChange, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages.arguments.inputs import static_text
@@ -37,8 +38,8 @@ class CoreKeys:
             new, keys = self._f.key(*self._args, **self._kwargs), self._f.cache_keys()
             hit = new in keys
         except (TypeError, ValueError) as error:
-            line = (str(error).splitlines() or [type(error).__name__])[0][:160]
-            return Verdict(None, reasons=(f"jaxlens.core would refuse this call: {line}",))
+            reason = f"jaxlens.core would refuse this call: {first_line(error)}"
+            return Verdict(None, reasons=(reason,))
         if hit:
             return Verdict(True, earlier=len(keys))
         if not keys:
