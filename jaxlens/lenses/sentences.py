@@ -1,13 +1,13 @@
 """Formats nodes, lists and quotes of source lines for the sentences of all lenses."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Node, Span
 from jaxlens.lenses.subject import Subject
+from jaxlens.report import tally
 
 _QUOTE = 44  # characters of a quoted line
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
@@ -22,8 +22,8 @@ def listed(texts: Sequence[str], most: int = 4) -> str:
 
 def opcodes(nodes: Iterable[Node]) -> str:
     """Returns `broadcast x 2, add, maximum`, in order of first appearance, without constants."""
-    tally = Counter(node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
-    return ", ".join(f"{name} x {n}" if n > 1 else name for name, n in tally.items())
+    names = (node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
+    return ", ".join(tally(names))
 
 
 def lines_of(nodes: Iterable[Node]) -> list[str]:
