@@ -9,9 +9,11 @@ explanation is computed after the failure, from the traceback and from a second 
 import contextlib
 import io
 import linecache
+import re
+import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import jax
@@ -25,7 +27,6 @@ from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.failure.failing_line import failing_line
 from jaxlens.stages.failure.failing_value import operands, traced_value
 from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
-from jaxlens.stages.failure.mistakes import message_of, mistake_of
 from jaxlens.stages.failure.remedies import LEAKED, hashable, remedies
 from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace.trace import trace
@@ -35,15 +36,42 @@ _OWN = str(Path(__file__).parents[2])
 _CORE = str(Path(__file__).parents[2] / "core")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
-_LONGEST = 160  # characters of a line
+_LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
 _NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
+_BY_TYPE: dict[str, Mistake] = {
+    "TracerBoolConversionError": "condition",
+    "TracerIntegerConversionError": "shape",
+    "TracerArrayConversionError": "numpy",
+    "NonConcreteBooleanIndexError": "mask",
+    "UnexpectedTracerError": "leak",
+}
+# Tried in order, for messages of jax 0.10.2 to 0.12.0.1 and of jaxlens.core.
+_BY_MESSAGE: tuple[tuple[str, Mistake], ...] = (
+    (r"\bsize argument\b", "size"),
+    (r"problem arose with the `(int|float|complex|bool)` function|\bitem\(\)", "number"),
+    (r"asks for (int|float|complex|\.item)\b", "number"),
+    (r"Shapes must be 1D sequences of concrete|must (have|be) static|integer that Python", "shape"),
+    (r"Abstract tracer value encountered", "shape"),
+    (r"immutable and do not support|has no item assignment", "in place"),
+    (r"unhashable type: '?\w*Trace", "hash"),
+    (r"unsupported format string passed to \w*Trace", "format"),
+    (r"carry input and carry output must have equal types|\bcarry must keep", "carry"),
+    (r"(cond|switch) branch(es| outputs)|the branches must return equal", "branches"),
+    (r"Non-hashable static arguments", "static"),
+    (r"invalid PRNG key data|PRNG key type|expected a (PRNG )?key", "data as key"),
+    (r"\bkey<\w+>|PRNGKeyArray", "key as data"),
+)
+_DETAIL = re.compile(
+    r"^(?:The (?:input carry|output of) .*|\w+ output is .* but .*)$", re.MULTILINE
+)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def explanation(error: BaseException) -> Failure | None:
     """Returns why an exception was raised during tracing; None if tracing is not its cause."""
-    known: Failure | None = getattr(error, _KEPT, None)
-    return known or _explained(error, error)
+    stored: Failure | None = getattr(error, _KEPT, None)
+    return stored or _explained(error, error)
 
 
 def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float) -> None:
@@ -62,18 +90,16 @@ def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, second
         if seconds < _PATIENCE:
             recorder = Recorder()
             again = _again(call, place, recorder)
-            seen = again if again is not None and _alike(again, error) else None
-            found = _explained(error, seen or error, recorder if seen else None, call, place)
+            # The same failure; names of tracers in the messages may differ.
+            if type(again) is type(error) and mistake_of(again) == mistake_of(error):
+                failure = _explained(error, again, recorder, call, place)
+            else:
+                failure = _explained(error, error, None, call, place)
         else:
-            found = _explained(error, error)
-        if found is not None:
-            setattr(error, _KEPT, found)
-            error.add_note(note(found))
-
-
-def _alike(one: BaseException, other: BaseException) -> bool:
-    """Whether two exceptions report the same failure; tracer names in the messages may differ."""
-    return type(one) is type(other) and mistake_of(one) == mistake_of(other)
+            failure = _explained(error, error)
+        if failure is not None:
+            setattr(error, _KEPT, failure)
+            error.add_note(note(failure))
 
 
 def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
@@ -102,7 +128,7 @@ def _unfiltered() -> Iterator[None]:
 
 def _explained(
     error: BaseException,
-    seen: BaseException,
+    again: BaseException,
     recorder: Recorder | None = None,
     call: TraceableCall | None = None,
     place: ResolvedTarget | None = None,
@@ -111,7 +137,7 @@ def _explained(
 
     Args:
         error: The exception that the user sees.
-        seen: The same failure with an unfiltered traceback, from the second trace.
+        again: The same failure with an unfiltered traceback, from the second trace.
         recorder: The recorder of the second trace; None if there was none.
         call: The call that was traced; needed to try static arguments.
         place: The target device.
@@ -119,68 +145,63 @@ def _explained(
     if isinstance(error, _NOT_OF_TRACING):
         return None
     mistake = mistake_of(error)
+    failure = partial(Failure, type(error).__name__, _message_of(error), mistake)
+    line = failing_line(again.__traceback__)
+    name = call.name if call is not None else line.frame.f_code.co_qualname if line else ""
     if mistake == "leak":
-        return _leak(error, seen, recorder, call)
+        binding = holder(again.__traceback__, call.function, call.owner) if call else None
+        reads = reading_line(binding) if binding is not None else None
+        at, code = (line.place, line.code) if line is not None else ("", "")
+        at, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else (at, code)
+        steps, skipped = _steps(recorder, at)
+        leaked = leaked_value(error, binding.name if binding is not None else "")
+        return failure(
+            name, at, code, value=leaked, remedies=(LEAKED,), steps=steps, skipped=skipped
+        )
     if mistake == "static" and call is not None and place is not None:
-        tried = tuple(hashable(call, place))  # no line of the function has run
-        return Failure(type(error).__name__, message_of(error), mistake, call.name, remedies=tried)
-    line = failing_line(seen.__traceback__)
-    if line is None or _is_ours(seen.__traceback__) or (mistake == "other" and not line.below):
+        return failure(name, remedies=tuple(hashable(call, place)))  # no line of it has run
+    if line is None or _is_own(again) or (mistake == "other" and not line.below):
         return None  # raised by the user's code or a library, with no frame of JAX below it
     value = traced_value(line, mistake)
-    steps, skipped = _steps(recorder, line.place) if recorder is not None else ((), 0)
-    return Failure(
-        type(error).__name__,
-        message_of(error),
-        mistake,
-        call.name if call is not None else line.frame.f_code.co_qualname,
+    return failure(
+        name,
         line.place,
         line.code,
         line.file.library,
         value,
         operands(line) if mistake in _OPERANDS else (),
         tuple(remedies(line, mistake, value, call, place, str(error))),
-        steps,
-        skipped,
+        *_steps(recorder, line.place),
     )
 
 
-def _leak(
-    error: BaseException, seen: BaseException, recorder: Recorder | None, call: TraceableCall | None
-) -> Failure:
-    """Explains a leak: a tracer used after its trace ended, in a line or as a closed-over value."""
-    line = failing_line(seen.__traceback__)
-    held = holder(seen.__traceback__, call.function, call.owner) if call is not None else None
-    reads = reading_line(held) if held is not None else None
-    place, code = (f"{reads[0].file}:{reads[0].line}", reads[1]) if reads else ("", "")
-    if not place and line is not None:
-        place, code = line.place, line.code
-    steps, skipped = _steps(recorder, place) if recorder is not None else ((), 0)
-    name = call.name if call is not None else line.frame.f_code.co_qualname if line else ""
-    return Failure(
-        type(error).__name__,
-        message_of(error),
-        "leak",
-        name,
-        place,
-        code,
-        value=leaked_value(error, held.name if held is not None else ""),
-        remedies=(LEAKED,),
-        steps=steps,
-        skipped=skipped,
-    )
+def mistake_of(error: BaseException) -> Mistake:
+    """Returns the kind of mistake; "other" if unrelated to tracing, such as a shape mismatch."""
+    for kind in type(error).__mro__:
+        if kind.__name__ in _BY_TYPE:
+            return _BY_TYPE[kind.__name__]
+    message = str(error)
+    return next((kind for pattern, kind in _BY_MESSAGE if re.search(pattern, message)), "other")
 
 
-def _is_ours(traceback: TracebackType | None) -> bool:
+def _message_of(error: BaseException) -> str:
+    """Returns the line of the message that names the types; without one, the first line."""
+    text = _ADDRESS.sub("", str(error).strip()[: 10 * _LONGEST_MESSAGE])
+    detail = _DETAIL.search(text)
+    line = detail[0] if detail else (text.splitlines() or [""])[0]
+    return line.rstrip(":") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
+
+
+def _is_own(error: BaseException) -> bool:
     """Whether the innermost frame is in jaxlens, but not in `jaxlens.core`."""
-    file = ""
-    while traceback is not None:
-        file, traceback = traceback.tb_frame.f_code.co_filename, traceback.tb_next
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    file = frames[-1].f_code.co_filename if frames else ""
     return file.startswith(_OWN) and not file.startswith(_CORE)
 
 
-def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
+def _steps(recorder: Recorder | None, place: str) -> tuple[tuple[Ran, ...], int]:
     """Returns the last lines that ran, the failing one last, and how many ran before them."""
+    steps = recorder.unfinished() if recorder is not None else ()
     ran = [
         Ran(
             f"{step.file}:{step.line}",
@@ -190,7 +211,7 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
             recorded,
             step.raised,
         )
-        for step, recorded in recorder.unfinished()
+        for step, recorded in steps
         if step.event in ("call", "line", "resume")
     ]
     while ran and ran[-1].place != place:
@@ -200,7 +221,7 @@ def _steps(recorder: Recorder, place: str) -> tuple[tuple[Ran, ...], int]:
 
 def _text(step: TracedLine) -> str:
     """Returns the source line of a step; for a call, the `def` line below the decorators."""
-    line = linecache.getline(step.key, step.line).strip()[:_LONGEST]
+    line = linecache.getline(step.key, step.line).strip()[:_LONGEST_LINE]
     if step.event != "call" or not line.startswith(("@", "#")):
         return line
     below = (linecache.getline(step.key, step.line + n).strip() for n in range(1, 20))

@@ -1,13 +1,13 @@
 """The user's source line that an exception was raised on, and the failing expression."""
 
 import ast
-import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
 from jaxlens.ir.spans import File, describe
+from jaxlens.stages.trace.sources import source_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,6 @@ class FailingLine:
         """The values of names in the frame: globals, overridden by locals."""
         return {**self.frame.f_globals, **self.frame.f_locals}
 
-    def parents(self) -> Iterator[ast.AST]:
-        """Returns the AST nodes that enclose the failing expression, the innermost first."""
-        return reversed(self.around)
-
 
 def failing_line(traceback: TracebackType | None) -> FailingLine | None:
     """Returns the innermost user line of a traceback; without one, the innermost library line.
@@ -58,31 +54,21 @@ def failing_line(traceback: TracebackType | None) -> FailingLine | None:
         links.append(traceback)
         traceback = traceback.tb_next
     files = [describe(link.tb_frame.f_code.co_filename) for link in links]
-    theirs = [n for n, file in enumerate(files) if not file.own]
-    users = [n for n in theirs if not files[n].library]
-    if not theirs:
+    foreign = [n for n, file in enumerate(files) if not file.own]
+    users = [n for n in foreign if not files[n].library]
+    if not foreign:
         return None
-    at = (users or theirs)[-1]
-    below = tuple(link.tb_frame for link in reversed(links[at + 1 :]))
-    return _line(links[at], files[at], below)
-
-
-def _line(link: TracebackType, file: File, below: tuple[FrameType, ...]) -> FailingLine:
-    text = source(file.key)
+    at = (users or foreign)[-1]
+    link, file = links[at], files[at]
+    text = source_text(file.key)
     lines = text.splitlines()
     number = link.tb_lineno
     code = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     around = _around(text, link)
     expression = next((node for node in reversed(around) if isinstance(node, ast.expr)), None)
-    cut = next((n for n, node in enumerate(around) if node is expression), len(around))
+    cut = around.index(expression) if expression is not None else len(around)
+    below = tuple(link.tb_frame for link in reversed(links[at + 1 :]))
     return FailingLine(file, number, code, link.tb_frame, tuple(around[:cut]), expression, below)
-
-
-def source(key: str) -> str:
-    """Returns the text of a file or cell from `linecache`, where IPython stores its cells."""
-    if not key.startswith("<"):
-        linecache.checkcache(key)
-    return "".join(linecache.getlines(key))
 
 
 def _around(text: str, link: TracebackType) -> list[ast.AST]:
@@ -98,18 +84,15 @@ def _around(text: str, link: TracebackType) -> list[ast.AST]:
         return []
     # The source positions of the instruction select one child per level, as siblings do not
     # overlap: Module > FunctionDef > Return > BinOp > Call.
-    found: list[ast.AST] = [tree]
-    while True:
-        inner = next(
-            (node for node in _children(found[-1]) if _holds(node, (first, start), (last, end))),
-            None,
-        )
-        if inner is None:
-            break
-        found.append(inner)
-    while isinstance(test := getattr(found[-1], "test", None), ast.expr):
-        found.append(test)  # for a bare name, CPython gives the statement's position
-    return found
+    around: list[ast.AST] = []
+    inner: ast.AST | None = tree
+    while inner is not None:
+        around.append(inner)
+        children = _children(inner)
+        inner = next((n for n in children if _holds(n, (first, start), (last, end))), None)
+    while isinstance(test := getattr(around[-1], "test", None), ast.expr):
+        around.append(test)  # for a bare name, CPython gives the statement's position
+    return around
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -127,7 +110,5 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 def _holds(node: ast.AST, start: tuple[int, int], end: tuple[int, int]) -> bool:
     if not isinstance(node, ast.stmt | ast.expr):
         return False
-    last, last_column = node.end_lineno, node.end_col_offset
-    if last is None or last_column is None:
-        return False
-    return (node.lineno, node.col_offset) <= start and end <= (last, last_column)
+    stop = node.end_lineno or 0, node.end_col_offset or 0
+    return (node.lineno, node.col_offset) <= start and end <= stop

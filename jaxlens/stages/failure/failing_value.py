@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.failure.failing_line import FailingLine
-from jaxlens.stages.line_trace.equations import words
+from jaxlens.stages.line_trace.equations import equation_text
 
 _MOST = 6  # operands that are listed
 _OF_NO_VALUE: tuple[Mistake, ...] = ("carry", "branches", "other")
@@ -62,9 +63,9 @@ def traced_value(line: FailingLine, mistake: Mistake) -> TracedValue | None:
     below = next((t for frame in line.below for t in tracers(frame) if fits(t)), None)
     same = [text for text, value in named.items() if value is below]
     if below is not None and (same or mistake in _OF_AN_EXPRESSION):
-        found = described(below, same[0] if same else _written(line, mistake))
-        is_part = not same and not found.made and len(found.arguments) == 1
-        return replace(found, text=found.arguments[0]) if is_part else found
+        value = described(below, same[0] if same else _written(line, mistake))
+        is_part = not same and not value.made and len(value.arguments) == 1
+        return replace(value, text=value.arguments[0]) if is_part else value
     if len(named) != 1:
         return None
     text, tracer = named.popitem()
@@ -78,14 +79,14 @@ def described(tracer: Any, text: str) -> TracedValue:
     if is_core_tracer(tracer):
         return _by_core(tracer, text)
     origin = compat.origin(tracer)
-    made = origin.equation
-    stack = resolver()(made.source_info.traceback) if made is not None else ()
+    equation = origin.equation
+    stack = resolver()(equation.source_info.traceback) if equation is not None else ()
     place = next((span for span in stack if not span.library), None)
     library = describe(origin.file).own if origin.file else False  # JAX's own jitted function
     return TracedValue(
         text,
         notation(type_of(tracer.aval)),
-        words(made) if made is not None else "",
+        equation_text(equation) if equation is not None else "",
         f"{place.file}:{place.line}" if place else "",
         () if library else origin.arguments,
         "" if library else origin.function,
@@ -105,11 +106,12 @@ def _by_core(tracer: Any, text: str) -> TracedValue:
 
 def operands(line: FailingLine) -> tuple[str, ...]:
     """Returns the arrays that the failing expression names, as "name: type"."""
-    found = []
-    for text, value in names(line):
-        if is_tracer(value) or issubclass(type(value), jax.Array):
-            found.append(f"{text}: {notation(type_of(value.aval))}")
-    return tuple(found[:_MOST])
+    arrays = (
+        f"{text}: {notation(type_of(value.aval))}"
+        for text, value in names(line)
+        if is_tracer(value) or issubclass(type(value), jax.Array)
+    )
+    return tuple(islice(arrays, _MOST))
 
 
 def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
@@ -117,22 +119,19 @@ def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
     node = line.expression or (line.around[-1] if line.around else None)
     if node is None or isinstance(node, ast.Module):
         return
-    known, variables = set(), line.variables
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and part.id in variables and part.id not in known:
-            known.add(part.id)
-            yield part.id, variables[part.id]
+    variables = line.variables
+    identifiers = (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+    for name in dict.fromkeys(identifiers):
+        if name in variables:
+            yield name, variables[name]
 
 
 def tracers(frame: FrameType) -> Iterator[Any]:
     """Yields the tracers in the variables of a frame, including those in a shape or a slice."""
     for value in list(frame.f_locals.values()):
-        parts = value if type(value) in (tuple, list) else (value,)
-        for part in parts:
+        for part in value if type(value) in (tuple, list) else (value,):
             ends = (part.start, part.stop, part.step) if type(part) is slice else (part,)
-            for end in ends:
-                if is_tracer(end):
-                    yield end
+            yield from filter(is_tracer, ends)
 
 
 def _written(line: FailingLine, mistake: Mistake) -> str:
@@ -142,7 +141,7 @@ def _written(line: FailingLine, mistake: Mistake) -> str:
         return ast.unparse(node.slice)
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
-        one = name in _CONVERSIONS if mistake == "number" else mistake in ("shape", "numpy")
-        single = one and len(node.args) == 1 and not node.keywords
+        converts = name in _CONVERSIONS if mistake == "number" else mistake in ("shape", "numpy")
+        single = converts and len(node.args) == 1 and not node.keywords
         return ast.unparse(node.args[0]) if single else ""
     return ast.unparse(node) if mistake == "condition" and node is not None else ""

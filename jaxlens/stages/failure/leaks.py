@@ -2,6 +2,7 @@
 
 import ast
 import re
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -9,10 +10,10 @@ from jaxlens.ir.failure import TracedValue
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments.closed_over import Binding, closed_over
-from jaxlens.stages.failure.failing_line import source
 from jaxlens.stages.failure.failing_value import tracers
+from jaxlens.stages.trace.sources import source_text
 
-_MADE = re.compile(
+_CREATION = re.compile(
     r"(?:value was created on line|\] made at) (.{1,500}?):(\d++)(?::\d++)? \(([^()\n]{0,200}+)\)"
 )
 _TYPE = re.compile(r"(?:intermediate value with type|had ended:) ([a-z]+)(\S*)")
@@ -27,12 +28,12 @@ def leaked_value(error: BaseException, text: str = "") -> TracedValue:
         text: Name of the value in the user's code; "" if unknown.
     """
     message = str(error)
-    made, kind = _MADE.search(message), _TYPE.search(message)
+    creation, kind = _CREATION.search(message), _TYPE.search(message)
     return TracedValue(
         text,
         _SHORT.get(kind[1], kind[1]) + kind[2] if kind else "",
-        made_at=f"{describe(made[1]).name}:{made[2]}" if made else "",
-        function=made[3] if made else "",
+        made_at=f"{describe(creation[1]).name}:{creation[2]}" if creation else "",
+        function=creation[3] if creation else "",
     )
 
 
@@ -44,22 +45,18 @@ def holder(traceback: TracebackType | None, function: Any, owner: Any) -> Bindin
         function: The function that was traced.
         owner: The object that the function is a method of.
     """
-    known = closed_over(function, owner)
-    while traceback is not None:
-        for tracer in tracers(traceback.tb_frame):
-            for held in known.get(id(tracer), ()):
-                return held
-        traceback = traceback.tb_next
-    return None
+    bindings = closed_over(function, owner)
+    leaked = (tracer for frame, _ in walk_tb(traceback) for tracer in tracers(frame))
+    return next((binding for t in leaked for binding in bindings.get(id(t), ())), None)
 
 
-def reading_line(held: Binding) -> tuple[Span, str] | None:
+def reading_line(binding: Binding) -> tuple[Span, str] | None:
     """Returns the line on which a function reads a binding, and the text of that line."""
-    span = held.span
+    span = binding.span
     if span is None:
         return None
-    text = source(span.key)
-    root = re.split(r"[.\[]", held.name)[0]
+    text = source_text(span.key)
+    root = re.split(r"[.\[]", binding.name)[0]
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):

@@ -2,9 +2,11 @@
 
 import ast
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -18,11 +20,22 @@ from jaxlens.stages.arguments.inputs import leaves, static_text
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall, prepare
-from jaxlens.stages.failure.deadline import LateError, within
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
 from jaxlens.stages.failure.rewrite import FailingCode, Rewrite
-from jaxlens.stages.failure.rewrites import rewrites
+from jaxlens.stages.failure.rewrites_of_conditions import of_condition
+from jaxlens.stages.failure.rewrites_of_functions import (
+    of_branches,
+    of_carry,
+    of_data_as_key,
+    of_format,
+    of_hash,
+    of_in_place,
+    of_key_as_data,
+    of_numpy,
+)
+from jaxlens.stages.failure.rewrites_of_numbers import of_mask, of_number, of_shape, of_size
+from jaxlens.stages.line_trace.user_frames import may_be_users
 from jaxlens.stages.trace.trace import trace
 
 LEAKED = Remedy(
@@ -33,6 +46,22 @@ _MOST = 4  # results whose types are listed
 _SECONDS = 2.0  # time limit of one trial trace
 _STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
+# Each rewrite keeps the meaning of the line, or its text states the difference.
+_REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
+    "condition": of_condition,
+    "number": of_number,
+    "shape": of_shape,
+    "size": of_size,
+    "mask": of_mask,
+    "numpy": of_numpy,
+    "in place": of_in_place,
+    "hash": of_hash,
+    "format": of_format,
+    "key as data": of_key_as_data,
+    "data as key": of_data_as_key,
+    "carry": of_carry,
+    "branches": of_branches,
+}
 
 
 def remedies(
@@ -62,12 +91,12 @@ def remedies(
     names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
     own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
     traced = value.text if value else ""
-    written = FailingCode(
-        line, node, _alias(line, *numpy), _alias(line, *own), traced, message, by_core
-    )
-    offered = [_tried(rewrite, line) for rewrite in rewrites(written, mistake)]
-    yield from filter(None, offered)
-    if mistake == "condition" and not any(offered):
+    aliases = _alias(line, *numpy), _alias(line, *own)
+    written = FailingCode(line, node, *aliases, traced, message, by_core)
+    rewrites = _REWRITES[mistake](written) if mistake in _REWRITES else ()
+    traceable = [remedy for rewrite in rewrites if (remedy := _tried(rewrite, line))]
+    yield from traceable
+    if mistake == "condition" and not traceable:
         yield Remedy(
             f"{written.jnp}.where chooses between values, {written.jax}.lax.cond between functions"
         )
@@ -81,9 +110,9 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     if not rewrite.tried:
         return Remedy(rewrite.text, rewrite.code)
     try:
-        with within(_SECONDS):
+        with _within(_SECONDS):
             results = _abstract(rewrite.tried, line)
-    except (Exception, LateError):  # the rewrite does not fit this line
+    except (Exception, _LateError):  # the rewrite does not fit this line
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
     more = f" and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
@@ -93,7 +122,10 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
 
 def _abstract(code: str, line: FailingLine) -> Any:
     """Evaluates an expression abstractly on the avals of the tracers that it names."""
-    variables = _modules() | line.variables
+    core: Any = sys.modules.get("jaxlens.core")
+    modules = {"jax": jax, "jnp": jnp}
+    modules |= {"core": core, "cnp": core.numpy} if core is not None else {}
+    variables = modules | line.variables
     named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
     traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
     compiled = compile(code, "<jaxlens>", "eval")
@@ -101,11 +133,15 @@ def _abstract(code: str, line: FailingLine) -> Any:
     def evaluated(values: dict[str, Any]) -> Any:
         return eval(compiled, {**variables, **values})
 
-    structs = {name: _struct(value) for name, value in traced.items()}
+    struct: Any = jax.ShapeDtypeStruct
+    avals = {name: value.aval for name, value in traced.items()}
+    structs = {
+        name: struct(a.shape, a.dtype, weak_type=bool(getattr(a, "weak_type", False)))
+        for name, a in avals.items()
+    }
     with isolate.untouched(isolate.context()):
         if any(map(is_core_tracer, traced.values())):
-            avals = {name: value.aval for name, value in traced.items()}
-            return sys.modules["jaxlens.core"].eval_shape(evaluated, avals)
+            return core.eval_shape(evaluated, avals)
         if any(hasattr(value, "tangent") for value in traced.values()):
             jax.eval_shape(partial(_backwards, evaluated), structs)
         return jax.eval_shape(evaluated, structs)
@@ -121,19 +157,6 @@ def _backwards(function: Callable[[dict[str, Any]], Any], values: dict[str, Any]
 
     results, back = jax.vjp(numbers, real)
     return back([jnp.ones_like(result) for result in results])
-
-
-def _struct(tracer: Any) -> Any:
-    struct: Any = jax.ShapeDtypeStruct
-    aval = tracer.aval
-    weak = bool(getattr(aval, "weak_type", False))
-    return struct(aval.shape, aval.dtype, weak_type=weak)
-
-
-def _modules() -> dict[str, Any]:
-    core: Any = sys.modules.get("jaxlens.core")
-    known = {"jax": jax, "jnp": jnp}
-    return known | ({"core": core, "cnp": core.numpy} if core is not None else {})
 
 
 def _alias(line: FailingLine, module: str, usual: str) -> str:
@@ -154,20 +177,16 @@ def _static(
     opened = call.core or call.opened
     if opened is None:
         return
-    found = leaves(opened.args, opened.kwargs, opened.signature)
+    arguments: dict[Any, Any] = {**dict(enumerate(opened.args)), **opened.kwargs}
     numbers: dict[int | str, list[str]] = {}
-    for leaf in found:
-        numbers.setdefault(leaf.root, []).append(leaf.name)
-    plain = {
-        root: names
-        for root, names in numbers.items()
-        if root not in call.static and _hashes(_argument(opened, root))
-    }
-    asked = set(value.arguments) if value else set()
-    first = {root: names for root, names in plain.items() if asked & set(names)}
-    for root, names in (first or plain).items():
+    for leaf in leaves(opened.args, opened.kwargs, opened.signature):
+        if leaf.root not in call.static and _hashes(arguments[leaf.root]):
+            numbers.setdefault(leaf.root, []).append(leaf.name)
+    used = set(value.arguments) if value else set()
+    first = {root: names for root, names in numbers.items() if used & set(names)}
+    for root, names in (first or numbers).items():
         name = names[0].partition("[")[0].partition(".")[0]
-        outcome = _with(call, place, {root: _argument(opened, root)})
+        outcome = _with(call, place, {root: arguments[root]})
         if outcome:
             library = "jax" if call.core is None else "core"
             yield Remedy(
@@ -176,10 +195,6 @@ def _static(
                 f"{library}.jit({call.name}, static_argnames={name!r})",
                 outcome,
             )
-
-
-def _argument(opened: Any, root: int | str) -> Any:
-    return opened.args[root] if isinstance(root, int) else opened.kwargs[root]
 
 
 def _hashes(value: Any) -> bool:
@@ -205,19 +220,23 @@ def _with(call: TraceableCall, place: ResolvedTarget, fixed: dict[int | str, Any
     opened = call.opened
     assert opened is not None  # checked by the caller
     called.__name__ = call.name.rpartition(".")[2]
-    again: Callable[..., Any] = called
-    if call.settings is not None:
-        again = compat.rejit(called, call.settings)
-    return _outcome(partial(_trace, again, opened.args, opened.kwargs, place), call)
+    again = compat.rejit(called, call.settings) if call.settings is not None else called
+    return _outcome(call, place, again, opened.args, opened.kwargs)
 
 
-def _outcome(work: Callable[[], Any], call: TraceableCall) -> str:
+def _outcome(
+    call: TraceableCall,
+    place: ResolvedTarget,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> str:
     """Runs a trial trace; returns "... traces", or "" if it raises or exceeds the time limit."""
     isolate.retire()
     try:
-        with within(_SECONDS):
-            work()
-    except (Exception, LateError):  # the user's function may raise anything
+        with _within(_SECONDS):
+            trace(prepare(function, args, kwargs), place)
+    except (Exception, _LateError):  # the user's function may raise anything
         return ""
     finally:
         isolate.retire()
@@ -229,20 +248,46 @@ def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
     opened = call.opened
     if opened is None:
         return
-    known = dict(enumerate(opened.args)) | opened.kwargs
-    lists = {root: value for root in call.static if isinstance(value := known.get(root), list)}
+    arguments = dict(enumerate(opened.args)) | opened.kwargs
+    lists = {root: value for root in call.static if isinstance(value := arguments.get(root), list)}
     for root, value in lists.items():
         fixed = tuple(value)
         args = [fixed if n == root else arg for n, arg in enumerate(opened.args)]
         kwargs = {k: fixed if k == root else arg for k, arg in opened.kwargs.items()}
-        outcome = _outcome(partial(_trace, opened.function, args, kwargs, place), call)
-        if outcome:
+        if outcome := _outcome(call, place, opened.function, args, kwargs):
             yield Remedy("Pass a tuple in the place of the list", static_text(fixed), outcome)
             return
     yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
 
 
-def _trace(
-    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], place: ResolvedTarget
-) -> None:
-    trace(prepare(function, args, kwargs), place)
+# ---- the time limit ------------------------------------------------------------------------------
+#
+# A trial traces the user's function with another value, which may make a loop a thousand times as
+# long. A trace function, set with `sys.settrace`, checks the clock at every line of user code.
+
+
+class _LateError(BaseException):
+    """The time limit has passed. A BaseException, so that `except Exception` does not catch it."""
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raises `_LateError` in user code of this thread once the time limit has passed."""
+    end = time.monotonic() + seconds
+
+    # _LateError is raised in user frames only. In a destructor Python would discard it, and a trace
+    # function that has raised once is unset: the limit would be lost.
+    def ran(frame: FrameType, event: str, value: Any) -> Any:
+        if time.monotonic() > end:
+            raise _LateError
+        return ran
+
+    def called(frame: FrameType, event: str, value: Any) -> Any:
+        return ran if may_be_users(frame.f_code) else None
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -63,6 +63,7 @@ class FailingCode:
         return Rewrite(text, tried, tried)
 
 
+LOOP = "Loop when the program runs; the value keeps its shape and dtype"
 _LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SIMPLE = (ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
@@ -72,8 +73,8 @@ def replaced(tree: ast.AST, node: ast.AST, code: str) -> ast.AST:
     new = ast.parse(code, mode="eval").body
 
     class Change(ast.NodeTransformer):
-        def visit(self, here: ast.AST) -> Any:
-            return new if here is node else self.generic_visit(here)
+        def visit(self, part: ast.AST) -> Any:
+            return new if part is node else self.generic_visit(part)
 
     # NodeTransformer mutates its tree, so it runs on a copy; the memo keeps `node` itself in it.
     changed: ast.AST = Change().visit(copy.deepcopy(tree, {id(node): node}))

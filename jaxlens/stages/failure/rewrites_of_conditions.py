@@ -2,8 +2,9 @@
 
 import ast
 from collections.abc import Iterator
+from functools import reduce
 
-from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, bound_by
+from jaxlens.stages.failure.rewrite import LOOP, FailingCode, Rewrite, bound_by
 
 
 def of_condition(line: FailingCode) -> Iterator[Rewrite]:
@@ -52,8 +53,7 @@ def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrit
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name, count = _FUNCTIONS.get(node.func.id, ("", 0))
         if name and len(node.args) == count and not node.keywords:
-            given = ", ".join(map(ast.unparse, node.args))
-            code = f"{line.jnp}.{name}({given})"
+            code = f"{line.jnp}.{name}({', '.join(map(ast.unparse, node.args))})"
             yield line.with_(node, code, f"Use jax.numpy's function in the place of {node.func.id}")
     elif isinstance(node, ast.BoolOp | ast.Compare) or _is_not(node):
         code = _logical(node, line.jnp)
@@ -75,10 +75,7 @@ def _logical(node: ast.expr, jnp: str) -> str:
         parts = [ast.unparse(ast.Compare(left, [op], [right])) for left, op, right in pairs]
     else:
         return ast.unparse(node)
-    made = parts[0]
-    for part in parts[1:]:
-        made = f"{jnp}.{name}({made}, {part})"
-    return made
+    return reduce(lambda left, right: f"{jnp}.{name}({left}, {right})", parts)
 
 
 def _where(line: FailingCode, test: str, yes: ast.expr, no: ast.expr) -> str:
@@ -133,12 +130,11 @@ def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, as
 
 def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
     loop = f"{line.jax}.lax.while_loop"
-    text = "Loop when the program runs; the value keeps its shape and dtype"
     bound = bound_by(statement.body[0]) if len(statement.body) == 1 else None
     if bound is None:
-        yield Rewrite(text, f"{loop}(cond_fun, body_fun, init_val)")
+        yield Rewrite(LOOP, f"{loop}(cond_fun, body_fun, init_val)")
         return
     name, value = bound
     test = _logical(statement.test, line.jnp)
     code = f"{loop}(lambda {name}: {test}, lambda {name}: {ast.unparse(value)}, {name})"
-    yield Rewrite(text, f"{name} = {code}", code)
+    yield Rewrite(LOOP, f"{name} = {code}", code)

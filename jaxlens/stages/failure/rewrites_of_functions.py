@@ -69,14 +69,9 @@ def of_hash(line: FailingCode) -> Iterator[Rewrite]:
 
 
 def of_format(line: FailingCode) -> Iterator[Rewrite]:
-    name = line.traced or next(
-        (
-            part.id
-            for part in ast.walk(line.expression)
-            if isinstance(part, ast.Name) and is_tracer(line.at.variables.get(part.id))
-        ),
-        "",
-    )
+    names = (part.id for part in ast.walk(line.expression) if isinstance(part, ast.Name))
+    variables = line.at.variables
+    name = line.traced or next((n for n in names if is_tracer(variables.get(n))), "")
     if name:
         code = f"{line.jax}.debug.print('{{}}', {name})"
         yield Rewrite("Print it when the program runs", code, code)
@@ -104,10 +99,16 @@ _INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
 """Position of the initial carry in a loop's call, and its depth in JAX's own carry."""
 
 
+def _changed_types(line: FailingCode) -> re.Match[str] | None:
+    """Returns a match with the dtypes before and after, if the message has two different ones."""
+    match = _TYPES.search(line.message)
+    return match if match and match[1] != match[2] else None
+
+
 def of_carry(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the initial carry of a loop to the dtype that its body returns."""
-    node, types = line.expression, _TYPES.search(line.message)
-    if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
+    node, types = line.expression, _changed_types(line)
+    if isinstance(node, ast.Call) and types is not None:
         init = _init(node, line.message)
         if init is not None:
             code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"
@@ -134,8 +135,8 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
 
 def of_branches(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the result of the second branch to the dtype of the first."""
-    node, types = line.expression, _TYPES.search(line.message)
-    if isinstance(node, ast.Call) and types is not None and types[1] != types[2]:
+    node, types = line.expression, _changed_types(line)
+    if isinstance(node, ast.Call) and types is not None:
         other = node.args[2] if len(node.args) > 2 else None
         if isinstance(other, ast.Lambda):
             cast = ast.Attribute(other.body, "astype", ast.Load())

@@ -3,8 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from jaxlens.stages.failure.rewrite import FailingCode, Rewrite, bound_by
+from jaxlens.stages.failure.rewrite import LOOP, FailingCode, Rewrite, bound_by
 from jaxlens.stages.failure.rewrites_of_functions import of_numpy
+
+_ARRAY = "Keep it an array: arithmetic works on it as on a number"
 
 
 def of_number(line: FailingCode) -> Iterator[Rewrite]:
@@ -13,7 +15,7 @@ def of_number(line: FailingCode) -> Iterator[Rewrite]:
         return
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist"):
         value = ast.unparse(node.func.value)
-        yield line.with_(node, value, "Keep it an array: arithmetic works on it as on a number")
+        yield line.with_(node, value, _ARRAY)
     elif isinstance(node.func, ast.Name) and len(node.args) == 1:
         cast = ast.Attribute(node.args[0], "astype", ast.Load())
         code = f"{ast.unparse(cast)}({node.func.id})"
@@ -22,14 +24,13 @@ def of_number(line: FailingCode) -> Iterator[Rewrite]:
             return
         yield from of_numpy(line)
     if not isinstance(node.func, ast.Attribute):
-        yield Rewrite("Keep it an array: arithmetic works on it as on a number")
+        yield Rewrite(_ARRAY)
 
 
 def of_shape(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
-    chain = [*line.at.around, node]
     if isinstance(node, ast.Call):
-        loop = next((n for n in chain if isinstance(n, ast.For)), None)
+        loop = next((n for n in line.at.around if isinstance(n, ast.For)), None)
         if loop is not None and node is loop.iter and ast.unparse(node.func) == "range":
             yield from _range(line, loop, node)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
@@ -41,25 +42,24 @@ def of_size(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if isinstance(node, ast.Call) and node.args and not node.keywords:
         size = ast.unparse(ast.Attribute(node.args[0], "size", ast.Load()))
-        given = ", ".join(map(ast.unparse, node.args))
-        code = f"{ast.unparse(node.func)}({given}, size={size})"
+        args = ", ".join(map(ast.unparse, node.args))
+        code = f"{ast.unparse(node.func)}({args}, size={size})"
         yield line.with_(node, code, "Say how many there are at most; the rest is filled")
 
 
 def _range(line: FailingCode, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
     bound = bound_by(loop.body[0]) if len(loop.body) == 1 else None
-    text = "Loop when the program runs; the value keeps its shape and dtype"
     limits = [ast.unparse(arg) for arg in range_.args]
     if len(limits) == 1:
         limits.insert(0, "0")
     call = f"{line.jax}.lax.fori_loop"
     if bound is None or len(limits) != 2 or not isinstance(loop.target, ast.Name):
-        yield Rewrite(text, f"{call}(lower, upper, body_fun, init_val)")
+        yield Rewrite(LOOP, f"{call}(lower, upper, body_fun, init_val)")
         return
     name, value = bound
     body = f"lambda {loop.target.id}, {name}: {ast.unparse(value)}"
     code = f"{call}({', '.join(limits)}, {body}, {name})"
-    yield Rewrite(text, f"{name} = {code}", code)
+    yield Rewrite(LOOP, f"{name} = {code}", code)
 
 
 def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
@@ -73,8 +73,8 @@ def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
     lower, upper = index.lower, index.upper
     if isinstance(upper, ast.BinOp) and isinstance(upper.op, ast.Add) and lower is not None:
         if ast.unparse(upper.left) == ast.unparse(lower):
-            given = f"{base}, {ast.unparse(lower)}, {ast.unparse(upper.right)}"
-            code = f"{line.jax}.lax.dynamic_slice_in_dim({given})"
+            args = f"{base}, {ast.unparse(lower)}, {ast.unparse(upper.right)}"
+            code = f"{line.jax}.lax.dynamic_slice_in_dim({args})"
             text = "Take a slice of fixed length from a traced start (moved back at the end)"
             yield line.with_(node, code, text)
     elif upper is not None and lower is None and getattr(value, "ndim", 0) == 1:

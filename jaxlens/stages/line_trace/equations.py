@@ -40,7 +40,7 @@ def key(eqn: Any) -> tuple[int, str]:
     return id(source), eqn.primitive.name
 
 
-def words(eqn: Any) -> str:
+def equation_text(eqn: Any) -> str:
     """Returns the text of an equation of an unfinished trace: "bool[] = gt f32[] 0.0"."""
     read = getattr(eqn, "in_tracers", None) or eqn.invars
     types = [str(type_of(variable.aval)) for variable in eqn.outvars]

@@ -93,7 +93,7 @@ class Recorder:
 
     def unfinished(self) -> Iterator[tuple[TracedLine, tuple[str, ...]]]:
         """Yields the steps of a failed trace, each with the text of the equations that it added."""
-        words = {equations.part(eqn): equations.words(eqn) for eqn in self._kept}
+        words = {equations.part(eqn): equations.equation_text(eqn) for eqn in self._kept}
         for step in self._steps:
             yield _frozen(step, ()), tuple(words[part] for part in step.made if part in words)
 

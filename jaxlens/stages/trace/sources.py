@@ -2,6 +2,7 @@
 
 import linecache
 from collections.abc import Mapping
+from itertools import chain
 
 from jaxlens.ir.columns import mentioned
 from jaxlens.ir.facts import Source
@@ -18,15 +19,15 @@ def sources(module: Module, *more: Span | None) -> Mapping[str, Source]:
     Returns:
         Source by `Span.key`, in the order of first mention.
     """
-    found: dict[str, Source] = {}
-    spans = [span for stack in mentioned(module) for span in stack]
-    for span in (*(s for s in more if s is not None), *spans):
-        if span.key and span.key not in found:
-            found[span.key] = Source(span.file, _text(span.key), span.library)
-    return found
+    by_key: dict[str, Source] = {}
+    for span in chain(filter(None, more), *mentioned(module)):
+        if span.key and span.key not in by_key:
+            by_key[span.key] = Source(span.file, source_text(span.key), span.library)
+    return by_key
 
 
-def _text(key: str) -> str:
+def source_text(key: str) -> str:
+    """Returns the text of a file or cell; "" if it cannot be read."""
     if not key.startswith("<"):
         linecache.checkcache(key)  # a file may have been edited; a cell's text is only in the cache
     return "".join(linecache.getlines(key))
