@@ -13,7 +13,7 @@ from typing import Any
 import jax
 from jax.extend.core import Literal
 
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
@@ -21,8 +21,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.experiments import checkpoint_segments
-from jaxlens.stages.experiments import scan as rolled
+from jaxlens.stages.experiments import checkpoint_segments, scan
 from jaxlens.stages.trace.trace import Trace, trace
 
 _JIT = frozenset({"jit", "pjit"})  # the primitive's name in different versions of JAX
@@ -45,61 +44,44 @@ class Way:
     wrap: Wrap
 
 
-def _function(f: Callable[..., Any]) -> Callable[..., Any]:
-    wrapped: Callable[..., Any] = jax.checkpoint(f)
-    return wrapped
-
-
-def _but_products(f: Callable[..., Any]) -> Callable[..., Any]:
-    kept = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-    wrapped: Callable[..., Any] = jax.checkpoint(f, policy=kept)
-    return wrapped
-
-
-def _scans(f: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(f)
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        with _each_scan():
-            return f(*args, **kwargs)
-
-    return inside
-
-
 @contextmanager
 def _each_scan() -> Iterator[None]:
     """Replaces `jax.lax.scan` by one that checkpoints its body, until the block ends."""
     original: Any = jax.lax.scan
 
     @functools.wraps(original)
-    def scan(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def checkpointed(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return original(jax.checkpoint(f, prevent_cse=False), *args, **kwargs)
 
-    jax.lax.scan = scan
+    jax.lax.scan = checkpointed
     try:
         yield
     finally:
         jax.lax.scan = original
 
 
-def _stretches(f: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(f)
-    def inside(*args: Any) -> Any:
-        closed, flat, tree = _flattened(f, args)
-        return jax.tree.unflatten(tree, checkpoint_segments.checkpointed(closed, flat))
+def _by_jaxpr(evaluate: Callable[[Any, list[Any]], list[Any]]) -> Wrap:
+    """Returns a wrap that traces the function, and evaluates its closed jaxpr in another way.
 
-    return inside
+    Args:
+        evaluate: Evaluates a closed jaxpr on a list of arguments.
+    """
 
+    def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(f)
+        def inside(*args: Any) -> Any:
+            leaves, tree = jax.tree.flatten(args)
 
-def _flattened(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
-    """Returns a call's closed jaxpr, its argument leaves, and its result tree structure."""
-    flat, tree = jax.tree.flatten(args)
+            def flattened(*leaves: Any) -> Any:
+                return f(*jax.tree.unflatten(tree, leaves))
 
-    def flattened(*leaves: Any) -> Any:
-        return f(*jax.tree.unflatten(tree, leaves))
+            make: Any = jax.make_jaxpr(flattened, return_shape=True)
+            closed, shape = make(*leaves)
+            return jax.tree.unflatten(jax.tree.structure(shape), evaluate(closed, leaves))
 
-    made: Any = jax.make_jaxpr(flattened, return_shape=True)(*flat)
-    closed, shape = made
-    return closed, flat, jax.tree.structure(shape)
+        return inside
+
+    return wrap
 
 
 def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
@@ -110,18 +92,12 @@ def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
             iteration, iterations).
     """
 
-    def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(f)
-        def inside(*args: Any) -> Any:
-            closed, flat, tree = _flattened(f, args)
-            inner, given = _unjitted(closed, flat)
-            spans = loops(jaxpr.read(inner))
-            return jax.tree.unflatten(tree, rolled.checkpointed(inner, given, spans))
-
-        return inside
+    def evaluate(closed: Any, args: list[Any]) -> list[Any]:
+        inner, inner_args = _unjitted(closed, args)
+        return scan.checkpointed(inner, inner_args, loops(jaxpr.read(inner)))
 
     code = "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), x, layers)"
-    return Way("the body of a scan in place of the loop", code, wrap)
+    return Way("the body of a scan in place of the loop", code, _by_jaxpr(evaluate))
 
 
 def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
@@ -133,27 +109,32 @@ def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
             isinstance(atom, Literal) for atom in eqn.invars
         ):
             break
-        known = zip([*body.constvars, *body.invars], [*closed.consts, *args], strict=True)
-        values = {id(var): value for var, value in known}
+        pairs = zip([*body.constvars, *body.invars], [*closed.consts, *args], strict=True)
+        values = {id(var): value for var, value in pairs}
         args = [values[id(var)] for var in eqn.invars]
         closed = eqn.params["jaxpr"]
         body = closed.jaxpr
     return closed, args
 
 
+_PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
 WAYS: tuple[Way, ...] = (
-    Way("the whole function", "jax.grad(jax.checkpoint(f))", _function),
+    Way("the whole function", "jax.grad(jax.checkpoint(f))", jax.checkpoint),
     Way(
         "the whole function, products kept",
         "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)",
-        _but_products,
+        functools.partial(jax.checkpoint, policy=_PRODUCTS),
     ),
     Way(
         "stretches of it, about a layer each",
         "x = jax.checkpoint(layer)(params, x)",
-        _stretches,
+        _by_jaxpr(checkpoint_segments.checkpointed),
     ),
-    Way("each scan's body", "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)", _scans),
+    Way(
+        "each scan's body",
+        "jax.lax.scan(jax.checkpoint(body, prevent_cse=False), ...)",
+        _each_scan(),  # as a decorator
+    ),
 )
 
 
@@ -177,7 +158,6 @@ def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:
     except UnavailableError:
         raise
     except Exception as error:  # jax.checkpoint can reject the function for any reason
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UnavailableError(f"{type(error).__name__}: {line[:160]}") from None
+        raise UnavailableError(f"{type(error).__name__}: {first_line(error)}") from None
     finally:
         isolate.retire()

@@ -7,7 +7,7 @@ where the fewest bytes are live.
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax
@@ -30,7 +30,7 @@ def checkpointed(closed: Any, args: Sequence[Any]) -> list[Any]:
     values.update(zip(jaxpr.invars, args, strict=True))
     last = _last_reads(jaxpr)
     for start, stop in pairwise(cuts):
-        part = _stretch(jaxpr, start, stop, last)
+        part = _segment(jaxpr, start, stop, last)
         run: Any = jax.checkpoint(core.jaxpr_as_fun(core.ClosedJaxpr(part, ())))
         outs = run(*(values[var] for var in part.invars))
         values.update(zip(part.outvars, outs, strict=True))
@@ -48,19 +48,19 @@ def _last_reads(jaxpr: Any) -> dict[Any, int]:
     return last
 
 
-def _stretch(jaxpr: Any, start: int, stop: int, last: dict[Any, int]) -> Any:
+def _segment(jaxpr: Any, start: int, stop: int, last: dict[Any, int]) -> Any:
     """Returns eqns start..stop as a jaxpr of their own.
 
     Its invars are the vars that the eqns read and do not define, its outvars those that later
     eqns or the results read.
     """
     eqns = jaxpr.eqns[start:stop]
-    made = {var for eqn in eqns for var in eqn.outvars}
-    read = dict.fromkeys(v for e in eqns for v in e.invars if not _literal(v) and v not in made)
-    given = [v for e in eqns for v in e.outvars if last.get(v, -1) >= stop]
-    unnamed = jaxpr.debug_info.with_unknown_names()
+    own = {var for eqn in eqns for var in eqn.outvars}
+    read = dict.fromkeys(v for e in eqns for v in e.invars if not _literal(v) and v not in own)
+    outvars = [v for e in eqns for v in e.outvars if last.get(v, -1) >= stop]
+    debug_info = jaxpr.debug_info.with_unknown_names()
     return jaxpr.replace(
-        constvars=[], invars=list(read), outvars=given, eqns=eqns, debug_info=unnamed
+        constvars=[], invars=list(read), outvars=outvars, eqns=eqns, debug_info=debug_info
     )
 
 
@@ -109,8 +109,4 @@ def _crossing(jaxpr: Any) -> list[int]:
                 size = math.prod(var.aval.shape) * getattr(var.aval.dtype, "itemsize", 8)
                 change[n + 1] += size
                 change[last[var] + 1] -= size
-    total, found = 0, []
-    for step in change:
-        total += step
-        found.append(total)
-    return found
+    return list(accumulate(change))

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,16 +44,13 @@ class RecompileRequest:
     @property
     def options(self) -> dict[str, bool | int | str]:
         """The request as XLA compile options."""
-        found: dict[str, bool | int | str] = {name: _value(text) for name, text in self.flags}
-        if self.passes:
-            found["xla_disable_hlo_passes"] = ",".join(self.passes)
-        return found
+        passes = {"xla_disable_hlo_passes": ",".join(self.passes)} if self.passes else {}
+        return {name: _value(text) for name, text in self.flags} | passes
 
     @property
     def clause(self) -> str:
         """The request as the end of a sentence: "without fusion and with xla_flag=value"."""
-        words = [w if w.startswith("without ") else f"with {w}" for w in self.words]
-        return " and ".join(words)
+        return " and ".join(w if w.startswith("without ") else f"with {w}" for w in self.words)
 
 
 def _value(text: str) -> bool | int | str:
@@ -62,7 +60,7 @@ def _value(text: str) -> bool | int | str:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str, Any]:
+def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[str, Any]:
     """Returns the request that is pickled for the child process.
 
     Raises:
@@ -89,7 +87,7 @@ def request_of(capture: Capture, asked: RecompileRequest, run: int) -> dict[str,
         "module": compat.bytecode(module),
         "platform": "" if program.target.absent else program.target.platform,
         "target": target,
-        "options": asked.options,
+        "options": recompile.options,
         "donated": [leaf.name for leaf in program.inputs if leaf.donated],
         "given": _given(driver, capture) if run else {},
         "run": run,
@@ -108,15 +106,12 @@ def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
     return {
         name: np.asarray(leaf)
         for name, leaf in zip(names, leaves, strict=True)
-        if not isinstance(leaf, jax.ShapeDtypeStruct) and not _is_key(leaf)
+        if not isinstance(leaf, jax.ShapeDtypeStruct)
+        and not jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key)
     }
 
 
-def _is_key(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(getattr(leaf, "dtype", np.float32), jax.dtypes.prng_key))
-
-
-def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict[str, Any]:
+def compiled(request: dict[str, Any], recompile: RecompileRequest, run: int) -> dict[str, Any]:
     """Runs the child process and returns its answer.
 
     Raises:
@@ -136,15 +131,16 @@ def compiled(request: dict[str, Any], asked: RecompileRequest, run: int) -> dict
         except subprocess.TimeoutExpired:
             doing = "compile and run it" if run else "compile it"
             raise UnavailableError(
-                f"XLA took more than {TIMEOUT:.0f} s to {doing} {asked.clause}; given up"
+                f"XLA took more than {TIMEOUT:.0f} s to {doing} {recompile.clause}; given up"
             ) from None
-        answer = path / "answer"
-        if done.returncode == 0 and answer.exists():
-            found: dict[str, Any] = pickle.loads(answer.read_bytes())  # written by the child
-            return found
+        code, file = done.returncode, path / "answer"
+        if code == 0 and file.exists():
+            answer: dict[str, Any] = pickle.loads(file.read_bytes())  # written by the child
+            return answer
+        status = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise UnavailableError(
-            f"XLA ended its process when it compiled {asked.clause} "
-            f"({_how(done.returncode)}): {_last(done.stderr)}"
+            f"XLA ended its process when it compiled {recompile.clause} "
+            f"({status}): {_last(done.stderr)}"
         )
 
 
@@ -153,8 +149,8 @@ def _environment(platform: str, absent: bool) -> dict[str, str]:
 
     The child does not preallocate GPU memory, which this process may use.
     """
-    here = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
     beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu allows one process
     return {
@@ -166,14 +162,8 @@ def _environment(platform: str, absent: bool) -> dict[str, str]:
     }
 
 
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-def _last(said: bytes) -> str:
+def _last(stderr: bytes) -> str:
     """Returns the last line of stderr that names an error, or else the last line."""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    telling = [
-        line for line in lines if "Check failed" in line or "Error" in line or "F0000" in line
-    ]
-    return (telling or lines or ["it said nothing"])[-1][:_LINE]
+    lines = list(filter(None, map(str.strip, stderr.decode("utf-8", "replace").splitlines())))
+    errors = [line for line in lines if re.search("Check failed|Error|F0000", line)]
+    return (errors or lines or ["it said nothing"])[-1][:_LINE]

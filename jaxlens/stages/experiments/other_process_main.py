@@ -26,26 +26,13 @@ from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 
 _DTYPES = {
     "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "i4": "int4",
-    "ui4": "uint4",
-    "ui8": "uint8",
-    "ui16": "uint16",
-    "ui32": "uint32",
-    "ui64": "uint64",
-    "f16": "float16",
+    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"f8{x}": f"float8_{x.lower()}" for x in ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")},
     "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
     "complex<f32>": "complex64",
     "complex<f64>": "complex128",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
 }
 _TENSOR = re.compile(r"tensor<((?:\d++x)*+)([\w<>]+)>")
 _NAME = re.compile(r'loc\("(.*?)"')
@@ -65,12 +52,8 @@ def main(folder: Path) -> None:
         answer = {"error": str(why)}
     except jax.errors.JaxRuntimeError as why:
         unknown = _UNKNOWN.search(str(why))
-        answer = {"flag": unknown[1]} if unknown else {"error": _first_line(why)}
+        answer = {"flag": unknown[1]} if unknown else {"error": " ".join(str(why).split())[:300]}
     (folder / "answer").write_bytes(pickle.dumps(answer))
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -102,19 +85,23 @@ def _lowered(
         sent = ir.Module.parse(bytecode)
     entry = next(op for op in sent.body.operations if "main" in str(op.attributes["sym_name"]))
     block = entry.regions[0].blocks[0]
-    arguments = [(_called(value), _shape(value.type)) for value in block.arguments]
+    # JAX writes the name of an argument into its location.
+    names = (_NAME.match(str(value.location)) for value in block.arguments)
+    shapes = [_shape(value.type) for value in block.arguments]
+    arguments = [
+        (name[1] if name else "", shape) for name, shape in zip(names, shapes, strict=True)
+    ]
     results = [_shape(t) for t in ir.FunctionType(entry.attributes["function_type"].value).results]
-    given = tuple(n for n, (name, _) in enumerate(arguments) if name in donated)
+    positions = tuple(n for n, (name, _) in enumerate(arguments) if name in donated)
 
     def zeros(*_: Any) -> list[Any]:
-        return [jnp.zeros(one.shape, one.dtype) for one in results]
+        return [jnp.zeros(result.shape, result.dtype) for result in results]
 
-    made = jax.jit(zeros, keep_unused=True, donate_argnums=given)
-    shapes = [shape for _, shape in arguments]
+    jitted = jax.jit(zeros, keep_unused=True, donate_argnums=positions)
     if place is None:
-        lowered = made.lower(*shapes)
+        lowered = jitted.lower(*shapes)
     else:
-        lowered = place.trace(made, shapes, {}).lower(lowering_platforms=place.platforms)
+        lowered = place.trace(jitted, shapes, {}).lower(lowering_platforms=place.platforms)
     _replace(lowered.compiler_ir("stablehlo"), bytecode)
     return lowered, arguments
 
@@ -134,19 +121,13 @@ def _replace(module: Any, bytecode: bytes) -> None:
             module.operation.attributes[name] = sent.operation.attributes[name]
 
 
-def _called(value: Any) -> str:
-    """Returns the name that JAX gave an argument, read from its location."""
-    found = _NAME.match(str(value.location))
-    return found[1] if found else ""
-
-
 def _shape(type_: Any) -> Any:
-    found = _TENSOR.fullmatch(str(type_))
-    if found is None or found[2] not in _DTYPES:
+    tensor = _TENSOR.fullmatch(str(type_))
+    if tensor is None or tensor[2] not in _DTYPES:
         raise UnsuitedError(f"it takes or gives a {type_}, which is no array of plain numbers")
-    dtype = jnp.dtype(_DTYPES[found[2]])
     struct: Any = jax.ShapeDtypeStruct
-    return struct(tuple(int(n) for n in found[1].split("x") if n), dtype)
+    sizes = tuple(int(size) for size in tensor[1].split("x") if size)
+    return struct(sizes, jnp.dtype(_DTYPES[tensor[2]]))
 
 
 def _measured(
@@ -157,29 +138,25 @@ def _measured(
 ) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Returns the seconds of both programs, run alternately, and how they were measured."""
     random = np.random.default_rng(0)
-    given = request["given"]
-    values = [given.get(name, None) for name, _ in arguments]
-    fits = [
-        v is not None and v.shape == s.shape for v, (_, s) in zip(values, arguments, strict=True)
-    ]
-    inputs = [
-        value.astype(shape.dtype) if fit else _random(shape, random)
-        for value, fit, (_, shape) in zip(values, fits, arguments, strict=True)
-    ]
+    inputs, fits = [], []
+    for name, shape in arguments:
+        value = request["given"].get(name)
+        fits.append(value is not None and value.shape == shape.shape)
+        inputs.append(value.astype(shape.dtype) if fits[-1] else _random(shape, random))
     seconds: list[list[float]] = [[], []]
     ready: Any = jax.block_until_ready
     for turn in range(request["run"] + 1):
-        for one, program in zip(seconds, (plain, other), strict=True):
+        for times, program in zip(seconds, (plain, other), strict=True):
             placed = ready([jnp.asarray(value) for value in inputs])
             start = time.perf_counter()
             ready(program.executable(*placed))
             if turn:  # the first is a warm-up
-                one.append(time.perf_counter() - start)
-    what = "the call's own inputs" if all(fits) else "random inputs"
+                times.append(time.perf_counter() - start)
+    origin = "the call's own inputs" if all(fits) else "random inputs"
     if any(fits) and not all(fits):
-        what = "the call's own inputs where they were at hand, else random ones"
+        origin = "the call's own inputs where they were at hand, else random ones"
     how = (
-        f"wall clock of {request['run']:,} runs of each, in turn, on {what}, in a process of its "
+        f"wall clock of {request['run']:,} runs of each, in turn, on {origin}, in a process of its "
         "own; one run of each before that is not counted"
     )
     return tuple(seconds[0]), tuple(seconds[1]), how

@@ -5,7 +5,7 @@ StableHLO module, stamps included, so links to its source remain valid, and retu
 With `run` it also executes both programs, alternately.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
@@ -51,14 +51,14 @@ def without(
         OptionError: There is no such pass or flag.
         UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
-    asked = read(names, capture)
-    answer = compiled(request_of(capture, asked, run), asked, run)
+    recompile = read(names, capture)
+    answer = compiled(request_of(capture, recompile, run), recompile, run)
     if "flag" in answer:
         name = str(answer["flag"])
         raise OptionError(f"XLA has no flag {name!r}; {nearest(name, flag_names())}")
     if "error" in answer:
-        raise UnavailableError(f"XLA did not compile it {asked.clause}: {answer['error']}")
-    program = replace(capture.program, flags=(*capture.program.flags, *asked.words))
+        raise UnavailableError(f"XLA did not compile it {recompile.clause}: {answer['error']}")
+    program = replace(capture.program, flags=(*capture.program.flags, *recompile.words))
     measured = answer.get("measured")
     return Capture(program, Recompiled(capture, answer)), Measured(*measured) if measured else None
 
@@ -76,28 +76,27 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
     if not words:
         raise OptionError("without takes the name of a pass, or flag=value")
     flags = tuple(tuple(w.split("=", 1)) for w in words if "=" in w)
-    wanted = [word for word in words if "=" not in word]
-    known = list(dict.fromkeys(p.name for p in capture.passes if p.changed)) if wanted else []
-    found: list[str] = []
-    for word in wanted:
-        fusing = _fusing(capture.passes) if word == _FUSING and word not in known else []
-        if word not in known and not fusing:
+    plain = [word for word in words if "=" not in word]
+    changed = list(dict.fromkeys(p.name for p in capture.passes if p.changed)) if plain else []
+    disabled: list[str] = []
+    for word in plain:
+        fusing = word == _FUSING and word not in changed
+        passes = list(_fusing(capture.passes)) if fusing else [word]
+        if word not in changed and not (fusing and passes):
             raise OptionError(
-                f"no pass {word!r} changed this program; {nearest(word, known)} "
+                f"no pass {word!r} changed this program; {nearest(word, changed)} "
                 "(a flag is written flag=value)"
             )
-        found += [word] if word in known else fusing
-    return RecompileRequest(tuple(dict.fromkeys(found)), flags)  # type: ignore[arg-type]
+        disabled += passes
+    return RecompileRequest(tuple(dict.fromkeys(disabled)), flags)  # type: ignore[arg-type]
 
 
-def _fusing(passes: Sequence[PassStage]) -> list[str]:
-    """Returns the passes that increase the number of fusions in the module."""
-    found: list[str] = []
+def _fusing(passes: Sequence[PassStage]) -> Iterator[str]:
+    """Yields the passes that increase the number of fusions in the module."""
     count = 0
     for dump in passes:
         if dump.changed or not dump.index:
             fusions = dump.stage.raw.count(" fusion(")
             if fusions > count and dump.name != START:
-                found.append(dump.name)
+                yield dump.name
             count = fusions
-    return list(dict.fromkeys(found))

@@ -21,7 +21,6 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.stage import BY_NAME
-from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
 
 
@@ -49,22 +48,21 @@ class Recompiled(RecordedDriver):
 
     @cached_property
     def _stages(self) -> dict[str, Stage]:
-        dump: Dump = self._compiled.dump
-        found = {"optimized": self._compiled.optimized}
-        if dump.before:
-            found["hlo"] = Stage(
+        stages = {"optimized": self._compiled.optimized}
+        if text := self._compiled.dump.before:
+            stages["hlo"] = Stage(
                 BY_NAME["hlo"],
-                lambda: dump.before,
-                lambda: hlo.read(dump.before, stage="hlo", origins=self._compiled.origins),
+                lambda: text,
+                lambda: hlo.read(text, stage="hlo", origins=self._compiled.origins),
             )
-        return found
+        return stages
 
     def stage(self, name: str) -> Stage:
         if name in self._stages:
             return self._stages[name]
         if name in ("llvm", "asm"):
-            made: Stage = getattr(self._compiled, name)
-            return self._stages.setdefault(name, made)
+            self._stages[name] = getattr(self._compiled, name)
+            return self._stages[name]
         return self._first.stage(name)
 
     def passes(self) -> tuple[PassStage, ...]:

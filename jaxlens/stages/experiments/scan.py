@@ -9,7 +9,7 @@ slice whose start differs per iteration (`w[i]`) becomes a dynamic slice.
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -53,14 +53,12 @@ def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:
     abstract: Any = jax.ShapeDtypeStruct
     inputs = [abstract(v.aval.shape, v.aval.dtype) for v in _inputs(body)]
     context = isolate.context()
-    sides, compiled = [], []
-    for function in (_as_written(body), _rolled(body, plans)):
+    results = []
+    for function in (_rolled(body, ()), _rolled(body, plans)):
         with isolate.untouched(context):
-            side, executable = _measured(function, inputs)
-        sides.append(side)
-        compiled.append(executable)
-    error = _difference(compiled, inputs) if run else None
-    return Trial(region, sides[0], sides[1], error)
+            results.append(_measured(function, inputs))
+    (before, after), compiled = zip(*results, strict=True)
+    return Trial(region, before, after, _difference(compiled, inputs) if run else None)
 
 
 def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> list[Any]:
@@ -101,7 +99,9 @@ def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tria
     text = str(lowered.compiler_ir("stablehlo").operation.get_asm(large_elements_limit=16))
     begun = time.perf_counter()
     with compat.persistent_cache_off():
-        executable = interruptible(lambda _: lowered.compile(compiler_options=_unseen()))
+        # An option without effect, new each time, so that in-memory caches never hit.
+        options = {"xla_dump_max_hlo_modules": next(_number)}
+        executable = interruptible(lambda _: lowered.compile(compiler_options=options))
     seconds = time.perf_counter() - begun
     side = TrialSide(
         equations=written_out(traced.jaxpr),
@@ -117,15 +117,9 @@ def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tria
 _number = itertools.count(100_000)
 
 
-def _unseen() -> dict[str, int]:
-    """Returns a compile option without effect, new each time, so in-memory caches never hit."""
-    return {"xla_dump_max_hlo_modules": next(_number)}
-
-
 def written_out(jaxpr: Any) -> int:
     """Counts the eqns of a program with every call inlined, and loop bodies once."""
-    found = bodies(opened(jaxpr))
-    return sum(len(body.jaxpr.eqns) * body.times for body in found.values())
+    return sum(len(body.jaxpr.eqns) * body.times for body in bodies(opened(jaxpr)).values())
 
 
 @dataclass(slots=True)
@@ -146,6 +140,8 @@ class _Plan:
         reads: Per eqn and operand: its kind ("own", "carry", "same", "each"), and its place,
             slot, atom or index in `each`.
         later: Places whose values are read after the loop.
+        sources: By id of var: index of its eqn in the loop, and of the output.
+        slots: Carry slot by (place of the value, age, id of the initial value).
     """
 
     first: int
@@ -156,6 +152,8 @@ class _Plan:
     slices: dict[int, list[Any]] = field(default_factory=dict)
     reads: list[list[tuple[str, Any]]] = field(default_factory=list)
     later: list[tuple[int, int]] = field(default_factory=list)
+    sources: dict[int, tuple[int, int]] = field(default_factory=dict)
+    slots: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
 
     @property
     def stop(self) -> int:
@@ -165,71 +163,52 @@ class _Plan:
 def _plan(body: Any, span: Loop) -> _Plan:
     first, size, count = span
     plan = _Plan(first, size, count)
-    made: dict[int, tuple[int, int]] = {}  # per id of var: (eqn index in the loop, output index)
-    for step in range(size * count):
-        for n, var in enumerate(body.eqns[first + step].outvars):
-            made[id(var)] = step, n
-    carried: dict[tuple[int, int, int, int], int] = {}
+    for step, eqn in enumerate(body.eqns[first : plan.stop]):
+        plan.sources.update((id(var), (step, n)) for n, var in enumerate(eqn.outvars))
     for offset in range(size):
-        copies = [body.eqns[first + c * size + offset] for c in range(count)]
-        plan.reads.append(
-            [
-                _read(plan, [eqn.invars[n] for eqn in copies], made, carried)
-                for n in range(len(copies[0].invars))
-            ]
-        )
-        plan.slices.update(_places(offset, copies))
-    plan.later = _later(body, plan, made)
+        copies = body.eqns[first + offset : plan.stop : size]
+        operands = zip(*(eqn.invars for eqn in copies), strict=True)
+        plan.reads.append([_read(plan, atoms) for atoms in operands])
+        plan.slices.update(_starts(offset, copies))
+    plan.later = _later(body, plan)
     return plan
 
 
-def _places(offset: int, copies: Sequence[Any]) -> Iterator[tuple[int, list[Any]]]:
+def _starts(offset: int, copies: Sequence[Any]) -> Iterator[tuple[int, list[Any]]]:
     """Yields the starts of a slice, or the offsets of a pad, per iteration, if they differ."""
-    name, each = copies[0].primitive.name, [eqn.params for eqn in copies]
-    if name == "slice" and any(own != each[0] for own in each):
-        if any(set(own["strides"] or ()) - {1} for own in each):
+    name, params = copies[0].primitive.name, [eqn.params for eqn in copies]
+    if name not in ("slice", "pad") or all(own == params[0] for own in params):
+        return
+    if name == "slice":
+        if any(set(own["strides"] or ()) - {1} for own in params):
             raise UnavailableError("its slices have strides, and other places in each step")
-        yield offset, [own["start_indices"] for own in each]
-    elif name == "pad" and any(own != each[0] for own in each):
-        configs = [own["padding_config"] for own in each]
+        yield offset, [own["start_indices"] for own in params]
+    else:
+        configs = [own["padding_config"] for own in params]
         if any(inner or min(low, high) < 0 for config in configs for low, high, inner in config):
             raise UnavailableError("its pads are no plain ones, and differ from step to step")
         yield offset, [tuple(low for low, _, _ in config) for config in configs]
 
 
-def _read(
-    plan: _Plan,
-    atoms: Sequence[Any],
-    made: dict[int, tuple[int, int]],
-    carried: dict[tuple[int, int, int, int], int],
-) -> tuple[str, Any]:
+def _read(plan: _Plan, atoms: Sequence[Any]) -> tuple[str, Any]:
     """Classifies an operand by its atoms in all iterations; returns its kind and source.
 
     The last iteration decides: its operand is "own" if this iteration defines it, and a "carry"
     if an earlier one does. Early iterations cannot tell, since they read values from before the
     loop: in `x = x @ w`, the first iteration reads an input and the last one an earlier `x`.
     """
-    last = None if isinstance(atoms[-1], Literal) else made.get(id(atoms[-1]))
-    copy = plan.count - 1
-    if last is not None and last[0] >= copy * plan.size:
-        return "own", (last[0] - copy * plan.size, last[1])
+    last = None if isinstance(atoms[-1], Literal) else plan.sources.get(id(atoms[-1]))
     if last is not None:
-        delay = copy - last[0] // plan.size
+        delay = plan.count - 1 - last[0] // plan.size
         source = last[0] % plan.size, last[1]
-        return "carry", _carried(plan, atoms, source, delay, carried)
+        return ("carry", _slot(plan, atoms, source, delay)) if delay else ("own", source)
     if all(atom is atoms[0] for atom in atoms) or _equal_literals(atoms):
         return "same", atoms[0]
     plan.each.append(list(atoms))
     return "each", len(plan.each) - 1
 
 
-def _carried(
-    plan: _Plan,
-    atoms: Sequence[Any],
-    source: tuple[int, int],
-    delay: int,
-    carried: dict[tuple[int, int, int, int], int],
-) -> int:
+def _slot(plan: _Plan, atoms: Sequence[Any], source: tuple[int, int], delay: int) -> int:
     """Returns the carry slot of a value that was computed `delay` iterations ago.
 
     A delay of n needs n slots; each copies the previous slot once per iteration. For example,
@@ -241,10 +220,10 @@ def _carried(
     for age in range(1, delay + 1):
         before = atoms[delay - age]
         key = (*source, age, id(before))
-        if key not in carried:
-            carried[key] = len(plan.carry)
+        if key not in plan.slots:
+            plan.slots[key] = len(plan.carry)
             plan.carry.append((before, source if age == 1 else (-1, number)))
-        number = carried[key]
+        number = plan.slots[key]
     return number
 
 
@@ -255,10 +234,10 @@ def _equal_literals(atoms: Sequence[Any]) -> bool:
     return all(v.dtype == values[0].dtype and np.array_equal(v, values[0]) for v in values)
 
 
-def _later(body: Any, plan: _Plan, made: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
+def _later(body: Any, plan: _Plan) -> list[tuple[int, int]]:
     """Returns the places of the values that are read after the loop, except final carries."""
     after = [atom for eqn in body.eqns[plan.stop :] for atom in eqn.invars]
-    read = filter(None, (made.get(id(atom)) for atom in (*after, *body.outvars)))
+    read = filter(None, (plan.sources.get(id(atom)) for atom in (*after, *body.outvars)))
     carried = {place for _, place in plan.carry}
     last = plan.size * (plan.count - 1)
     places = ((step < last, (step % plan.size, n)) for step, n in read)
@@ -266,58 +245,49 @@ def _later(body: Any, plan: _Plan, made: dict[int, tuple[int, int]]) -> list[tup
     return sorted({place for earlier, place in places if earlier or place not in carried})
 
 
-def _as_written(body: Any) -> Callable[..., Any]:
-    def function(*values: Any) -> list[Any]:
-        known = dict(zip(map(id, _inputs(body)), values, strict=True))
-        _evaluate(body.eqns, known)
-        return [_value(atom, known) for atom in body.outvars]
-
-    return function
-
-
 def _rolled(
     body: Any, plans: Sequence[_Plan], wrap: Callable[[Step], Step] = _as_it_is
 ) -> Callable[..., Any]:
-    def function(*values: Any) -> list[Any]:
-        known = dict(zip(map(id, _inputs(body)), values, strict=True))
-        stacks: dict[int, tuple[Any, int]] = {}  # per id of var: a stacked output, and its index
+    """Returns a function that evaluates a body with these loops as scans."""
+
+    def function(*inputs: Any) -> list[Any]:
+        values = _Values(zip(map(id, _inputs(body)), inputs, strict=True))
         at = 0
         for plan in plans:
-            _evaluate(body.eqns[at : plan.first], _Later(known, stacks))
-            _scan(body, plan, _Later(known, stacks), stacks, wrap)
+            _evaluate(body.eqns[at : plan.first], values)
+            _scan(body, plan, values, wrap)
             at = plan.stop
-        _evaluate(body.eqns[at:], _Later(known, stacks))
-        return [_value(atom, _Later(known, stacks)) for atom in body.outvars]
+        _evaluate(body.eqns[at:], values)
+        return [_value(atom, values) for atom in body.outvars]
 
     return function
 
 
-class _Later(dict[int, Any]):
-    """Values by id of var; elements of stacked outputs are indexed on first lookup."""
+class _Values(dict[int, Any]):
+    """Values by id of var; elements of stacked outputs are indexed on first lookup.
 
-    def __init__(self, known: dict[int, Any], stacks: dict[int, tuple[Any, int]]) -> None:
-        super().__init__()
-        self._known, self.stacks = known, stacks
+    Attributes:
+        stacks: By id of var: a stacked output, and the index of the var's value in it.
+    """
 
-    def __setitem__(self, key: int, value: Any) -> None:
-        self._known[key] = value
+    def __init__(self, values: Iterable[tuple[int, Any]]) -> None:
+        super().__init__(values)
+        self.stacks: dict[int, tuple[Any, int]] = {}
 
     def __missing__(self, key: int) -> Any:
-        if key not in self._known:
-            stack, place = self.stacks[key]
-            self._known[key] = stack[place]
-        return self._known[key]
+        stack, index = self.stacks[key]
+        self[key] = stack[index]
+        return self[key]
 
 
-def _value(atom: Any, known: dict[int, Any]) -> Any:
-    return atom.val if isinstance(atom, Literal) else known[id(atom)]
+def _value(atom: Any, values: _Values) -> Any:
+    return atom.val if isinstance(atom, Literal) else values[id(atom)]
 
 
-def _evaluate(eqns: Sequence[Any], known: dict[int, Any]) -> None:
+def _evaluate(eqns: Sequence[Any], values: _Values) -> None:
     for eqn in eqns:
-        results = _bind(eqn, [_value(atom, known) for atom in eqn.invars])
-        for var, value in zip(eqn.outvars, results, strict=True):
-            known[id(var)] = value
+        results = _bind(eqn, [_value(atom, values) for atom in eqn.invars])
+        values.update(zip(map(id, eqn.outvars), results, strict=True))
 
 
 def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
@@ -326,36 +296,30 @@ def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     return results if eqn.primitive.multiple_results else [results]
 
 
-def _scan(
-    body: Any,
-    plan: _Plan,
-    known: _Later,
-    stacks: dict[int, tuple[Any, int]],
-    wrap: Callable[[Step], Step],
-) -> None:
-    """Runs a loop as a scan, and adds its results to `known` and `stacks`."""
+def _scan(body: Any, plan: _Plan, values: _Values, wrap: Callable[[Step], Step]) -> None:
+    """Runs a loop as a scan, and adds its results to `values`."""
     # The eqns of the last iteration: the first may have Python scalars where others have arrays.
     eqns = body.eqns[plan.stop - plan.size : plan.stop]
     before = [
-        _as_carried(_value(atom, known), aval)
+        _as_carried(_value(atom, values), aval)
         for (atom, _), aval in zip(plan.carry, _carried_avals(eqns, plan), strict=True)
     ]
-    given = [_stacked(atoms, known) for atoms in plan.each]
-    places = {n: jnp.asarray(np.asarray(at, np.int32)) for n, at in plan.slices.items()}
+    stacked = [_stacked(atoms, values) for atoms in plan.each]
+    offsets = {n: jnp.asarray(np.asarray(at, np.int32)) for n, at in plan.slices.items()}
 
-    def step(carry: list[Any], own: tuple[list[Any], dict[int, Any]]) -> Any:
-        each, starts = own
+    def step(carry: list[Any], slices: tuple[list[Any], dict[int, Any]]) -> Any:
+        xs, starts = slices
         results: list[Sequence[Any]] = []
 
-        def operand(how: str, what: Any) -> Any:
-            if how == "own":
-                return results[what[0]][what[1]]
-            if how == "same":
-                return _value(what, known)
-            return carry[what] if how == "carry" else each[what]
+        def operand(kind: str, source: Any) -> Any:
+            if kind == "own":
+                return results[source[0]][source[1]]
+            if kind == "same":
+                return _value(source, values)
+            return carry[source] if kind == "carry" else xs[source]
 
         for n, eqn in enumerate(eqns):
-            operands = [operand(how, what) for how, what in plan.reads[n]]
+            operands = [operand(kind, source) for kind, source in plan.reads[n]]
             if n in starts:
                 results.append([_at(eqn, operands, list(starts[n]))])
             else:
@@ -364,14 +328,14 @@ def _scan(
         after = [_like(new, old) for new, old in zip(after, carry, strict=True)]
         return after, [results[at][m] for at, m in plan.later]
 
-    after, later = jax.lax.scan(wrap(step), before, (given, places), length=plan.count)
+    after, later = jax.lax.scan(wrap(step), before, (stacked, offsets), length=plan.count)
     for (at, m), stack in zip(plan.later, later, strict=True):
         for copy in range(plan.count):
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]
-            stacks[id(var)] = stack, copy
+            values.stacks[id(var)] = stack, copy
     for (_, (at, m)), value in zip(plan.carry, after, strict=True):
         if at >= 0:  # not a copy of another slot
-            known[id(body.eqns[plan.stop - plan.size + at].outvars[m])] = value
+            values[id(eqns[at].outvars[m])] = value
 
 
 def _carried_avals(eqns: Sequence[Any], plan: _Plan) -> Iterator[Any]:
@@ -392,31 +356,30 @@ def _as_carried(value: Any, aval: Any) -> Any:
     return jnp.broadcast_to(value, aval.shape)
 
 
-def _at(eqn: Any, operands: Sequence[Any], place: list[Any]) -> Any:
+def _at(eqn: Any, operands: Sequence[Any], start: list[Any]) -> Any:
     """Evaluates a slice or pad eqn with a dynamic start."""
     shape = eqn.outvars[0].aval.shape
     if eqn.primitive.name == "slice":
-        return jax.lax.dynamic_slice(operands[0], place, shape)
+        return jax.lax.dynamic_slice(operands[0], start, shape)
     room = jax.lax.full(shape, operands[1], operands[0].dtype)
-    return jax.lax.dynamic_update_slice(room, operands[0], place)
+    return jax.lax.dynamic_update_slice(room, operands[0], start)
 
 
-def _stacked(atoms: Sequence[Any], known: _Later) -> Any:
+def _stacked(atoms: Sequence[Any], values: _Values) -> Any:
     """Stacks the values of all iterations; reuses the stacked output of an earlier scan.
 
     If the values are all elements of one such output, it is returned whole, reversed (as in a
     backward pass) or permuted, instead of being unstacked and stacked again.
     """
-    held = [known.stacks.get(id(atom)) for atom in atoms]
-    first = held[0]
-    if first is not None and all(h is not None and h[0] is first[0] for h in held):
-        order = [h[1] for h in held if h is not None]
-        if len(order) == len(first[0]) and order == sorted(order):
-            return first[0]
-        if len(order) == len(first[0]) and order == sorted(order, reverse=True):
-            return jnp.flip(first[0], 0)
-        return first[0][np.asarray(order)]
-    return jnp.stack([_value(atom, known) for atom in atoms])
+    elements = [element for atom in atoms if (element := values.stacks.get(id(atom)))]
+    if len(elements) < len(atoms) or any(e[0] is not elements[0][0] for e in elements):
+        return jnp.stack([_value(atom, values) for atom in atoms])
+    whole, order = elements[0][0], [index for _, index in elements]
+    if len(order) == len(whole) and order == sorted(order):
+        return whole
+    if len(order) == len(whole) and order == sorted(order, reverse=True):
+        return jnp.flip(whole, 0)
+    return whole[np.asarray(order)]
 
 
 def _strong(value: Any) -> Any:
@@ -430,27 +393,24 @@ def _like(new: Any, old: Any) -> Any:
 def _difference(compiled: Sequence[Any], inputs: Sequence[Any]) -> float:
     """Returns the largest relative difference between the programs' results on random inputs."""
     values = [_random(n, like) for n, like in enumerate(inputs)]
-    one, other = (executable(*values) for executable in compiled)
-    return max((_apart(a, b) for a, b in zip(one, other, strict=True)), default=0.0)
+    before, after = (executable(*values) for executable in compiled)
+    return max(map(_relative_difference, before, after), default=0.0)
 
 
 def _random(seed: int, like: Any) -> Any:
     if jnp.issubdtype(like.dtype, _KEY):
-        return (
-            jax.random.split(jax.random.key(seed), like.shape)
-            if like.shape
-            else (jax.random.key(seed))
-        )
+        key = jax.random.key(seed)
+        return jax.random.split(key, like.shape) if like.shape else key
     numbers = np.random.default_rng(seed)
     if jnp.issubdtype(like.dtype, jnp.inexact):
         return jnp.asarray(0.5 * numbers.standard_normal(like.shape), like.dtype)
     return jnp.asarray(numbers.integers(0, 2, like.shape), like.dtype)
 
 
-def _apart(one: Any, other: Any) -> float:
-    if jnp.issubdtype(one.dtype, _KEY):
-        one, other = jax.random.key_data(one), jax.random.key_data(other)
-    a, b = np.asarray(one, np.complex128).ravel(), np.asarray(other, np.complex128).ravel()
+def _relative_difference(before: Any, after: Any) -> float:
+    if jnp.issubdtype(before.dtype, _KEY):
+        before, after = jax.random.key_data(before), jax.random.key_data(after)
+    a, b = np.asarray(before, np.complex128).ravel(), np.asarray(after, np.complex128).ravel()
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
         return 0.0
