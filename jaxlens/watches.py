@@ -13,7 +13,7 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from types import FrameType
 from typing import Any
@@ -80,14 +80,13 @@ class RecompileLog:
         """The log so far as a view with facts."""
         log = self.log
         if self._last is None or self._last[0] != log:
-            where = self._where
-            answer_now = Answer(
+            answer = Answer(
                 None,
-                build=lambda: document(self._cured(log), where),
-                ask=lambda: report(self._cured(log), where),
+                build=lambda: document(self._cured(log), self._where),
+                ask=lambda: report(self._cured(log), self._where),
                 know=lambda: facts(log),
             )
-            self._last = log, answer_now
+            self._last = log, answer
         return self._last[1]
 
     def _cured(self, log: CompileLog) -> CompileLog:
@@ -103,10 +102,8 @@ class RecompileLog:
 
     __repr__ = __str__
 
-    def _repr_mimebundle_(
-        self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
-    ) -> dict[str, str]:
-        return self.answer._repr_mimebundle_(include, exclude)
+    def _repr_mimebundle_(self, **formats: Any) -> dict[str, str]:
+        return self.answer._repr_mimebundle_(**formats)
 
     def __getattr__(self, name: str) -> Any:
         """Returns an attribute of the answer: a fact, or a method of the view."""
@@ -186,11 +183,11 @@ def check(log: CompileLog, most: int, operations: bool = False) -> None:
     Raises:
         RecompileError: More than `most` programs were made.
     """
-    counted = len(log.compiles) + (len(log.operations) if operations else 0)
-    if counted > most:
+    count = len(log.compiles) + (len(log.operations) if operations else 0)
+    if count > most:
         noun = "compile" if most == 1 else "compiles"
         allowed = f"at most {most} {noun}" if most else "no compile"
-        raise RecompileError(f"expected {allowed}, got {counted}: {one_line(log, operations)}")
+        raise RecompileError(f"expected {allowed}, got {count}: {one_line(log, operations)}")
 
 
 class _FunctionWatch(CompileWatch):
@@ -215,12 +212,11 @@ class Watched:
 
     def __init__(self, f: Callable[..., Any]) -> None:
         functools.update_wrapper(self, f, updated=())
-        watch = _FunctionWatch()
         self._f = f
-        self._watch = watch
-        self._log = RecompileLog(watch)
-        watch.start()
-        self._end = weakref.finalize(self, watch.stop)
+        self._watch = _FunctionWatch()
+        self._log = RecompileLog(self._watch)
+        self._watch.start()
+        self._end = weakref.finalize(self, self._watch.stop)
         self._end.atexit = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,8 @@ where it was created, and its functions are those of the library, so the caller'
 import ast
 import linecache
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from jaxlens.ir.graph import Span
 
@@ -35,7 +37,9 @@ def argument_origin(line: Span, called: str, parameters: Sequence[str], name: st
         return ""
     creation: ast.AST | None = argument
     if isinstance(argument, ast.Name):
-        creation = _assigned(scope, argument.id, line.line)
+        before = (node for node in _assignments(scope) if node.lineno <= line.line)
+        own = (node for node in before if argument.id in _targets(node))
+        creation = max(own, key=attrgetter("lineno"), default=None)
     if not isinstance(creation, ast.Assign | ast.AnnAssign | ast.Call):
         return ""
     code = " ".join(ast.unparse(creation).split())
@@ -48,8 +52,7 @@ def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, 
     scope: ast.AST = tree
     calls: list[ast.Call] = []
     for node in ast.walk(tree):  # breadth first: enclosing nodes before inner ones
-        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
-        if not first <= line <= (last or 0):
+        if not getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0):
             continue
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             scope = node
@@ -71,15 +74,6 @@ def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr 
     return before[place]
 
 
-def _assigned(scope: ast.AST, name: str, line: int) -> ast.Assign | ast.AnnAssign | None:
-    """Returns the last assignment of a name at or before a line."""
-    return max(
-        (node for node in _assignments(scope) if node.lineno <= line and name in _targets(node)),
-        key=lambda node: node.lineno,
-        default=None,
-    )
-
-
 def _assignments(scope: ast.AST) -> Iterator[ast.Assign | ast.AnnAssign]:
     """Yields the assignments in a function or module, without those of nested scopes."""
     pending = list(ast.iter_child_nodes(scope))
@@ -93,5 +87,5 @@ def _assignments(scope: ast.AST) -> Iterator[ast.Assign | ast.AnnAssign]:
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = (part for target in targets for part in ast.walk(target))
-    return {part.id for part in names if isinstance(part, ast.Name)}
+    parts = chain.from_iterable(map(ast.walk, targets))
+    return {part.id for part in parts if isinstance(part, ast.Name)}

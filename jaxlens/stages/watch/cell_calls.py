@@ -34,7 +34,7 @@ class CellCalls:
 
     def __init__(self) -> None:
         self._programs: dict[Any, CalledProgram] = {}
-        self._counted: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}
         self._functions: list[Any] = []  # keeps functions alive, so that ids stay unique
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
@@ -61,11 +61,8 @@ class CellCalls:
         return tuple(self._programs.values())
 
     def _hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._paused:
-            return
         with suppress(Exception):  # an error in the recording must not reach the user's call
-            parts = compat.jit_parts(function)
-            if parts is not None:
+            if not self._paused and (parts := compat.jit_parts(function)):
                 self._record(parts[0], lambda: function, args, kwargs)
 
     def _missed(self, _: str) -> None:
@@ -86,16 +83,16 @@ class CellCalls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        counted = self._counted.setdefault(id(fun), [0])
-        number = counted[0] + 1
+        count = self._counts.setdefault(id(fun), [0])
+        number = count[0] + 1
         # Flattening a model at every step of a loop would slow it down.
         if number > _ALL_RECORDED and number & (number - 1):
-            counted[0] = number
+            count[0] = number
             return
         leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return  # a call within a trace is part of the outer program
-        counted[0] = number
+        count[0] = number
         self._functions.append(fun)
         key = id(fun), structure, tuple(map(_identity, leaves))
         if key in self._programs or len(self._programs) >= _MOST:
@@ -106,7 +103,7 @@ class CellCalls:
         size = sum(int(getattr(leaf, "nbytes", 0) or 0) for leaf in leaves)
         site = call_site(sys._getframe(2)) if own else CallSite()
         program = CalledProgram(
-            function_name(user), jitted(), own, tuple(shaped), dict(named), size, site, counted
+            function_name(user), jitted(), own, tuple(shaped), dict(named), size, site, count
         )
         self._programs[key] = program
 
@@ -146,9 +143,8 @@ def abstracted(
 
 def abstract(leaf: Any) -> Any:
     """Returns a ShapeDtypeStruct for an array, with its sharding if committed; else the value."""
-    if isinstance(leaf, jax.core.Tracer):
-        return leaf
-    if not (isinstance(leaf, jax.Array) or type(leaf).__module__ == "numpy"):
+    is_array = isinstance(leaf, jax.Array) or type(leaf).__module__ == "numpy"
+    if not is_array or isinstance(leaf, jax.core.Tracer):
         return leaf
     try:
         aval: Any = jax.typeof(leaf)
@@ -165,20 +161,18 @@ def call_site(frame: FrameType | None) -> CallSite:
     while frame is not None:
         file = describe(frame.f_code.co_filename)
         if not file.library and not file.own:
-            text = _text(frame)
             top = frame.f_code.co_name == "<module>"
-            return CallSite(f"{file.name}:{frame.f_lineno}", text, top)
+            return CallSite(f"{file.name}:{frame.f_lineno}", _text(frame), top)
         frame = frame.f_back
     return CallSite()
 
 
 def _text(frame: FrameType) -> str:
     """Returns the source of the call that a frame is in; "" if it is long or spans lines."""
-    places = list(frame.f_code.co_positions())
-    line, end, column, stop = places[frame.f_lasti // 2]
-    if None in (line, end, column, stop) or line != end:
+    positions = list(frame.f_code.co_positions())
+    line, end, column, stop = positions[frame.f_lasti // 2]
+    if line is None or column is None or stop is None or line != end:
         return ""
-    assert line is not None
     raw = linecache.getline(frame.f_code.co_filename, line).encode()[column:stop]
     text = raw.decode(errors="replace").strip()
     return text if text.endswith(")") and len(text) <= _LONGEST else ""

@@ -113,7 +113,9 @@ def _traced(text: str, values: int) -> Cure:
 def _static_as_data(cause: RecompileCause) -> Cure:
     """Cure for a static value that changes: pass it as data."""
     last, name, key = cause.last, cause.name, cause.key
-    if len(last.changes) == 1 and _is_default(last.main.old, last.main.new):
+    old, new = last.main.old, last.main.new
+    is_default = old == f"not given (so {new})" or new == f"not given (so {old})"
+    if len(last.changes) == 1 and is_default:
         return Cure(f"pass {name} at every call, or at none", "both mean the same, but not to JAX")
     keep = Cure(f"{name} is part of the program: give it fewer different values, each is a compile")
     if key is None:
@@ -122,11 +124,15 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
     if cause.is_new_object and (at := cause.argument_origin()):
         return Cure(f"make {name} once, and pass that object{at}", cause.equal_programs())
-    if _equals_only_itself(value) or (value is None and cause.is_new_object):
+    # The `__eq__` of `object` compares by identity.
+    by_identity = getattr(type(value), "__eq__", None) is object.__eq__
+    if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):
         return _equal_objects(cause, value)
     failure = retrace.as_data(key, name)
     if failure is None:
-        return replace(keep, tried=_no_data(value))
+        is_no_data = value is None or isinstance(value, str | bytes | type)
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        return replace(keep, tried=f"{kind} is no array") if is_no_data else keep
     if failure:
         tried = f"with {name} as data tracing fails ({failure}): it must stay static"
         return replace(keep, tried=tried, traced=True)
@@ -137,32 +143,15 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     return _traced(f"pass {name} as data: {how}", len(cause.values))
 
 
-def _is_default(was: str, now: str) -> bool:
-    """Whether one of two static values is the other's default."""
-    return was == f"not given (so {now})" or now == f"not given (so {was})"
-
-
-def _equals_only_itself(value: Any) -> bool:
-    """Whether an object compares by identity, with the `__eq__` of `object`."""
-    return getattr(type(value), "__eq__", None) is object.__eq__ and not isinstance(value, type)
-
-
-def _no_data(value: Any) -> str:
-    """Returns why a value of this type cannot become data; "" if the type does not exclude it."""
-    if value is None or isinstance(value, str | bytes | type):
-        return f"{'None' if value is None else f'a {type(value).__name__}'} is no array"
-    return ""
-
-
 def _equal_objects(cause: RecompileCause, value: Any) -> Cure:
     """Cure for static objects that compare by identity, each of which has its own program."""
     name, equal = cause.name, cause.equal_programs()
     if value is None:
-        text = (
+        return Cure(
             f"pass an object as {name} that equals the earlier one: the same function object, or "
-            "one of a class with __eq__ and __hash__"
+            "one of a class with __eq__ and __hash__",
+            equal,
         )
-        return Cure(text, equal)
     if callable(value) and hasattr(value, "__name__"):
         text = f"pass the same function object as {name} each time: functions equal no other"
         return Cure(text, equal)
@@ -214,9 +203,9 @@ def _same_arrays(cause: RecompileCause) -> Cure:
     if set(names) <= set(arguments):
         return Cure(f"pass {few(names)} at every call, or at none", tried)
     inside = container(names) if len(names) > 1 else names[0]
-    what = f"{inside} in it" if inside not in ("", *arguments) else "all of them"
+    parts = f"{inside} in it" if inside not in ("", *arguments) else "all of them"
     return Cure(
-        f"give {few(arguments)} the same arrays at every call: {what} from the first on, or never",
+        f"give {few(arguments)} the same arrays at every call: {parts} from the first on, or never",
         tried,
     )
 

@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
@@ -30,7 +30,9 @@ from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
-_REMEMBERED = 64  # most earlier calls of one origin that a call is compared with
+_recent: partial[deque[Any]] = partial(
+    deque, maxlen=64
+)  # of calls of one origin, that a call is compared with
 _KEPT = 20_000  # most calls in one log
 _LARGE = 64  # most elements of a constant that a fingerprint includes
 
@@ -103,19 +105,15 @@ class _Local(threading.local):
         self.last: PendingCall | None = None
 
 
-def _short() -> deque[Any]:
-    return deque(maxlen=_REMEMBERED)
-
-
 class _Recorder:
     """Receives the events of JAX and of the core, for all watches."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._watches: list[CompileWatch] = []
-        self._memory: defaultdict[FunctionOrigin, deque[JaxKey]] = defaultdict(_short)
-        self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_short)
-        self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_short)
+        self._memory: defaultdict[FunctionOrigin, deque[JaxKey]] = defaultdict(_recent)
+        self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
+        self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_notes = True
@@ -123,7 +121,14 @@ class _Recorder:
     def add(self, watch: CompileWatch) -> None:
         with self._lock:
             if not self._watches:
-                self._begin()
+                stop, self._hears_notes = compat_events.listen(
+                    begin=self._safe(self._began),
+                    end=self._safe(self._ended),
+                    disk=self._safe(self._disk),
+                    part=self._safe(self._part),
+                    note=self._safe(self._note),
+                )
+                self._ends += [stop, listen_core.listen(self._log, self._safe)]
             self._watches.append(watch)
             if not self._hears_notes:
                 watch.trouble(UNHEARD)
@@ -133,25 +138,11 @@ class _Recorder:
             if watch in self._watches:
                 self._watches.remove(watch)
             if not self._watches:
-                self._end()
-
-    def _begin(self) -> None:
-        stop, self._hears_notes = compat_events.listen(
-            begin=self._safe(self._began),
-            end=self._safe(self._ended),
-            disk=self._safe(self._disk),
-            part=self._safe(self._part),
-            note=self._safe(self._note),
-        )
-        self._ends.append(stop)
-        self._ends.append(listen_core.listen(self._log, self._safe))
-
-    def _end(self) -> None:
-        while self._ends:
-            self._ends.pop()()
-        self._memory.clear()
-        self._programs.clear()
-        self._local = _Local()
+                while self._ends:
+                    self._ends.pop()()
+                self._memory.clear()
+                self._programs.clear()
+                self._local = _Local()
 
     def _safe(self, hear: Callable[..., None]) -> Callable[..., None]:
         """Wraps a listener: its exceptions go to the log, not to the user's call."""
@@ -174,7 +165,8 @@ class _Recorder:
         if not any(watch.wants() for watch in self._watches):
             return None
         stack = compat_events.stack(sys._getframe(5))
-        return None if _is_ours(stack) else stack
+        is_own = any(_is_own_stage(file) for file, *_ in stack.frames)
+        return None if is_own else stack
 
     # ---- events ----------------------------------------------------------------------------
 
@@ -222,14 +214,14 @@ class _Recorder:
             served = "disk"
         disk = self._disk_key(call, seconds) if kind == "compile" else None
         missed = kind == "compile" and (call.disk is False or (disk is not None and not call.disk))
-        others = call.others if missed else None
-        call.steps.append(CompileStep(kind, seconds, served, failed, others, disk))
+        same_name = call.others if missed else None
+        call.steps.append(CompileStep(kind, seconds, served, failed, same_name, disk))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
 
-    def _disk(self, held: bool) -> None:
+    def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
-            call.disk = held
+            call.disk = hit
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
         call = self._compiling() if disk_key_parts.is_used() else None
@@ -245,24 +237,22 @@ class _Recorder:
         if not call.disk_parts:
             return None
         earlier = self._disk_keys[call.function]
-        found = disk_key_parts.key(call.disk_parts, earlier)
+        key = disk_key_parts.key(call.disk_parts, earlier)
         earlier.append(call.disk_parts)
-        return (
-            found
-            if call.disk is not None
-            else replace(found, unkept=disk_key_parts.unkept(seconds))
-        )
+        is_known = call.disk is not None
+        return key if is_known else replace(key, unkept=disk_key_parts.unkept(seconds))
 
-    def _note(self, what: str) -> None:
-        local = self._local
-        if what == "traced":
-            for kind, call in local.open[-1:]:
-                if call is not None and kind == "trace":
-                    call.traced = True
-            if local.open or compat_events.looking():
-                return
+    def _note(self, event: str) -> None:
+        steps = self._local.open
+        if event == "traced" and steps:
+            kind, call = steps[-1]
+            if call is not None and kind == "trace":
+                call.traced = True
+        elif compat_events.looking():
+            return
+        elif event == "traced":
             self._traced_aside()
-        elif not compat_events.looking():
+        else:
             self._entered()
 
     def _traced_aside(self) -> None:
@@ -291,8 +281,8 @@ class _Recorder:
             return  # single ops: too many, and irrelevant unless they compile
         call = self._new(function_name(caller.fun), stack)
         if call.key is not None:
-            found = explain.entry_changes(call.key, self._others(call.key))
-            call.changes, call.earlier = found
+            keys = self._other_keys(call.key)
+            call.changes, call.earlier = explain.entry_changes(call.key, keys)
             call.layer = "fast path"
             call.hidden = bool(call.earlier) and not call.changes
 
@@ -362,10 +352,10 @@ class _Recorder:
 
     def _explain_trace(self, call: PendingCall) -> None:
         if call.key is not None:
-            found = explain.trace_changes(call.key, self._others(call.key))
-            call.changes, call.earlier = found
+            keys = self._other_keys(call.key)
+            call.changes, call.earlier = explain.trace_changes(call.key, keys)
 
-    def _others(self, key: JaxKey) -> list[JaxKey]:
+    def _other_keys(self, key: JaxKey) -> list[JaxKey]:
         """Returns the keys of other calls of functions with the same origin."""
         return [other for other in self._memory[key.origin] if other is not key]
 
@@ -378,13 +368,9 @@ def _plain(name: str) -> str:
     return name[4:-1] if name.startswith("jit(") and name.endswith(")") else name
 
 
-def _is_ours(stack: Stack) -> bool:
-    """Whether jaxlens itself traces or compiles, and not the user's program."""
-    return any(_is_own_stage(file) for file, *_ in stack.frames)
-
-
 @cache
 def _is_own_stage(file: str) -> bool:
+    """Whether jaxlens itself traces or compiles in a file."""
     name = describe(file).name
     is_listener = name.endswith(("watch/listen.py", "compat/events.py"))
     return name.startswith("jaxlens/stages/") and not is_listener

@@ -11,6 +11,7 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType
@@ -24,7 +25,7 @@ from jaxlens.stages.keys.changes import Comparison, nearest
 from jaxlens.stages.watch.pending_call import PendingCall, user_line
 
 _STEPS: tuple[CompileStepKind, ...] = ("trace", "lower", "compile")
-_REMEMBERED = 64
+_recent: partial[deque[Any]] = partial(deque, maxlen=64)
 _EVENTS = "jaxlens.core.transforms.events"
 
 
@@ -47,13 +48,13 @@ def listen(
     else:
         finder = _CoreImport(begin)
         sys.meta_path.insert(0, finder)
-        listening.callback(_remove, finder)
+
+        @listening.callback
+        def remove() -> None:
+            with suppress(ValueError):
+                sys.meta_path.remove(finder)
+
     return listening.close
-
-
-def _remove(finder: MetaPathFinder) -> None:
-    with suppress(ValueError):
-        sys.meta_path.remove(finder)
 
 
 class _CoreImport(MetaPathFinder):
@@ -82,12 +83,9 @@ class _Listener:
 
     def __init__(self, log: Callable[[PendingCall], None]) -> None:
         self._log = log
-        self._pending: dict[
-            str, tuple[PendingCall, float]
-        ] = {}  # by name, with the time at which its next step began
-        self._memory: defaultdict[FunctionOrigin, deque[Any]] = defaultdict(
-            lambda: deque(maxlen=_REMEMBERED)
-        )
+        # By name, with the time at which its next step began.
+        self._pending: dict[str, tuple[PendingCall, float]] = {}
+        self._memory: defaultdict[FunctionOrigin, deque[Any]] = defaultdict(_recent)
 
     def __call__(self, event: Any) -> None:
         if event.kind == "cache" and not event.detail["hit"]:
@@ -122,9 +120,7 @@ class _Listener:
     def _compared(self, jitted: Any, key: Any, origin: FunctionOrigin) -> Comparison:
         """Compares a key with the nearest one of the function, or of others of its origin."""
         own = jitted.cache_keys()
-        others = own or [
-            old for reference, old in self._memory[origin] if reference() is not jitted
-        ]
-        changes = nearest(core_keys.changes(jitted, key, old) for old in reversed(others))
-        new_object = (recreated(jitted.name, origin),) if others and not own else ()
-        return (*new_object, *changes), len(others)
+        keys = own or [old for reference, old in self._memory[origin] if reference() is not jitted]
+        changes = nearest(core_keys.changes(jitted, key, old) for old in reversed(keys))
+        new_object = (recreated(jitted.name, origin),) if keys and not own else ()
+        return (*new_object, *changes), len(keys)

@@ -1,7 +1,7 @@
 """A call that JAX or the core is working on, before it becomes a frozen `CallEvent` of a log."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from jaxlens.ir.compile_log import CacheLayer, CallEvent, CompileStep, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
@@ -10,6 +10,8 @@ from jaxlens.stages.compat.events import Stack
 from jaxlens.stages.keys.disk_key_parts import DiskPart
 from jaxlens.stages.keys.jax_key import JaxKey
 
+# Attributes that a `CallEvent` has too.
+_SAME = tuple("function role line defined layer earlier parts thread under program".split())
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
 
@@ -55,21 +57,8 @@ class PendingCall:
         changes = self.changes
         if self.traced and self.earlier and not changes:
             changes = (KeyChange("other", self.function, _UNNAMED),)
-        return CallEvent(
-            number,
-            self.function,
-            self.role,
-            self.line,
-            self.defined,
-            tuple(self.steps),
-            self.layer,
-            changes,
-            self.earlier,
-            self.parts,
-            self.thread,
-            self.under,
-            self.program,
-        )
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
+        return CallEvent(number=number, steps=tuple(self.steps), changes=changes, **same)
 
 
 def user_line(stack: Stack) -> Span | None:

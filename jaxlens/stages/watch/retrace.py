@@ -72,9 +72,8 @@ def closed_as_data(key: JaxKey, names: Sequence[str]) -> str | None:
     if call is None:
         return None
     closed = closed_values.values(call.function)
-    if not all(name in closed and _is_data(closed[name]) for name in names):
-        return None
-    if closed_values.with_values(call.function, {}) is None:
+    are_data = all(name in closed and _is_data(closed[name]) for name in names)
+    if not are_data or closed_values.with_values(call.function, {}) is None:
         return None
     return _failure(key, call, closed={name: closed[name] for name in names})
 
@@ -197,10 +196,9 @@ def _failure(
     avals = key.exact[1][2]
 
     def traced(arrays: Sequence[Any], data: Any, closed: Mapping[str, Any]) -> Any:
-        every = list(leaves)
-        for position, array in zip(positions, arrays, strict=True):
-            every[position] = array
-        roots = jax.tree_util.tree_unflatten(tree, every)
+        by_position = dict(zip(positions, arrays, strict=True))
+        values = [by_position.get(i, leaf) for i, leaf in enumerate(leaves)]
+        roots = jax.tree_util.tree_unflatten(tree, values)
         if place is not None:
             root, steps = place
             roots[root] = _replaced(roots[root], steps, data)
@@ -208,8 +206,8 @@ def _failure(
         if closed:
             function = closed_values.with_values(function, closed)
         changed = call.with_arguments(roots)
-        found = jax.tree_util.tree_leaves(function(*changed.args, **changed.kwargs))
-        return [leaf for leaf in found if isinstance(leaf, jax.Array | int | float | complex)]
+        results = jax.tree_util.tree_leaves(function(*changed.args, **changed.kwargs))
+        return [leaf for leaf in results if isinstance(leaf, jax.Array | int | float | complex)]
 
     try:
         arrays = [

@@ -85,7 +85,7 @@ def _padded_shapes(cause: RecompileCause, key: JaxKey) -> Mapping[int, tuple[int
             continue
         if len(new[1]) == len(old[1]) and all(size.isdigit() for size in new[1]):
             shapes[names.index(change.name)] = tuple(
-                _power(int(size)) if size != was else int(size)
-                for size, was in zip(new[1], old[1], strict=True)
+                _power(int(size)) if size != before else int(size)
+                for size, before in zip(new[1], old[1], strict=True)
             )
     return shapes
