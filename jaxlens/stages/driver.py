@@ -107,13 +107,13 @@ def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, 
         by_core: Whether `jaxlens.core` traces it, even if its arguments are shapes, from which
             this cannot be detected.
     """
-    found = []
-    told: tuple[str, ...] = ()
+    variants = []
+    transforms: tuple[str, ...] = ()
     for rung in rungs(opened.function, opened.args, opened.kwargs):
-        told = (rung.transform, *told) if rung.transform else told
+        transforms = (rung.transform, *transforms) if rung.transform else transforms
         call = prepare(traceable(rung), rung.args, rung.kwargs, name, by_core)
-        found.append(_prepared(call, None, told))
-    return tuple(found)
+        variants.append(_prepared(call, None, transforms))
+    return tuple(variants)
 
 
 class LiveDriver(Running):
@@ -200,21 +200,19 @@ class LiveDriver(Running):
         return self.compiling.compiled(self._dumped("fusing")).passes
 
     def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self.compiling.compiled().kernels)
+        return self.compiling.compiled().kernels
 
     def buffers(self) -> str:
-        return str(self.compiling.compiled().buffers)
+        return self.compiling.compiled().buffers
 
     def fusion_log(self) -> str:
-        return str(self.compiling.compiled().fusion_log)
+        return self.compiling.compiled().fusion_log
 
     def memory(self) -> Memory:
-        found: Memory = self.compiling.compiled().memory
-        return found
+        return self.compiling.compiled().memory
 
     def cost(self) -> Mapping[str, float]:
-        found: Mapping[str, float] = self.compiling.compiled().cost
-        return found
+        return self.compiling.compiled().cost
 
     def profile(self) -> Profile:
         return self.compiling.profile()
@@ -283,12 +281,5 @@ class LiveDriver(Running):
         call = replace(call, opened=None, core=None)
         with self.staging.as_called():
             again = TracedCall.traced_before(call, place, traced(call, place, way))
-        program = Program(
-            call.name,
-            call.inputs,
-            call.statics,
-            place.target,
-            call.span,
-            unjitted=call.unjitted,
-        )
-        return program, LiveDriver(again)
+        own = call.name, call.inputs, call.statics, place.target, call.span
+        return Program(*own, unjitted=call.unjitted), LiveDriver(again)

@@ -6,6 +6,7 @@ library traces within a line (in the body of JAX's own `jit`) is assigned to the
 """
 
 import weakref
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,8 @@ Part = tuple[tuple[int, str], int]
 
 def part(eqn: Any) -> Part:
     """Returns the `Part` of an equation. It holds ids: the caller must keep the equation alive."""
-    return key(eqn), _traceback(eqn)
+    traceback = getattr(eqn.source_info, "traceback", None)
+    return key(eqn), 0 if traceback is None else id(traceback)
 
 
 def alive(eqn: Any) -> Any:
@@ -44,11 +46,11 @@ def equation_text(eqn: Any) -> str:
     """Returns the text of an equation of an unfinished trace: "bool[] = gt f32[] 0.0"."""
     read = getattr(eqn, "in_tracers", None) or eqn.invars
     types = [str(type_of(variable.aval)) for variable in eqn.outvars]
-    made = ", ".join(types[:_MOST]) + (", ..." if len(types) > _MOST else "")
+    results = ", ".join(types[:_MOST]) + (", ..." if len(types) > _MOST else "")
     name = eqn.params.get("name", "")
     called = f"{eqn.primitive} {name}" if isinstance(name, str) and name else str(eqn.primitive)
     more = " ..." if len(read) > _MOST else ""
-    return f"{made} = {called} {' '.join(map(_operand, read[:_MOST]))}{more}".rstrip()
+    return f"{results} = {called} {' '.join(map(_operand, read[:_MOST]))}{more}".rstrip()
 
 
 def _operand(atom: Any) -> str:
@@ -62,12 +64,9 @@ def _operand(atom: Any) -> str:
     return str(type_of(atom.aval))
 
 
-def _traceback(eqn: Any) -> int:
-    traceback = getattr(eqn.source_info, "traceback", None)
-    return 0 if traceback is None else id(traceback)
-
-
-def given(steps: Sequence[Iterable[Part]], jaxpr: Any) -> tuple[list[tuple[str, ...]], list[str]]:
+def assigned(
+    steps: Sequence[Iterable[Part]], jaxpr: Any
+) -> tuple[list[tuple[str, ...]], list[str]]:
     """Returns the ids of the equations that each step recorded, and of those assigned to none.
 
     Args:
@@ -75,58 +74,58 @@ def given(steps: Sequence[Iterable[Part]], jaxpr: Any) -> tuple[list[tuple[str, 
         jaxpr: The jaxpr that the trace returned.
     """
     final = _final(jaxpr)
-    ids: dict[tuple[int, str], list[str]] = {}
-    for one in reversed(final):
-        ids.setdefault(one.key, []).append(one.id)
-    home: dict[str, int] = {}
-    places: dict[int, int] = {}
+    ids: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    for equation in reversed(final):
+        ids[equation.key].append(equation.id)
+    home: dict[str, int] = {}  # step by id
+    tracebacks: dict[int, int] = {}  # step by traceback
     for n, step in enumerate(steps):
-        for told, place in step:
-            if place:
-                places.setdefault(place, n)
-            if waiting := ids.get(told):
-                home[waiting.pop()] = n
+        for key, traceback in step:
+            if traceback:
+                tracebacks.setdefault(traceback, n)
+            if pending := ids.get(key):
+                home[pending.pop()] = n
     # An equation without a step of its own is assigned by its traceback, else with the equation
     # whose body contains it. A line with `lax.scan(f, x, ys)` records a scan; differentiation
     # replaces the scan by a new one with the same traceback. The traceback of a backward equation
     # is that of a forward line, which did not record it: only its enclosing equation counts.
-    for one in final:  # enclosing equations first
-        if one.id in home:
+    for equation in final:  # enclosing equations first
+        if equation.id in home:
             continue
-        if not one.backward and one.place in places:
-            home[one.id] = places[one.place]
-        elif one.holder in home:
-            home[one.id] = home[one.holder]
-    made: list[list[str]] = [[] for _ in steps]
-    for one in sorted(final, key=lambda one: int(one.id[1:])):
-        if one.id in home:
-            made[home[one.id]].append(one.id)
-    return list(map(tuple, made)), [one.id for one in final if one.id not in home]
+        if not equation.backward and equation.traceback in tracebacks:
+            home[equation.id] = tracebacks[equation.traceback]
+        elif equation.holder in home:
+            home[equation.id] = home[equation.holder]
+    by_step: list[list[str]] = [[] for _ in steps]
+    for ident in sorted(home, key=lambda ident: int(ident[1:])):
+        by_step[home[ident]].append(ident)
+    return list(map(tuple, by_step)), [e.id for e in final if e.id not in home]
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Final:
     """An equation of the finished jaxpr: its id, key, traceback and enclosing equation."""
 
     id: str
     key: tuple[int, str]
-    place: int
+    traceback: int
     backward: bool
     holder: str
 
 
-def _final(jaxpr: Any) -> list[_Made]:
+def _final(jaxpr: Any) -> list[_Final]:
     """Returns all equations, an enclosing equation before those of its body."""
-    found: list[_Made] = []
+    final: list[_Final] = []
     turned: set[int] = set()  # ids of jaxprs in the backward pass
     holders: dict[int, str] = {}
     transposed = cache(lambda stack: "transpose" in str(stack))  # few stacks, and str() is slow
     for number, body in bodies(opened(jaxpr)).items():
         for n, (eqn, ident) in enumerate(zip(body.jaxpr.eqns, body.ids, strict=True)):
+            inner = [*map(id, body.inner.get(n, ()))]
             back = number in turned or transposed(eqn.source_info.name_stack)
             if back:
-                turned.update(map(id, body.inner.get(n, ())))
-            for held in body.inner.get(n, ()):
-                holders.setdefault(id(held), ident)
-            found.append(_Made(ident, *part(eqn), back, holders.get(number, "")))
-    return found
+                turned.update(inner)
+            for child in inner:
+                holders.setdefault(child, ident)
+            final.append(_Final(ident, *part(eqn), back, holders.get(number, "")))
+    return final

@@ -64,7 +64,8 @@ def following(to: Listener) -> Iterator[Callable[[], None]]:
 
 def _left(frame: FrameType, value: Any) -> Left:
     """Returns how a frame is left; a suspended generator is at RESUME from Python 3.12 on."""
-    last = _last(frame)
+    code, at = frame.f_code.co_code, frame.f_lasti
+    last = dis.opname[code[at]] if at >= 0 else ""
     if frame.f_code.co_flags & _GENERATORS and last.startswith(("YIELD", "RESUME")):
         return "yield"
     return "raise" if value is None and not last.startswith("RETURN") else "return"
@@ -75,8 +76,3 @@ def _resumes(frame: FrameType) -> bool:
     if not frame.f_code.co_flags & _GENERATORS or frame.f_lasti < 0:
         return False
     return bool(frame.f_code.co_code[frame.f_lasti + 1] & 3)
-
-
-def _last(frame: FrameType) -> str:
-    """Returns the name of the last instruction that a frame ran."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""

@@ -23,6 +23,7 @@ from jaxlens.stages.line_trace.user_frames import Left, Listener
 from jaxlens.stages.line_trace.values import fixed, text
 
 MOST = 5_000  # steps in one recording
+_NONE = object()
 _QUIET = (ModuleType, type, FunctionType)
 
 
@@ -35,7 +36,7 @@ class _Step:
     line: int
     depth: int
     bound: list[Bound] = field(default_factory=list)
-    made: list[Part] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     printed: str = ""
     raised: str = ""
     wrote: list[str] = field(default_factory=list)
@@ -46,7 +47,7 @@ class _Frame:
     """A frame of user code, and the values of its variables after the last step."""
 
     frame: FrameType
-    seen: dict[str, tuple[Any, str]]
+    values: dict[str, tuple[Any, str]]
     outer: dict[str, Any]
     step: _Step
 
@@ -58,7 +59,7 @@ class Recorder:
         self._steps: list[_Step] = []
         self._frames: list[_Frame] = []
         self._counts: dict[int, int] = {}
-        self._kept: list[Any] = []  # keeps equations alive, so that no other object gets their id
+        self._equations: list[Any] = []  # keeps them alive, so that no other object gets their id
         self._core: list[Any] = []
         self._outside = Outside()
         self._thread = threading.get_ident()
@@ -82,20 +83,20 @@ class Recorder:
         Args:
             jaxpr: The jaxpr that the trace returned.
         """
-        made, left = equations.given([step.made for step in self._steps], jaxpr)
-        steps = [_frozen(step, ids) for step, ids in zip(self._steps, made, strict=True)]
+        by_step, left = equations.assigned([step.parts for step in self._steps], jaxpr)
+        steps = [_frozen(step, ids) for step, ids in zip(self._steps, by_step, strict=True)]
         if left and steps and not self._cut:
             first = self._steps[0].code
             after = _Step("after", first, first.co_firstlineno, 0)
             steps.append(_frozen(after, tuple(left)))
-        self._kept.clear()
+        self._equations.clear()
         return LineTrace(tuple(steps), self._cut)
 
     def unfinished(self) -> Iterator[tuple[TracedLine, tuple[str, ...]]]:
         """Yields the steps of a failed trace, each with the text of the equations that it added."""
-        words = {equations.part(eqn): equations.equation_text(eqn) for eqn in self._kept}
+        texts = {equations.part(eqn): equations.equation_text(eqn) for eqn in self._equations}
         for step in self._steps:
-            yield _frozen(step, ()), tuple(words[part] for part in step.made if part in words)
+            yield _frozen(step, ()), tuple(texts[part] for part in step.parts if part in texts)
 
     def began(self, frame: FrameType, again: bool) -> bool:
         """Records the call of a user function, or the resumption of a generator."""
@@ -103,7 +104,7 @@ class Recorder:
         if self._full():
             return False
         variables = frame.f_locals
-        outer = self._outside.seen(frame, variables)
+        outer = self._outside.state(frame, variables)
         step = self._begin("resume" if again else "call", frame, len(self._frames))
         self._frames.append(_Frame(frame, {}, outer, step))
         self._look(self._frames[-1], variables)
@@ -158,48 +159,44 @@ class Recorder:
 
     def _look(self, at: _Frame, variables: Any) -> None:
         """Adds to the current step the names that it bound, and its side effects."""
-        step, seen = at.step, at.seen
+        step, values = at.step, at.values
         enters = step.event in ("call", "resume")
         for name, value in variables.items():
-            known = seen.get(name)
-            if known is not None and known[0] is value and fixed(value):
+            before, before_text = values.get(name, (_NONE, ""))
+            if before is value and fixed(value):
                 continue
-            words = text(value)
-            if known is None or known[0] is not value or known[1] != words:
-                seen[name] = value, words
+            value_text = text(value)
+            if before is not value or before_text != value_text:
+                values[name] = value, value_text
                 if not (enters and issubclass(type(value), _QUIET)):
-                    step.bound.append(Bound(name, words))
-        now = self._outside.seen(at.frame, variables)
+                    step.bound.append(Bound(name, value_text))
+        now = self._outside.state(at.frame, variables)
         if now != at.outer:
             step.wrote += changes(at.outer, now)
             at.outer = now
 
     def _flush(self) -> None:
         """Adds the equations recorded since the last call to the current step."""
-        held = compat.recorded()
-        if held is not None:
-            key, eqns = held
+        eqns, self._core = self._core, []
+        recorded = compat.recorded()
+        if recorded is not None:
+            key, references = recorded
             count = self._counts.get(key, 0)
-            if len(eqns) != count:
-                self._counts[key] = len(eqns)
-                self._gave([eqn for made in eqns[count:] if (eqn := alive(made)) is not None])
-        if self._core:
-            self._gave(self._core)
-            self._core = []
-
-    def _gave(self, eqns: list[Any]) -> None:
-        if self._steps:
-            self._kept += eqns
+            if len(references) != count:
+                self._counts[key] = len(references)
+                eqns = [*filter(None, map(alive, references[count:])), *eqns]
+        if eqns and self._steps:
+            self._equations += eqns
             step = self._frames[-1].step if self._frames else self._steps[-1]
-            step.made += map(equations.part, eqns)
+            step.parts += map(equations.part, eqns)
 
     def _hear(self, event: Any) -> None:
         if event.kind == "record":
             self._core.append(event.detail["eqn"])
 
-    def _print(self, words: str) -> None:
+    def _print(self, printed: str) -> None:
         if threading.get_ident() == self._thread and self._frames:
-            self._frames[-1].step.printed += words
+            self._frames[-1].step.printed += printed
 
 
 def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
@@ -208,7 +205,7 @@ def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 
 
-def _frozen(step: _Step, made: tuple[str, ...]) -> TracedLine:
+def _frozen(step: _Step, ids: tuple[str, ...]) -> TracedLine:
     file = describe(step.code.co_filename)
     return TracedLine(
         step.event,
@@ -218,7 +215,7 @@ def _frozen(step: _Step, made: tuple[str, ...]) -> TracedLine:
         step.code.co_qualname,
         step.depth,
         tuple(step.bound),
-        made,
+        ids,
         step.printed,
         tuple(step.wrote),
         step.raised,

@@ -17,7 +17,7 @@ class Outside:
     def __init__(self) -> None:
         self._bound: dict[int, tuple[CodeType, tuple[str, ...]]] = {}  # names in STORE_GLOBAL
 
-    def seen(self, frame: FrameType, variables: Mapping[str, Any]) -> dict[str, Any]:
+    def state(self, frame: FrameType, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the outside state that a function could change, by name.
 
         A global that it assigns has the id of its value; a container that it can reach has its
@@ -27,24 +27,19 @@ class Outside:
             frame: Frame of the function.
             variables: Its local and closure variables.
         """
-        code, known = frame.f_code, frame.f_globals
+        code, outside = frame.f_code, frame.f_globals
         stored = self._bound.get(id(code))
         if stored is None:
-            found = (i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL")
-            stored = self._bound[id(code)] = code, tuple(dict.fromkeys(found))
-        outer: dict[str, Any] = {f"global {n}": id(known.get(n, _NONE)) for n in stored[1]}
-        for name in code.co_names:
-            _held(name, known.get(name), outer)
-        for name in code.co_freevars:
-            _held(name, variables.get(name), outer)
+            names = (i.argval for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL")
+            stored = self._bound[id(code)] = code, tuple(dict.fromkeys(names))
+        outer: dict[str, Any] = {f"global {n}": id(outside.get(n, _NONE)) for n in stored[1]}
+        reachable: list[tuple[str, Any]] = [(name, outside.get(name)) for name in code.co_names]
+        reachable += [(name, variables.get(name)) for name in code.co_freevars]
+        for name, value in reachable:
+            for base in (list, dict, set):
+                if issubclass(type(value), base):
+                    outer[name] = base.__len__(value)  # a subclass may override `__len__`
         return outer
-
-
-def _held(name: str, value: Any, found: dict[str, Any]) -> None:
-    """Adds a container's length. Calls the built-in `__len__`: a subclass may override it."""
-    for base in (list, dict, set):
-        if issubclass(type(value), base):
-            found[name] = base.__len__(value)
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

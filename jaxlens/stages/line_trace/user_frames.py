@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from jaxlens.ir.spans import describe
 
 Left = Literal["return", "yield", "raise"]
-_TOLD = ("jax/_src/monitoring.py", "jax\\_src\\monitoring.py")
+_MONITORING = ("jax/_src/monitoring.py", "jax\\_src\\monitoring.py")
 
 
 class Listener(Protocol):
@@ -46,7 +46,7 @@ def is_users(frame: FrameType) -> bool:
     listeners of JAX's events, which run during a trace but are no part of it.
     """
     code, caller = frame.f_code, frame.f_back
-    if caller is not None and caller.f_code.co_filename.endswith(_TOLD):
+    if caller is not None and caller.f_code.co_filename.endswith(_MONITORING):
         return False
     if not code.co_filename.startswith("<") or code.co_filename.startswith("<ipython"):
         return True

@@ -4,6 +4,7 @@ No user code is called: no `__repr__`, no `__len__`, no property. Types are test
 `isinstance`, which reads an object's `__class__`, and that may be a property.
 """
 
+from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -57,8 +58,8 @@ def _short(value: Any) -> str:
         return f"{value[:_LETTERS]!r}..."
     if type(value) is int and abs(value) >> 128:
         return f"int of {value.bit_length()} bits"
-    words = repr(value)
-    return words if len(words) <= _LETTERS + 2 else f"{words[:_LETTERS]}..."
+    code = repr(value)
+    return code if len(code) <= _LETTERS + 2 else f"{code[:_LETTERS]}..."
 
 
 def _container(value: Any, depth: int) -> str:
@@ -66,16 +67,13 @@ def _container(value: Any, depth: int) -> str:
     if not value or depth > 1:
         return f"{kind.__name__} of {len(value)}"
     if kind is dict:
-        parts = [f"{text(k, 2)}: {text(v, depth + 1)}" for k, v in _first(value.items())]
+        items = islice(value.items(), _ITEMS)
+        parts = [f"{text(k, 2)}: {text(v, depth + 1)}" for k, v in items]
     else:
-        parts = [text(item, depth + 1) for item in _first(value)]
+        parts = [text(item, depth + 1) for item in islice(value, _ITEMS)]
     more = f", ... {len(value) - _ITEMS} more" if len(value) > _ITEMS else ""
     ends = ("[", "]") if kind is list else ("(", ")") if kind is tuple else ("{", "}")
     return f"{ends[0]}{', '.join(parts)}{more}{ends[1]}"
-
-
-def _first(items: Any) -> list[Any]:
-    return [item for _, item in zip(range(_ITEMS), items, strict=False)]
 
 
 def _is_core(kind: type) -> bool:

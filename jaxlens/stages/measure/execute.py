@@ -48,17 +48,18 @@ def run(
     """
     if n < 1:
         raise OptionError(f"expected at least 1 run, got {n}; say --run 10")
-    _check((args, kwargs or {}), names)
-    donated = _donated(compiled)
-    given, tree = jax.tree.flatten((args, kwargs or {}))
-    placed = _placed(compiled, given)
+    values, tree = jax.tree.flatten((args, kwargs or {}))
+    _check(values, names)
+    infos = jax.tree.leaves(compiled.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
+    donated = {index for index, info in enumerate(infos) if info.donated}
+    placed = _placed(compiled, values)
     seconds: list[float] = []
     outputs = None
     with ExitStack() as around:
         for index in range(_WARM + n):
             if index == _WARM and during is not None:
                 around.enter_context(during)
-            leaves = [_copy(x) if i in donated else x for i, x in enumerate(placed)]
+            leaves = [x.copy() if i in donated else x for i, x in enumerate(placed)]
             positional, named = jax.tree.unflatten(tree, _ready(leaves))
             start = time.perf_counter()
             outputs = _ready(_call(compiled, positional, named))
@@ -67,8 +68,8 @@ def run(
     return Run(tuple(seconds), _WARM, _how(n, bool(donated)), outputs)
 
 
-def _check(given: tuple[tuple[Any, ...], dict[str, Any]], names: Sequence[str]) -> None:
-    for index, leaf in enumerate(jax.tree.leaves(given)):
+def _check(leaves: list[Any], names: Sequence[str]) -> None:
+    for index, leaf in enumerate(leaves):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             name = names[index] if index < len(names) else f"input {index}"
             raise OptionError(
@@ -77,40 +78,27 @@ def _check(given: tuple[tuple[Any, ...], dict[str, Any]], names: Sequence[str]) 
             )
 
 
-def _donated(compiled: Any) -> frozenset[int]:
-    """Returns the indices of the donated leaves among all leaves of the arguments."""
-    leaves = jax.tree.leaves(compiled.args_info, is_leaf=lambda x: hasattr(x, "donated"))
-    return frozenset(i for i, leaf in enumerate(leaves) if leaf.donated)
-
-
 def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
     """Returns the leaves as arrays with the program's input shardings; copies only if needed."""
-    wanted = jax.tree.leaves(compiled.input_shardings)
-    _check_devices({device for sharding in wanted for device in sharding.device_set})
-    if len(wanted) != len(leaves):
-        return [jax.numpy.asarray(leaf) for leaf in leaves]
-    return [
-        x if isinstance(x, jax.Array) and x.sharding == s else jax.device_put(x, s)
-        for x, s in zip(leaves, wanted, strict=True)
-    ]
-
-
-def _check_devices(wanted: set[Any]) -> None:
-    here = {device for client in backend.backends().values() for device in client.devices()}
-    absent = sorted({device.device_kind for device in wanted - here})
+    shardings = jax.tree.leaves(compiled.input_shardings)
+    devices = {device for sharding in shardings for device in sharding.device_set}
+    present = {device for client in backend.backends().values() for device in client.devices()}
+    absent = sorted({device.device_kind for device in devices - present})
     if absent:
         raise UnavailableError(
             f"the program was compiled for {' and '.join(absent)}, which is not here; it cannot "
             "run: look without --run, or with a target of this process"
         )
+    if len(shardings) != len(leaves):
+        return [jax.numpy.asarray(leaf) for leaf in leaves]
+    return [
+        x if isinstance(x, jax.Array) and x.sharding == s else jax.device_put(x, s)
+        for x, s in zip(leaves, shardings, strict=True)
+    ]
 
 
 def _ready(tree: Any) -> Any:
     return jax.block_until_ready(tree)  # type: ignore[no-untyped-call]
-
-
-def _copy(leaf: Any) -> Any:
-    return leaf.copy()
 
 
 def _call(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

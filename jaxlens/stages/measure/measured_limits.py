@@ -15,12 +15,7 @@ import jax.numpy as jnp
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Limits
 
-_TYPES: dict[str, Any] = {
-    "f16": jnp.float16,
-    "bf16": jnp.bfloat16,
-    "f32": jnp.float32,
-    "f64": jnp.float64,
-}
+_TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _SIDES = {"cpu": (256, 512, 1024)}  # sides of the square matrices; on other platforms _OTHERS
 _OTHERS = (4096, 8192)
 _BYTES = {"cpu": 2**28}  # size of the copied array, larger than caches; otherwise 1 GiB
@@ -45,11 +40,12 @@ def measured(platform: str, dtypes: Iterable[str] = ("f32",)) -> Limits:
             f"no {platform} in this process whose limits could be measured: name a device, as in "
             "--roofline h100"
         ) from None
-    wanted = {dtype for dtype in dtypes if dtype in _TYPES} or {"f32"}
+    timed = {dtype for dtype in dtypes if dtype in _TYPES} or {"f32"}
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-        wanted = {"f32" if dtype == "f64" else dtype for dtype in wanted}
-    rates = {dtype: _product(device, dtype) for dtype in sorted(wanted)}
-    sides = _sides(device)
+        timed = {"f32" if dtype == "f64" else dtype for dtype in timed}
+    rates = {dtype: _product(device, dtype) for dtype in sorted(timed)}
+    *smaller, largest = (f"{side:,}" for side in _SIDES.get(device.platform, _OTHERS))
+    sides = f"{', '.join(smaller)} and {largest}"
     size = _BYTES.get(device.platform, 2**30)
     return Limits(
         f"this {device.device_kind}",
@@ -60,12 +56,6 @@ def measured(platform: str, dtypes: Iterable[str] = ("f32",)) -> Limits:
         f"{size // 2**20:,} MiB that reads and writes all of it, each the best of several runs",
         True,
     )
-
-
-def _sides(device: Any) -> str:
-    """Returns the sizes of the matrices as text."""
-    *some, last = (f"{side:,}" for side in _SIDES.get(device.platform, _OTHERS))
-    return f"{', '.join(some)} and {last}"
 
 
 @cache
@@ -83,13 +73,14 @@ def _product(device: Any, dtype: str) -> float:
 def _copy(device: Any) -> float:
     """Returns the bytes per second, reads plus writes."""
     size = _BYTES.get(device.platform, 2**30)
-    held = [jax.device_put(jnp.ones(size // 4, jnp.float32), device)]
+    array = jax.device_put(jnp.ones(size // 4, jnp.float32), device)
     # Donated, so the output reuses the buffer: the system would zero fresh pages first.
     add = jax.jit(lambda x: x + 1, donate_argnums=0)
 
     def step() -> Any:
-        held[0] = add(held[0])
-        return held[0]
+        nonlocal array
+        array = add(array)
+        return array
 
     return 2.0 * size / _best(step)
 

@@ -50,34 +50,36 @@ class Compiling:
             dumps = self.made is None or not self.made.gives(passes)
             profile = profiled and self._profile is None
             if dumps or profile:
-                wanted = passes if dumps else False
-                what = "passes" if dumps else "profile"
-                done = self._compile(what, passes=wanted, profiled=profile)
+                noun = "passes" if dumps else "profile"
+                done = self._compile(noun, passes=dumps and passes, profiled=profile)
                 self.made = done if dumps else self.made
                 self._profile = done.profile if profile else self._profile
             assert self.made is not None
             return self.made
 
-    def _compile(self, what: str, **asked: Any) -> CompileOutput:
-        """Compiles; for a repeated compile, `what` names the output that it is made for.
+    def _compile(self, noun: str, **options: Any) -> CompileOutput:
+        """Compiles; for a repeated compile, `noun` names the output that it is made for.
 
         (`compile_lowered` documents the keyword arguments.)
         """
         staging, again = self._staging, self.made is not None
         try:
-            done = self._compile_lowered(**asked)
+            done = self._compile_lowered(**options)
         except OverdueError as why:
             if again:
                 raise UnavailableError(
-                    f"no {what} of the program with the captured arrays compiled into it: {why}"
+                    f"no {noun} of the program with the captured arrays compiled into it: {why}"
                 ) from None
             self._give_up(str(why))
             staging.fall_back()
-            done = self._compile_lowered(**asked)
-        self.times += tuple(_again(t, what) if again else t for t in done.times)
+            done = self._compile_lowered(**options)
+        why_again = f"a second time, for the {noun}" if again else ""
+        for timing in done.times:
+            note = "; ".join(filter(None, (timing.note, why_again)))
+            self.times += (replace(timing, note=note),)
         return done
 
-    def _compile_lowered(self, **asked: Any) -> CompileOutput:
+    def _compile_lowered(self, **options: Any) -> CompileOutput:
         staging = self._staging
         with staging.as_called():
             return compile_lowered(
@@ -85,7 +87,7 @@ class Compiling:
                 name=staging.call.name,
                 origins=self.origins,
                 waiting=staging.waiting(),
-                **asked,
+                **options,
             )
 
     def profile(self) -> Profile:
@@ -101,10 +103,4 @@ class Compiling:
             "fusion_log": self.made is not None and bool(self.made.dump.fusion_log),
             "profile": self._profile is not None,
         }
-        return frozenset(extra for extra, given in at_hand.items() if given)
-
-
-def _again(timing: Timing, what: str) -> Timing:
-    """Returns the timing with a note that this compile is a repeated one, made for `what`."""
-    words = f"a second time, for the {what}"
-    return replace(timing, note=f"{timing.note}; {words}" if timing.note else words)
+        return frozenset(extra for extra, is_recorded in at_hand.items() if is_recorded)

@@ -18,7 +18,12 @@ from jaxlens.stages.trace import lower, stamp
 def jaxpr_stage(staging: TracedCall) -> Stage:
     """Returns the jaxpr stage."""
     program, name = staging.program, staging.call.name
-    return Stage(BY_NAME["jaxpr"], lambda: _printed(program), lambda: _read(program, name))
+
+    def read() -> Module:
+        with stamp.none():
+            return jaxpr.read(program, name, scope=_scope)
+
+    return Stage(BY_NAME["jaxpr"], lambda: _printed(program), read)
 
 
 def stablehlo_stage(staging: TracedCall) -> Stage:
@@ -47,11 +52,6 @@ def hlo_stage(staging: TracedCall, origins: Origins, converted: Callable[[], str
         lambda: hlo.read(converted() or stage.raw, stage="hlo", origins=origins),
     )
     return stage
-
-
-def _read(program: Any, name: str) -> Module:
-    with stamp.none():
-        return jaxpr.read(program, name, scope=_scope)
 
 
 def _scope(stack: Any) -> str:

@@ -7,7 +7,7 @@ has a `ShapeDtypeStruct` in place of each array, with which it can be traced aga
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -60,7 +60,7 @@ class TracedCall:
         self._overdue = False
         self._array_names: Mapping[Any, str] = {}
         self._line_trace: LineTrace | None = None
-        self._held: WeakArguments | None = None
+        self._weak: WeakArguments | None = None
 
     @classmethod
     def traced_before(
@@ -89,11 +89,9 @@ class TracedCall:
             with self.as_called():
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
-            from jaxlens.stages.failure import (
-                explain as explain_failure,  # imported only when tracing fails
-            )
+            from jaxlens.stages.failure.explain import explain  # only when tracing fails
 
-            explain_failure.explain(error, self.call, self.place, time.perf_counter() - start)
+            explain(error, self.call, self.place, time.perf_counter() - start)
             raise
 
     @property
@@ -126,18 +124,19 @@ class TracedCall:
     def lowering(self) -> lower.Lowering:
         """The lowering; its ops may not be stamped yet."""
         with self.as_called():
-            done = self._lowered()
-        # Cache the facts that need the arguments, then drop the arguments.
+            if self.captured_bytes >= captured_limits.LARGE:
+                self._array_names = captured_arrays.names(self._trace.survey, self.constants)
+            if self.stand_in:
+                done = self._lowered_stand_in()
+            else:
+                done = lower.lower(self._trace, self.call, self.place)
+        # Cache the facts that need the arguments, then drop the strong references to the user's
+        # arrays; weak ones remain.
         vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)
-        self._release()
+        self._weak = weakly_held(*self.call.dynamic())
+        self.call = shaped(self.call)
+        self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
         return done
-
-    def _lowered(self) -> lower.Lowering:
-        if self.captured_bytes >= captured_limits.LARGE:
-            self._array_names = captured_arrays.names(self._trace.survey, self.constants)
-        if self.stand_in:
-            return self._lowered_stand_in()
-        return lower.lower(self._trace, self.call, self.place)
 
     def _lowered_stand_in(self) -> lower.Lowering:
         return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)
@@ -180,19 +179,13 @@ class TracedCall:
             sentences.append(_EARLIER.format(name=self.call.name, difference=self.earlier))
         return tuple(sentences)
 
-    def _release(self) -> None:
-        """Drops the strong references to the user's arrays; weak ones remain."""
-        self._held = weakly_held(*self.call.dynamic())
-        self.call = shaped(self.call)
-        self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
-
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the call's dynamic arguments.
 
         Raises:
             UnavailableError: An array has been freed.
         """
-        return self._held.get() if self._held else self.call.dynamic()
+        return self._weak.get() if self._weak else self.call.dynamic()
 
     @property
     def opened(self) -> Call:
@@ -248,7 +241,7 @@ class TracedCall:
     def verdict(self) -> Verdict:
         """Whether this call would have hit JAX's caches."""
         opened = self.call.opened
-        assert opened is not None  # `_release` runs only after this is computed
+        assert opened is not None  # dropped only after this is computed
         core = self.call.core
         with self.as_called():
             if core is not None:
@@ -286,17 +279,13 @@ class TracedCall:
     def outputs(self) -> tuple[Input, ...]:
         """The results, named by their pytree paths."""
         avals = self.traced.jaxpr.out_avals
+        names: Iterable[str]
         if self.call.inner is not None:
             names = self.call.inner.results(self.traced.out_tree, len(avals))
-            pairs = zip(names, avals, strict=True)
-            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
         # Not `out_info`: it makes an object per result, as many as a model has parameters.
-        results = self._results
-        if isinstance(results, Written):
-            pairs = zip(results.names(), avals, strict=True)
-            return tuple(Input(name, type_of(aval)) for name, aval in pairs)
-        paths = jax.tree_util.tree_flatten_with_path(results)[0]
-        return tuple(
-            Input("result" + jax.tree_util.keystr(path), type_of(aval))
-            for (path, _), aval in zip(paths, avals, strict=True)
-        )
+        elif isinstance(results := self._results, Written):
+            names = results.names()
+        else:
+            paths = jax.tree_util.tree_flatten_with_path(results)[0]
+            names = (f"result{jax.tree_util.keystr(path)}" for path, _ in paths)
+        return tuple(Input(n, type_of(aval)) for n, aval in zip(names, avals, strict=True))

@@ -81,22 +81,22 @@ def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
     ids: Ids = {}
     with _one_at_a_time:
         try:
-            found = bodies(opened(jaxpr))
-            if meant is None or _equal(found, bodies(opened(meant))):
-                _stamp(found, ids, saved)
+            own = bodies(opened(jaxpr))
+            if meant is None or _equal(own, bodies(opened(meant))):
+                _stamp(own, ids, saved)
             yield ids
         finally:
             assign("source_info", saved[::-1])
 
 
-def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
+def _stamp(by_id: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
     named = compat.named_last()
     if named is None or not compat.has_location_parts():
         return
-    kernels = _in_kernels(found)
+    kernels = _in_kernels(by_id)
     names: set[Any] = set()
     functions: set[Any] = set()
-    for key, body in found.items():
+    for key, body in by_id.items():
         if key in kernels:
             continue
         for eqn, ident in zip(body.jaxpr.eqns, body.ids, strict=True):
@@ -107,8 +107,7 @@ def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
                 functions.add(str(eqn.params["name"]))
             saved.append((eqn, source))
             if core:
-                words = (*source.name_stack, stamp(serial))
-                eqn.source_info = replace(source, name_stack=words)
+                eqn.source_info = replace(source, name_stack=(*source.name_stack, stamp(serial)))
             else:
                 eqn.source_info = named(source, stamp(serial))
             ids[serial] = ident
@@ -117,21 +116,21 @@ def _stamp(found: dict[int, JaxprBody], ids: Ids, saved: Saved) -> None:
         ids.clear()
 
 
-def _in_kernels(found: dict[int, JaxprBody]) -> set[int]:
+def _in_kernels(by_id: dict[int, JaxprBody]) -> set[int]:
     """Returns the bodies that kernels reach; one pass suffices, as callers precede callees."""
     inside: set[int] = set()
-    for key, body in found.items():
-        for index, held in body.inner.items():
+    for key, body in by_id.items():
+        for index, callees in body.inner.items():
             if key in inside or body.jaxpr.eqns[index].primitive.name in _KERNELS:
-                inside.update(map(id, held))
+                inside.update(map(id, callees))
     return inside
 
 
-def _equal(found: dict[int, JaxprBody], others: dict[int, JaxprBody]) -> bool:
+def _equal(before: dict[int, JaxprBody], after: dict[int, JaxprBody]) -> bool:
     """Whether two programs have the same bodies, eqn ids and primitives, one to one."""
-    return len(found) == len(others) and all(
-        one.name == other.name
-        and list(one.ids) == list(other.ids)
-        and [e.primitive for e in one.jaxpr.eqns] == [e.primitive for e in other.jaxpr.eqns]
-        for one, other in zip(found.values(), others.values(), strict=True)
+    return len(before) == len(after) and all(
+        a.name == b.name
+        and list(a.ids) == list(b.ids)
+        and [e.primitive for e in a.jaxpr.eqns] == [e.primitive for e in b.jaxpr.eqns]
+        for a, b in zip(before.values(), after.values(), strict=True)
     )

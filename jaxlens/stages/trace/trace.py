@@ -53,10 +53,10 @@ def trace(
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
         _refuse_tracers(traced, call.name)
-    found = survey(traced.jaxpr)
-    if found.foreign:
+    captured = survey(traced.jaxpr)
+    if captured.foreign:
         isolate.retire()
-    return Trace(traced, found, seconds, context)
+    return Trace(traced, captured, seconds, context)
 
 
 def _refuse_tracers(traced: Any, name: str) -> None:
