@@ -27,23 +27,16 @@ from jaxlens.stages.compat.jitted import (
     layers,
     rejit,
 )
-from jaxlens.stages.compat.lowering import (
-    constants_as_arguments,
-    hlo,
-    hlo_text,
-    lower_hoisting,
-    name_hoisted,
-)
-from jaxlens.stages.compat.own_keys import apart, context_value, is_apart
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
+    forget_session,
     has_cuda_plugin,
+    has_idle_tpu_plugin,
     register_cuda,
 )
-from jaxlens.stages.compat.profiler import forget_session, has_idle_tpu_plugin
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
-from jaxlens.stages.compat.settings import settings_here
+from jaxlens.stages.compat.settings import apart, context_value, is_apart, settings_here
 from jaxlens.stages.compat.stage_objects import (
     argument_names,
     argument_places,

@@ -1,10 +1,16 @@
-"""Finds JAX's accelerator plugins, and registers the CUDA plugin in a process without a GPU."""
+"""JAX's accelerator plugins, and its profiler, which starts the tracers of all of them.
+
+The CUDA plugin is registered in a process without a GPU. Tested with jax 0.10.2 and 0.12.0.1:
+`jax.profiler.stop_trace` resets the state of a session only after it has written the session. If
+writing fails, JAX regards the session as running, and none can start.
+"""
 
 import importlib
 import importlib.metadata
 import importlib.util
+import sys
 
-from jaxlens.stages.compat.import_private import private
+from jaxlens.stages.compat.import_private import private, when_gone
 
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 
@@ -48,3 +54,37 @@ def register_cuda() -> None:
     name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
     if name and not registered:
         importlib.import_module(f"jax_plugins.{name}").initialize()
+
+
+@when_gone(None)
+def forget_session(path: str) -> None:
+    """Resets a session of jaxlens that could not be written, so that the next one can start.
+
+    Args:
+        path: Log directory of the session; a session with another directory is not reset.
+
+    Gone: the next session of the process fails, as it does in JAX alone.
+    """
+    state = private("profiler")._profile_state
+    with state.lock:
+        if str(state.log_dir) == path:
+            state.reset()
+
+
+def has_idle_tpu_plugin() -> bool:
+    """Whether libtpu is loaded in a process without a TPU, as when compiling for an absent TPU.
+
+    JAX's profiler starts the tracers of all loaded plugins. The tracer of a libtpu that was not
+    built with this jaxlib crashes the process (0.10.2 with libtpu 0.0.4x: segmentation fault).
+
+    Gone: whether the package is imported, which is True once JAX has looked for TPUs.
+    """
+    from jax.extend import backend
+
+    try:
+        from jaxlib import xla_client
+
+        loaded = bool(xla_client.pjrt_plugin_loaded("tpu"))
+    except (ImportError, AttributeError):
+        loaded = "libtpu" in sys.modules
+    return loaded and "tpu" not in backend.backends()

@@ -216,8 +216,7 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
         if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":
             note = _RUNTIME.get(launch.kind, f"the runtime does it as {launch.kind[1:]}")
             return lazy_kernel(node.id, node.id, "thunk", note)
-        kind, note = _kind(node, platform), _note(node, platform)
-        return lazy_kernel(node.id, node.id, kind, note, launch=wide)
+        return lazy_kernel(node.id, node.id, *_kind_and_note(node, platform), launch=wide)
     owner = code.taken.setdefault(symbol, node.id)
     if owner != node.id:
         note = _EQUAL.format(owner)
@@ -232,23 +231,6 @@ def _names(instruction: str) -> list[str]:
     return [instruction, f"{instruction}_kernel", re.sub(r"[^\w$]", "_", instruction)]
 
 
-def _kind(node: Node, platform: str) -> KernelKind:
-    """Returns the kind of an instruction without a symbol of its own.
-
-    On TPUs, XLA generates code for all but control flow, async ops and custom calls, and does not
-    dump it.
-    """
-    if node.opcode in _LIBRARY and platform != "tpu":
-        return "library call"
-    if node.opcode == "custom-call":
-        return "library call"
-    if node.opcode == "fusion":
-        return "library call" if _library(node) else "kernel"
-    if platform == "tpu" and node.opcode not in _CALLS | _ASYNC:
-        return "kernel"
-    return "thunk"
-
-
 def _library(node: Node) -> str:
     """Returns the library that a custom fusion calls, "" if it names none."""
     match = _LIBRARY_KIND.search(node.attrs.get("backend_config", ""))
@@ -257,20 +239,26 @@ def _library(node: Node) -> str:
     return _LIBRARY_NAMES.get(match[1], match[1])
 
 
-def _note(node: Node, platform: str) -> str:
-    """Returns why an instruction has no code to show."""
-    if node.opcode == "custom-call":
-        target = node.attrs.get("custom_call_target", "").strip('"')
-        return f"calls {target or 'a target without a name'}: ready-made code, not generated here"
-    if node.opcode == "fusion" and _library(node):
-        return f"computed by {_library(node)}; its code is not dumped"
-    if _kind(node, platform) == "library call":
-        return f"the runtime calls a library for {node.opcode}; its code is not dumped"
-    if _kind(node, platform) == "kernel":
-        if platform == "tpu":
-            return "XLA shows no machine code for TPUs"
-        return f"XLA showed no code of this name on {platform}"
-    return _THUNKS.get(node.opcode, f"the runtime does {node.opcode}; no code is generated")
+def _kind_and_note(node: Node, platform: str) -> tuple[KernelKind, str]:
+    """Returns the kind of an instruction without a symbol, and why it has no code to show.
+
+    On TPUs, XLA generates code for all but control flow, async ops and custom calls, and does not
+    dump it.
+    """
+    opcode = node.opcode
+    library = _library(node) if opcode == "fusion" else ""
+    if opcode == "custom-call":
+        target = node.attrs.get("custom_call_target", "").strip('"') or "a target without a name"
+        return "library call", f"calls {target}: ready-made code, not generated here"
+    if library:
+        return "library call", f"computed by {library}; its code is not dumped"
+    if opcode in _LIBRARY and platform != "tpu":
+        return "library call", f"the runtime calls a library for {opcode}; its code is not dumped"
+    if platform == "tpu" and opcode not in _CALLS | _ASYNC:
+        return "kernel", "XLA shows no machine code for TPUs"
+    if opcode == "fusion":
+        return "kernel", f"XLA showed no code of this name on {platform}"
+    return "thunk", _THUNKS.get(opcode, f"the runtime does {opcode}; no code is generated")
 
 
 def _decoded(text: bytes) -> str:

@@ -8,7 +8,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +40,8 @@ _QUIET = ("ThreadpoolListener", "RunInvariantCheckers")
 class Session:
     """One profiler session around a compile.
 
+    As a context manager it starts on entry and stops on an error; the caller stops it otherwise.
+
     Attributes:
         note: Why there is no profile; "" otherwise.
     """
@@ -50,6 +51,13 @@ class Session:
         self._path: Path | None = None
         self._over = False
         self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.stop()
 
     def start(self) -> None:
         """Starts the session; sets `note` if it cannot start."""
@@ -130,19 +138,6 @@ def end(path: Path) -> bytes:
         raise UnavailableError(full(path) or first_line(error)) from None
     finally:
         remove(path)
-
-
-@contextmanager
-def ended(session: Session | None) -> Iterator[None]:
-    """Starts the session on entry and stops it on an error; the caller stops it otherwise."""
-    if session is not None:
-        session.start()
-    try:
-        yield
-    except BaseException:
-        if session is not None:
-            session.stop()
-        raise
 
 
 def read(data: bytes, module: str, seconds: float, note: str = "") -> Profile:

@@ -10,7 +10,7 @@ removed, and the compile finishes in its own thread, which then removes the file
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -210,7 +210,7 @@ def _compile(
 ) -> CompileOutput:
     with folder(large=passes is True) as path, compat.persistent_cache_off():
         abandon.cleanup = lambda: _clean(path, session)
-        with _short_name(lowered), profile.ended(session):
+        with _short_name(lowered), session or nullcontext():
             start = time.perf_counter()
             options = {**dump_options(str(path), passes), **flags}
             executable = lowered.compile(compiler_options=options)

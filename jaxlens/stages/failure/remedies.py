@@ -23,18 +23,7 @@ from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
 from jaxlens.stages.failure.rewrite import FailingCode, Rewrite
-from jaxlens.stages.failure.rewrites_of_conditions import of_condition
-from jaxlens.stages.failure.rewrites_of_functions import (
-    of_branches,
-    of_carry,
-    of_data_as_key,
-    of_format,
-    of_hash,
-    of_in_place,
-    of_key_as_data,
-    of_numpy,
-)
-from jaxlens.stages.failure.rewrites_of_numbers import of_mask, of_number, of_shape, of_size
+from jaxlens.stages.failure.rewrites import REWRITES
 from jaxlens.stages.line_trace.user_frames import may_be_users
 from jaxlens.stages.trace.trace import trace
 
@@ -46,22 +35,6 @@ _MOST = 4  # results whose types are listed
 _SECONDS = 2.0  # time limit of one trial trace
 _STATIC: tuple[Mistake, ...] = ("condition", "number", "shape")
 _NUMBERS = bool | int | float | complex | np.generic
-# Each rewrite keeps the meaning of the line, or its text states the difference.
-_REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
-    "condition": of_condition,
-    "number": of_number,
-    "shape": of_shape,
-    "size": of_size,
-    "mask": of_mask,
-    "numpy": of_numpy,
-    "in place": of_in_place,
-    "hash": of_hash,
-    "format": of_format,
-    "key as data": of_key_as_data,
-    "data as key": of_data_as_key,
-    "carry": of_carry,
-    "branches": of_branches,
-}
 
 
 def remedies(
@@ -93,7 +66,7 @@ def remedies(
     traced = value.text if value else ""
     aliases = _alias(line, *numpy), _alias(line, *own)
     written = FailingCode(line, node, *aliases, traced, message, by_core)
-    rewrites = _REWRITES[mistake](written) if mistake in _REWRITES else ()
+    rewrites = REWRITES[mistake](written) if mistake in REWRITES else ()
     traceable = [remedy for rewrite in rewrites if (remedy := _tried(rewrite, line))]
     yield from traceable
     if mistake == "condition" and not traceable:

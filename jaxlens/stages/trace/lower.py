@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxlens.stages import compat
 from jaxlens.stages.arguments.closed_over import identities
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
+from jaxlens.stages.compat import lowering
 from jaxlens.stages.core.program import written
 from jaxlens.stages.trace import stamp
 from jaxlens.stages.trace.trace import Trace
@@ -59,17 +59,17 @@ def lower_stand_in(
     """
     with (
         isolate.untouched(done.context, call.owner, call.function),
-        compat.constants_as_arguments(),
+        lowering.constants_as_arguments(),
     ):
         start = time.perf_counter()
         traced = call.trace(place)
         lowered, ids = stamp.lowered(
             traced,
-            lambda t: compat.lower_hoisting(t, place.platforms),
+            lambda t: lowering.lower_hoisting(t, place.platforms),
             written(done.traced) or done.traced.jaxpr,
             written(traced),
         )
-        compat.name_hoisted(
+        lowering.name_hoisted(
             lowered, lambda value: next((names[k] for k in identities(value) if k in names), "")
         )
         return Lowering(lowered, time.perf_counter() - start, _HOISTED, ids)
@@ -84,4 +84,4 @@ def stablehlo_text(lowered: Any, locations: bool = False) -> str:
 
 def hlo_text(lowered: Any) -> str:
     """Returns unoptimised HLO with metadata and stack frames, large constants elided."""
-    return compat.hlo_text(compat.hlo(lowered))
+    return lowering.hlo_text(lowering.hlo(lowered))

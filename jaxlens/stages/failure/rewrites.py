@@ -1,0 +1,410 @@
+"""Rewrites of a failing line by the kind of mistake, with the user's own names; runs no code.
+
+Each rewrite keeps the meaning of the line, or its text states the difference.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+
+from jaxlens.ir.failure import Mistake
+from jaxlens.stages.failure.failing_value import is_tracer
+from jaxlens.stages.failure.rewrite import LOOP, FailingCode, Rewrite, bound_by, replaced
+
+# ---- conditions: `if`, `while`, `and`, `max` ----------------------------------------------------
+
+
+def of_condition(line: FailingCode) -> Iterator[Rewrite]:
+    chain = [*line.at.around, line.expression]
+    for parent, child in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
+        if isinstance(parent, ast.If) and child is parent.test:
+            yield from _if(line, parent)
+            return
+        if isinstance(parent, ast.IfExp) and child is parent.test:
+            where = _where(line, _logical(parent.test, line.jnp), parent.body, parent.orelse)
+            yield line.with_(parent, where, _WHERE)
+            return
+        if isinstance(parent, ast.While) and child is parent.test:
+            yield from _while(line, parent)
+            return
+        if isinstance(parent, ast.Assert):
+            yield Rewrite(
+                "An assertion on values is made by jax.experimental.checkify; one on shapes and "
+                "dtypes works as it is"
+            )
+            return
+    node = next((n for n in chain if isinstance(n, ast.BoolOp) or _is_not(n)), line.expression)
+    if isinstance(node, ast.expr):
+        yield from _outside_of_statements(line, node)
+
+
+def _is_not(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+_WHERE = "Compute both values, and choose one of them element by element"
+_COND = "Compute only one of them, when the program runs"
+
+
+_FUNCTIONS = {
+    "max": ("maximum", 2),
+    "min": ("minimum", 2),
+    "any": ("any", 1),
+    "all": ("all", 1),
+    "sorted": ("sort", 1),
+}
+
+
+def _outside_of_statements(line: FailingCode, node: ast.expr) -> Iterator[Rewrite]:
+    """Rewrites a condition that is an expression: `a and b`, `0 < x < 1`, `max(a, b)`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        name, count = _FUNCTIONS.get(node.func.id, ("", 0))
+        if name and len(node.args) == count and not node.keywords:
+            code = f"{line.jnp}.{name}({', '.join(map(ast.unparse, node.args))})"
+            yield line.with_(node, code, f"Use jax.numpy's function in the place of {node.func.id}")
+    elif isinstance(node, ast.BoolOp | ast.Compare) or _is_not(node):
+        code = _logical(node, line.jnp)
+        if code != ast.unparse(node):
+            yield line.with_(node, code, "Combine conditions element by element")
+
+
+def _logical(node: ast.expr, jnp: str) -> str:
+    """Returns a condition with `and`, `or`, `not` and chained comparisons as `jnp.logical_*`."""
+    if isinstance(node, ast.BoolOp):
+        name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+        parts = [_logical(value, jnp) for value in node.values]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return f"{jnp}.logical_not({_logical(node.operand, jnp)})"
+    elif isinstance(node, ast.Compare) and len(node.ops) > 1:
+        name = "logical_and"
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        parts = [ast.unparse(ast.Compare(left, [op], [right])) for left, op, right in pairs]
+    else:
+        return ast.unparse(node)
+    return reduce(lambda left, right: f"{jnp}.{name}({left}, {right})", parts)
+
+
+def _where(line: FailingCode, test: str, yes: ast.expr, no: ast.expr) -> str:
+    return f"{line.jnp}.where({test}, {ast.unparse(yes)}, {ast.unparse(no)})"
+
+
+def _if(line: FailingCode, statement: ast.If) -> Iterator[Rewrite]:
+    """Rewrites an `if` whose two branches return or bind one value."""
+    values = _sides(statement, _after(line, statement))
+    test = _logical(statement.test, line.jnp)
+    if values is None:
+        yield Rewrite(
+            "Write each side as a function of the values that it needs, and let "
+            f"{line.jax}.lax.cond choose when the program runs",
+            f"{line.jax}.lax.cond({test}, true_fun, false_fun, *values)",
+        )
+        return
+    before, yes, no = values
+    where = _where(line, test, yes, no)
+    yield Rewrite(_WHERE, before + where, where)
+    cond = f"{line.jax}.lax.cond({test}, lambda: {ast.unparse(yes)}, lambda: {ast.unparse(no)})"
+    yield Rewrite(_COND, before + cond, cond)
+
+
+def _after(line: FailingCode, statement: ast.stmt) -> ast.stmt | None:
+    """Returns the statement that follows another in the same block."""
+    for holder in line.at.around:
+        for block in (getattr(holder, "body", None), getattr(holder, "orelse", None)):
+            if isinstance(block, list) and statement in block[:-1]:
+                after: ast.stmt = block[block.index(statement) + 1]
+                return after
+    return None
+
+
+def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, ast.expr] | None:
+    """Returns "return " or "name = ", and the value of each branch; None for other branches."""
+    if len(statement.body) != 1 or len(statement.orelse) > 1:
+        return None
+    yes = statement.body[0]
+    no = statement.orelse[0] if statement.orelse else after
+    if isinstance(yes, ast.Return) and isinstance(no, ast.Return) and yes.value and no.value:
+        return "return ", yes.value, no.value
+    bound = bound_by(yes)
+    if bound is None:
+        return None
+    name, value = bound
+    if not statement.orelse:
+        return f"{name} = ", value, ast.Name(name, ast.Load())
+    other = bound_by(statement.orelse[0])
+    return (f"{name} = ", value, other[1]) if other is not None and other[0] == name else None
+
+
+def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
+    loop = f"{line.jax}.lax.while_loop"
+    bound = bound_by(statement.body[0]) if len(statement.body) == 1 else None
+    if bound is None:
+        yield Rewrite(LOOP, f"{loop}(cond_fun, body_fun, init_val)")
+        return
+    name, value = bound
+    test = _logical(statement.test, line.jnp)
+    code = f"{loop}(lambda {name}: {test}, lambda {name}: {ast.unparse(value)}, {name})"
+    yield Rewrite(LOOP, f"{name} = {code}", code)
+
+
+# ---- concrete numbers, shapes, indices and masks ------------------------------------------------
+
+_ARRAY = "Keep it an array: arithmetic works on it as on a number"
+
+
+def of_number(line: FailingCode) -> Iterator[Rewrite]:
+    node = line.expression
+    if not isinstance(node, ast.Call):
+        return
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist"):
+        value = ast.unparse(node.func.value)
+        yield line.with_(node, value, _ARRAY)
+    elif isinstance(node.func, ast.Name) and len(node.args) == 1:
+        cast = ast.Attribute(node.args[0], "astype", ast.Load())
+        code = f"{ast.unparse(cast)}({node.func.id})"
+        if node.func.id in ("int", "float", "complex", "bool"):
+            yield line.with_(node, code, "Convert the dtype, and keep it an array")
+            return
+        yield from of_numpy(line)
+    if not isinstance(node.func, ast.Attribute):
+        yield Rewrite(_ARRAY)
+
+
+def of_shape(line: FailingCode) -> Iterator[Rewrite]:
+    node = line.expression
+    if isinstance(node, ast.Call):
+        loop = next((n for n in line.at.around if isinstance(n, ast.For)), None)
+        if loop is not None and node is loop.iter and ast.unparse(node.func) == "range":
+            yield from _range(line, loop, node)
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        yield from _subscript(line, node)
+
+
+def of_size(line: FailingCode) -> Iterator[Rewrite]:
+    """Adds `size=` to `jnp.nonzero`, `jnp.unique` and other calls with a data-dependent shape."""
+    node = line.expression
+    if isinstance(node, ast.Call) and node.args and not node.keywords:
+        size = ast.unparse(ast.Attribute(node.args[0], "size", ast.Load()))
+        args = ", ".join(map(ast.unparse, node.args))
+        code = f"{ast.unparse(node.func)}({args}, size={size})"
+        yield line.with_(node, code, "Say how many there are at most; the rest is filled")
+
+
+def _range(line: FailingCode, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
+    bound = bound_by(loop.body[0]) if len(loop.body) == 1 else None
+    limits = [ast.unparse(arg) for arg in range_.args]
+    if len(limits) == 1:
+        limits.insert(0, "0")
+    call = f"{line.jax}.lax.fori_loop"
+    if bound is None or len(limits) != 2 or not isinstance(loop.target, ast.Name):
+        yield Rewrite(LOOP, f"{call}(lower, upper, body_fun, init_val)")
+        return
+    name, value = bound
+    body = f"lambda {loop.target.id}, {name}: {ast.unparse(value)}"
+    code = f"{call}({', '.join(limits)}, {body}, {name})"
+    yield Rewrite(LOOP, f"{name} = {code}", code)
+
+
+def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
+    base, index = ast.unparse(node.value), node.slice
+    value = line.at.variables.get(base)
+    if type(value) in (list, tuple):
+        code = f"{line.jnp}.array({base})[{ast.unparse(index)}]"
+        yield line.with_(node, code, "Make the list an array, which a traced value can index")
+    if not isinstance(index, ast.Slice) or index.step is not None:
+        return
+    lower, upper = index.lower, index.upper
+    if isinstance(upper, ast.BinOp) and isinstance(upper.op, ast.Add) and lower is not None:
+        if ast.unparse(upper.left) == ast.unparse(lower):
+            args = f"{base}, {ast.unparse(lower)}, {ast.unparse(upper.right)}"
+            code = f"{line.jax}.lax.dynamic_slice_in_dim({args})"
+            text = "Take a slice of fixed length from a traced start (moved back at the end)"
+            yield line.with_(node, code, text)
+    elif upper is not None and lower is None and getattr(value, "ndim", 0) == 1:
+        code = f"{line.jnp}.where({line.jnp}.arange({base}.size) < {ast.unparse(upper)}, {base}, 0)"
+        yield line.with_(node, code, "Keep the shape, with 0 from there on")
+
+
+_MASKED = {
+    **dict.fromkeys(("sum", "mean", "prod", "std", "var", "any", "all"), ""),
+    "max": ", initial=-{jnp}.inf",
+    "min": ", initial={jnp}.inf",
+}
+
+
+def of_mask(line: FailingCode) -> Iterator[Rewrite]:
+    node = line.expression
+    if not isinstance(node, ast.Subscript):
+        return
+    base, mask = ast.unparse(node.value), ast.unparse(node.slice)
+    attribute, call = (*reversed(line.at.around), None, None)[:2]
+    if isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and not call.args:
+        more = _MASKED.get(attribute.attr)
+        if more is not None and call.func is attribute and not call.keywords:
+            whole = ast.unparse(ast.Attribute(node.value, attribute.attr, ast.Load()))
+            code = f"{whole}(where={mask}{more.format(jnp=line.jnp)})"
+            yield line.with_(call, code, "Leave the others out of it")
+    where = f"{line.jnp}.where({mask}, {base}, 0)"
+    yield line.with_(node, where, "Keep the shape, with 0 where the mask is False")
+
+
+# ---- calls that do not accept a traced value ----------------------------------------------------
+
+
+def of_numpy(line: FailingCode) -> Iterator[Rewrite]:
+    """Rewrites a call of `numpy` or `math`, and a NumPy array with a traced index."""
+    node = line.expression
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        code = f"{line.jnp}.asarray({node.value.id})[{ast.unparse(node.slice)}]"
+        yield line.with_(node, code, "Make it an array of JAX's, which a traced value can index")
+    if not isinstance(node, ast.Call):
+        return
+    function = ast.unparse(node.func)
+    root, _, rest = function.partition(".")
+    module = getattr(line.at.variables.get(root), "__name__", "")
+    if module in ("numpy", "math") and rest:
+        rest = {"fabs": "abs"}.get(rest, rest)
+        new = ast.parse(f"{line.jnp}.{rest}", mode="eval").body
+        code = ast.unparse(ast.Call(new, node.args, node.keywords))
+        yield line.with_(node, code, f"Use {line.jnp} in the place of {root}")
+    if root in line.at.variables and not line.by_core:  # not a builtin function
+        yield Rewrite(f"jax.pure_callback calls {function} with numbers when the program runs")
+
+
+_AT: Mapping[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+}
+
+
+def of_in_place(line: FailingCode) -> Iterator[Rewrite]:
+    statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
+    target: ast.expr | None = None
+    method, value = "set", ""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0], ast.unparse(statement.value)
+    elif isinstance(statement, ast.AugAssign):
+        target, value = statement.target, ast.unparse(statement.value)
+        method = _AT.get(type(statement.op), "")
+        if isinstance(statement.op, ast.Sub):
+            method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
+    if isinstance(target, ast.Subscript) and method:
+        base = ast.unparse(target.value)
+        if method == "set" and is_mask(line, target.slice):
+            code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
+            yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
+        code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
+        yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
+
+
+def is_mask(line: FailingCode, index: ast.expr) -> bool:
+    """Whether an index is a boolean array: a comparison, or a variable of dtype bool."""
+    if isinstance(index, ast.Name):
+        dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
+        return str(dtype) == "bool"
+    return isinstance(index, ast.Compare)
+
+
+def of_hash(line: FailingCode) -> Iterator[Rewrite]:
+    yield Rewrite("Use a key that Python knows, such as a name or an index, or keep them in a list")
+
+
+def of_format(line: FailingCode) -> Iterator[Rewrite]:
+    names = (part.id for part in ast.walk(line.expression) if isinstance(part, ast.Name))
+    variables = line.at.variables
+    name = line.traced or next((n for n in names if is_tracer(variables.get(n))), "")
+    if name:
+        code = f"{line.jax}.debug.print('{{}}', {name})"
+        yield Rewrite("Print it when the program runs", code, code)
+
+
+def of_key_as_data(line: FailingCode) -> Iterator[Rewrite]:
+    if line.traced:
+        code = f"{line.jax}.random.uniform({line.traced})"
+        yield Rewrite("Draw numbers with the key, here one", code, code)
+
+
+def of_data_as_key(line: FailingCode) -> Iterator[Rewrite]:
+    node = line.expression
+    if isinstance(node, ast.Call) and node.args:
+        key = ast.parse(f"{line.jax}.random.key(0)", mode="eval").body
+        code = ast.unparse(ast.Call(node.func, [key, *node.args[1:]], node.keywords))
+        yield line.with_(node, code, "Make a key of a seed, here 0")
+
+
+_TYPES = re.compile(
+    r"has type (\w{1,20})\[.{0,99}?\] but the corresponding output\b.{0,99}? has type (\w{1,20})\["
+)
+_COMPONENT = re.compile(r"carry component \w+((?:\[\d+\])+)")
+_INIT = {"scan": (1, 0), "while_loop": (2, 0), "fori_loop": (3, 1)}
+"""Position of the initial carry in a loop's call, and its depth in JAX's own carry."""
+
+
+def _changed_types(line: FailingCode) -> re.Match[str] | None:
+    """Returns a match with the dtypes before and after, if the message has two different ones."""
+    match = _TYPES.search(line.message)
+    return match if match and match[1] != match[2] else None
+
+
+def of_carry(line: FailingCode) -> Iterator[Rewrite]:
+    """Casts the initial carry of a loop to the dtype that its body returns."""
+    node, types = line.expression, _changed_types(line)
+    if isinstance(node, ast.Call) and types is not None:
+        init = _init(node, line.message)
+        if init is not None:
+            code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"
+            text = "Begin with the dtype that a step gives"
+            yield line.with_(node, ast.unparse(replaced(node, init, code)), text)
+    yield Rewrite(
+        "A step gives what it was given: convert in it with .astype; make what grows in full size "
+        "before, and write into it with .at[i].set"
+    )
+
+
+def _init(call: ast.Call, message: str) -> ast.expr | None:
+    """Returns the component of the initial carry whose type changes."""
+    place, deep = _INIT.get(ast.unparse(call.func).rpartition(".")[2], (0, 0))
+    named = (word.value for word in call.keywords if word.arg in ("init", "init_val"))
+    init = call.args[place] if 0 < place < len(call.args) else next(named, None)
+    component = _COMPONENT.search(message)
+    for index in map(int, re.findall(r"\d+", component[1])[deep:]) if component else ():
+        if not isinstance(init, ast.Tuple | ast.List) or index >= len(init.elts):
+            return None
+        init = init.elts[index]
+    return init
+
+
+def of_branches(line: FailingCode) -> Iterator[Rewrite]:
+    """Casts the result of the second branch to the dtype of the first."""
+    node, types = line.expression, _changed_types(line)
+    if isinstance(node, ast.Call) and types is not None:
+        other = node.args[2] if len(node.args) > 2 else None
+        if isinstance(other, ast.Lambda):
+            cast = ast.Attribute(other.body, "astype", ast.Load())
+            body = f"{ast.unparse(cast)}({line.jnp}.{types[1]})"
+            code = ast.unparse(replaced(node, other.body, body))
+            yield line.with_(node, code, "Convert the result of one branch to the other's dtype")
+            return
+    yield Rewrite(
+        "Let both give the same: convert with .astype, or fill up with .reshape and zeros"
+    )
+
+
+REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
+    "condition": of_condition,
+    "number": of_number,
+    "shape": of_shape,
+    "size": of_size,
+    "mask": of_mask,
+    "numpy": of_numpy,
+    "in place": of_in_place,
+    "hash": of_hash,
+    "format": of_format,
+    "key as data": of_key_as_data,
+    "data as key": of_data_as_key,
+    "carry": of_carry,
+    "branches": of_branches,
+}
