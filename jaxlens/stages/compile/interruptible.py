@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from jaxlens.stages import compat
 
@@ -26,15 +26,6 @@ class Abandon:
         self.cleanup: Callable[[], None] = lambda: None
 
 
-class _Outcome(Generic[T]):
-    """The return value or the exception of a thread."""
-
-    def __init__(self) -> None:
-        self.value: T | None = None
-        self.error: BaseException | None = None
-        self.done = threading.Event()
-
-
 def interruptible(
     work: Callable[[Abandon], T], waiting: Callable[[float], None] | None = None
 ) -> T:
@@ -47,17 +38,19 @@ def interruptible(
 
     The thread is no daemon: an exiting process waits for XLA rather than killing it inside C++.
     """
-    abandon, outcome = Abandon(), _Outcome[T]()
+    abandon, done = Abandon(), threading.Event()
+    values: list[T] = []
+    errors: list[BaseException] = []
     context, as_here = copy_context(), compat.settings_here()
 
     def run() -> None:
         try:
             with as_here():
-                outcome.value = context.run(work, abandon)
+                values.append(context.run(work, abandon))
         except BaseException as error:
-            outcome.error = error
+            errors.append(error)
         finally:
-            outcome.done.set()
+            done.set()
 
     thread = threading.Thread(target=run, name="jaxlens compile")
     try:  # from here on an interrupt has work to abandon
@@ -68,13 +61,13 @@ def interruptible(
             threading.stack_size(size)
         start = time.perf_counter()
         # Not `join`: after an interrupted join Python 3.11 takes the thread for finished.
-        while not outcome.done.wait(_POLL):  # no timeout: no interrupt on Windows
+        while not done.wait(_POLL):  # no timeout: no interrupt on Windows
             if waiting is not None:
                 waiting(time.perf_counter() - start)
     except BaseException:
         abandon.asked = True
         abandon.cleanup()
         raise
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value  # type: ignore[return-value]
+    if errors:
+        raise errors[0]
+    return values[0]

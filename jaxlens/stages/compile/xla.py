@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -193,50 +192,39 @@ def compile_lowered(
         Exception: The error that JAX raises if the program does not compile, unchanged.
     """
     session = profile.Session() if profiled else None
-    options = dict(flags or {})
-    done = interruptible(
-        lambda abandon: _compile(lowered, name, passes, session, abandon, options), waiting
-    )
-    return replace(done, origins=origins)
 
+    def work(abandon: Abandon) -> CompileOutput:
+        with folder(large=passes is True) as path, compat.persistent_cache_off():
 
-def _compile(
-    lowered: Any,
-    name: str,
-    passes: bool | str,
-    session: profile.Session | None,
-    abandon: Abandon,
-    flags: Mapping[str, bool | int | str],
-) -> CompileOutput:
-    with folder(large=passes is True) as path, compat.persistent_cache_off():
-        abandon.cleanup = lambda: _clean(path, session)
-        with _short_name(lowered), session or nullcontext():
+            def cleanup() -> None:
+                if session is not None:
+                    session.stop()
+                remove(path)
+
+            abandon.cleanup, recorded = cleanup, None
+            with _short_name(lowered), session or nullcontext():
+                start = time.perf_counter()
+                options = {**dump_options(str(path), passes), **(flags or {})}
+                executable = lowered.compile(compiler_options=options)
+                seconds = time.perf_counter() - start
+                if session is not None:
+                    data, module = session.stop(), _name(lowered)
+                    module = module.value if module else ""
+                    recorded = profile.read(data, module, seconds, session.note)
             start = time.perf_counter()
-            options = {**dump_options(str(path), passes), **flags}
-            executable = lowered.compile(compiler_options=options)
-            seconds = time.perf_counter() - start
-            recorded = None
-            if session is not None:
-                data, module = session.stop(), _name(lowered)
-                recorded = profile.read(data, module.value if module else "", seconds, session.note)
-        start = time.perf_counter()
-        lost = full(path)
-        files = Dump(lost=lost) if abandon.asked or lost else read(path, clock=session is not None)
-        times = (
-            Timing("compile", seconds, "XLA, writing its dumps too"),
-            Timing("read dumps", time.perf_counter() - start),
-        )
-    if recorded is not None and recorded.parts:
-        recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
-    return CompileOutput(
-        name, _platform(executable), executable, files, times, passes, profile=recorded
-    )
+            lost = full(path)
+            is_read = not abandon.asked and not lost
+            files = read(path, clock=session is not None) if is_read else Dump(lost=lost)
+            times = (
+                Timing("compile", seconds, "XLA, writing its dumps too"),
+                Timing("read dumps", time.perf_counter() - start),
+            )
+        if recorded is not None and recorded.parts:
+            recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
+        platform = _platform(executable)
+        return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
 
-
-def _clean(path: Path, session: profile.Session | None) -> None:
-    if session is not None:
-        session.stop()
-    remove(path)
+    return interruptible(work, waiting)
 
 
 @contextmanager

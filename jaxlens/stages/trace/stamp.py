@@ -10,7 +10,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -62,11 +62,9 @@ def ops(done: Any, ids: Ids) -> tuple[Paths, ...]:
         return _modules[module]
 
 
-@contextmanager
-def none() -> Iterator[None]:
-    """Holds the stamping lock: no eqn is stamped in the block, in any thread."""
-    with _one_at_a_time:
-        yield
+def none() -> AbstractContextManager[Any]:
+    """Returns the stamping lock: no eqn is stamped while it is held, in any thread."""
+    return _one_at_a_time
 
 
 @contextmanager
