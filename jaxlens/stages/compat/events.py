@@ -26,10 +26,7 @@ _STEPS = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-_DISK = {
-    "/jax/compilation_cache/cache_hits": True,
-    "/jax/compilation_cache/cache_misses": False,
-}
+_DISK = {"/jax/compilation_cache/cache_hits": True, "/jax/compilation_cache/cache_misses": False}
 _PJIT = ("jax/_src/pjit.py", "jax\\_src\\pjit.py")
 _TESTS = {"trace_to_jaxpr": "traced", "jit_cpp_cache_miss": "entered"}
 _DEEPEST = 5000

@@ -99,9 +99,7 @@ def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def differentiated(
-    wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
-) -> Iterator[bool]:
+def differentiated(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[bool]:
     """Applies `wrap` to every function that vjp, grad or value_and_grad differentiates.
 
     Yields whether it does. Gone: False, and the effect of `jax.checkpoint` cannot be tried.

@@ -129,11 +129,6 @@ class _Code:
             names += node.regions
         return next((name for name in names if name in self.units), None)
 
-    def launch(self, node: Node, symbol: str | None = None) -> launches.Launch | None:
-        """Returns the GPU launch of a node, that of `symbol` if there are several; or None."""
-        own = self.launches.get(node.id, ())
-        return next((launch for launch in own if launch.symbol == symbol), next(iter(own), None))
-
     def texts(self, symbol: str) -> dict[KernelText, Callable[[], str]]:
         """Returns a cached function per text of a symbol's code; kernels may share it."""
         if symbol not in self._texts:
@@ -210,7 +205,11 @@ def _kernel(node: Node, code: _Code, platform: str) -> Kernel:
         owner = code.shared[node.id]
         texts = code.texts(next(name for name in _names(owner) if name in code.units))
         return lazy_kernel(node.id, node.id, "kernel", _EQUAL.format(owner), texts)
-    launch = code.launch(node, symbol)
+    own = code.launches.get(node.id, ())
+    # If a node has several launches on GPU, that of its symbol.
+    launch = next(
+        (launched for launched in own if launched.symbol == symbol), next(iter(own), None)
+    )
     wide = str(launch or "")
     if symbol is None:
         if launch is not None and launch.kind not in _CODE and node.opcode == "fusion":

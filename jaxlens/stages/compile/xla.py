@@ -31,13 +31,7 @@ from jaxlens.stages.compile.analyses import cost, memory
 from jaxlens.stages.compile.disassemble import missing, readable
 from jaxlens.stages.compile.dump_files import Dump, folder, full, read, remove
 from jaxlens.stages.compile.interruptible import Abandon, interruptible
-from jaxlens.stages.compile.kernels import (
-    asm_text,
-    kernels,
-    llvm_parts,
-    llvm_text,
-    without_code,
-)
+from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_text, without_code
 from jaxlens.stages.compile.xla_options import dump_options
 
 _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import jax
@@ -26,9 +25,6 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
-
-Step = Callable[[Any, Any], Any]
-"""The body of a scan."""
 
 _KEY: Any = jax.dtypes.prng_key
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
@@ -74,15 +70,8 @@ def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> lis
     """
     body = closed.jaxpr
     plans = [_plan(body, span) for span in loops]
-    # prevent_cse=False: forward and backward scan have separate bodies, so XLA's CSE cannot
-    # merge recomputed ops with those of the forward pass anyway.
-    function = _rolled(body, plans, partial(jax.checkpoint, prevent_cse=False))
-    results: list[Any] = function(*closed.consts, *args)
+    results: list[Any] = _rolled(body, plans, remat=True)(*closed.consts, *args)
     return results
-
-
-def _as_it_is(step: Step) -> Step:
-    return step
 
 
 def _inputs(body: Any) -> list[Any]:
@@ -245,9 +234,7 @@ def _later(body: Any, plan: _Plan) -> list[tuple[int, int]]:
     return sorted({place for earlier, place in places if earlier or place not in carried})
 
 
-def _rolled(
-    body: Any, plans: Sequence[_Plan], wrap: Callable[[Step], Step] = _as_it_is
-) -> Callable[..., Any]:
+def _rolled(body: Any, plans: Sequence[_Plan], remat: bool = False) -> Callable[..., Any]:
     """Returns a function that evaluates a body with these loops as scans."""
 
     def function(*inputs: Any) -> list[Any]:
@@ -255,7 +242,7 @@ def _rolled(
         at = 0
         for plan in plans:
             _evaluate(body.eqns[at : plan.first], values)
-            _scan(body, plan, values, wrap)
+            _scan(body, plan, values, remat)
             at = plan.stop
         _evaluate(body.eqns[at:], values)
         return [_value(atom, values) for atom in body.outvars]
@@ -296,7 +283,7 @@ def _bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     return results if eqn.primitive.multiple_results else [results]
 
 
-def _scan(body: Any, plan: _Plan, values: _Values, wrap: Callable[[Step], Step]) -> None:
+def _scan(body: Any, plan: _Plan, values: _Values, remat: bool) -> None:
     """Runs a loop as a scan, and adds its results to `values`."""
     # The eqns of the last iteration: the first may have Python scalars where others have arrays.
     eqns = body.eqns[plan.stop - plan.size : plan.stop]
@@ -328,7 +315,10 @@ def _scan(body: Any, plan: _Plan, values: _Values, wrap: Callable[[Step], Step])
         after = [_like(new, old) for new, old in zip(after, carry, strict=True)]
         return after, [results[at][m] for at, m in plan.later]
 
-    after, later = jax.lax.scan(wrap(step), before, (stacked, offsets), length=plan.count)
+    # prevent_cse=False: forward and backward scan have separate bodies, so XLA's CSE cannot
+    # merge recomputed ops with those of the forward pass anyway.
+    f: Any = jax.checkpoint(step, prevent_cse=False) if remat else step
+    after, later = jax.lax.scan(f, before, (stacked, offsets), length=plan.count)
     for (at, m), stack in zip(plan.later, later, strict=True):
         for copy in range(plan.count):
             var = body.eqns[plan.first + copy * plan.size + at].outvars[m]

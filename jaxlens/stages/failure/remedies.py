@@ -22,8 +22,7 @@ from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
-from jaxlens.stages.failure.rewrite import FailingCode, Rewrite
-from jaxlens.stages.failure.rewrites import REWRITES
+from jaxlens.stages.failure.rewrites import REWRITES, FailingCode, Rewrite
 from jaxlens.stages.line_trace.user_frames import may_be_users
 from jaxlens.stages.trace.trace import trace
 

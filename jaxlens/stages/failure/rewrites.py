@@ -4,18 +4,106 @@ Each rewrite keeps the meaning of the line, or its text states the difference.
 """
 
 import ast
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from jaxlens.ir.failure import Mistake
+from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_tracer
-from jaxlens.stages.failure.rewrite import LOOP, FailingCode, Rewrite, bound_by, replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One rewrite of a failing line.
+
+    Attributes:
+        text: What the rewrite does, as a sentence without a full stop.
+        code: The new code; "" if there is only the sentence.
+        tried: The expression within `code` that is traced to check the rewrite; "" for no check.
+    """
+
+    text: str
+    code: str = ""
+    tried: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCode:
+    """A failing line, and the names that a rewrite of it uses.
+
+    Attributes:
+        at: The line.
+        expression: The expression that failed.
+        jnp: Name of `jax.numpy` in the user's code.
+        jax: Name of `jax` in the user's code.
+        traced: Source of the traced value in the line; "" if it is not known.
+        message: Message of the exception.
+        by_core: Whether `jaxlens.core` traced it.
+    """
+
+    at: FailingLine
+    expression: ast.expr
+    jnp: str
+    jax: str
+    traced: str
+    message: str
+    by_core: bool = False
+
+    def with_(self, node: ast.expr, code: str, text: str) -> Rewrite:
+        """Returns a rewrite that replaces a node of the failing statement by new code.
+
+        The expression to trace is the outermost one around the node that is evaluated with it: it
+        does not extend beyond the body of a lambda or a comprehension, which runs later.
+        """
+        around = [*self.at.around, self.expression]
+        inner = around.index(node)
+        top = inner
+        while isinstance(around[top - 1], ast.expr) and not isinstance(around[top - 1], _LATER):
+            top -= 1
+        tried = ast.unparse(_replaced(around[top], node, code))
+        statement = around[top - 1]
+        if isinstance(statement, _SIMPLE):
+            return Rewrite(text, ast.unparse(_replaced(statement, node, code)), tried)
+        return Rewrite(text, tried, tried)
+
+
+_LOOP = "Loop when the program runs; the value keeps its shape and dtype"
+_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SIMPLE = (ast.Return, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
+
+
+def _replaced(tree: ast.AST, node: ast.AST, code: str) -> ast.AST:
+    """Returns a copy of a tree in which new code replaces a node."""
+    new = ast.parse(code, mode="eval").body
+
+    class Change(ast.NodeTransformer):
+        def visit(self, part: ast.AST) -> Any:
+            return new if part is node else self.generic_visit(part)
+
+    # NodeTransformer mutates its tree, so it runs on a copy; the memo keeps `node` itself in it.
+    changed: ast.AST = Change().visit(copy.deepcopy(tree, {id(node): node}))
+    return changed
+
+
+def _bound_by(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """Returns the name that an assignment binds and its value; None for other statements."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        return (target.id, statement.value) if isinstance(target, ast.Name) else None
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        name = statement.target.id
+        return name, ast.BinOp(ast.Name(name, ast.Load()), statement.op, statement.value)
+    return None
+
 
 # ---- conditions: `if`, `while`, `and`, `max` ----------------------------------------------------
 
 
-def of_condition(line: FailingCode) -> Iterator[Rewrite]:
+def _of_condition(line: FailingCode) -> Iterator[Rewrite]:
     chain = [*line.at.around, line.expression]
     for parent, child in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
         if isinstance(parent, ast.If) and child is parent.test:
@@ -126,26 +214,26 @@ def _sides(statement: ast.If, after: ast.stmt | None) -> tuple[str, ast.expr, as
     no = statement.orelse[0] if statement.orelse else after
     if isinstance(yes, ast.Return) and isinstance(no, ast.Return) and yes.value and no.value:
         return "return ", yes.value, no.value
-    bound = bound_by(yes)
+    bound = _bound_by(yes)
     if bound is None:
         return None
     name, value = bound
     if not statement.orelse:
         return f"{name} = ", value, ast.Name(name, ast.Load())
-    other = bound_by(statement.orelse[0])
+    other = _bound_by(statement.orelse[0])
     return (f"{name} = ", value, other[1]) if other is not None and other[0] == name else None
 
 
 def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
     loop = f"{line.jax}.lax.while_loop"
-    bound = bound_by(statement.body[0]) if len(statement.body) == 1 else None
+    bound = _bound_by(statement.body[0]) if len(statement.body) == 1 else None
     if bound is None:
-        yield Rewrite(LOOP, f"{loop}(cond_fun, body_fun, init_val)")
+        yield Rewrite(_LOOP, f"{loop}(cond_fun, body_fun, init_val)")
         return
     name, value = bound
     test = _logical(statement.test, line.jnp)
     code = f"{loop}(lambda {name}: {test}, lambda {name}: {ast.unparse(value)}, {name})"
-    yield Rewrite(LOOP, f"{name} = {code}", code)
+    yield Rewrite(_LOOP, f"{name} = {code}", code)
 
 
 # ---- concrete numbers, shapes, indices and masks ------------------------------------------------
@@ -153,7 +241,7 @@ def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
 _ARRAY = "Keep it an array: arithmetic works on it as on a number"
 
 
-def of_number(line: FailingCode) -> Iterator[Rewrite]:
+def _of_number(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if not isinstance(node, ast.Call):
         return
@@ -166,12 +254,12 @@ def of_number(line: FailingCode) -> Iterator[Rewrite]:
         if node.func.id in ("int", "float", "complex", "bool"):
             yield line.with_(node, code, "Convert the dtype, and keep it an array")
             return
-        yield from of_numpy(line)
+        yield from _of_numpy(line)
     if not isinstance(node.func, ast.Attribute):
         yield Rewrite(_ARRAY)
 
 
-def of_shape(line: FailingCode) -> Iterator[Rewrite]:
+def _of_shape(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if isinstance(node, ast.Call):
         loop = next((n for n in line.at.around if isinstance(n, ast.For)), None)
@@ -181,7 +269,7 @@ def of_shape(line: FailingCode) -> Iterator[Rewrite]:
         yield from _subscript(line, node)
 
 
-def of_size(line: FailingCode) -> Iterator[Rewrite]:
+def _of_size(line: FailingCode) -> Iterator[Rewrite]:
     """Adds `size=` to `jnp.nonzero`, `jnp.unique` and other calls with a data-dependent shape."""
     node = line.expression
     if isinstance(node, ast.Call) and node.args and not node.keywords:
@@ -192,18 +280,18 @@ def of_size(line: FailingCode) -> Iterator[Rewrite]:
 
 
 def _range(line: FailingCode, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
-    bound = bound_by(loop.body[0]) if len(loop.body) == 1 else None
+    bound = _bound_by(loop.body[0]) if len(loop.body) == 1 else None
     limits = [ast.unparse(arg) for arg in range_.args]
     if len(limits) == 1:
         limits.insert(0, "0")
     call = f"{line.jax}.lax.fori_loop"
     if bound is None or len(limits) != 2 or not isinstance(loop.target, ast.Name):
-        yield Rewrite(LOOP, f"{call}(lower, upper, body_fun, init_val)")
+        yield Rewrite(_LOOP, f"{call}(lower, upper, body_fun, init_val)")
         return
     name, value = bound
     body = f"lambda {loop.target.id}, {name}: {ast.unparse(value)}"
     code = f"{call}({', '.join(limits)}, {body}, {name})"
-    yield Rewrite(LOOP, f"{name} = {code}", code)
+    yield Rewrite(_LOOP, f"{name} = {code}", code)
 
 
 def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
@@ -233,7 +321,7 @@ _MASKED = {
 }
 
 
-def of_mask(line: FailingCode) -> Iterator[Rewrite]:
+def _of_mask(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if not isinstance(node, ast.Subscript):
         return
@@ -252,7 +340,7 @@ def of_mask(line: FailingCode) -> Iterator[Rewrite]:
 # ---- calls that do not accept a traced value ----------------------------------------------------
 
 
-def of_numpy(line: FailingCode) -> Iterator[Rewrite]:
+def _of_numpy(line: FailingCode) -> Iterator[Rewrite]:
     """Rewrites a call of `numpy` or `math`, and a NumPy array with a traced index."""
     node = line.expression
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -280,7 +368,7 @@ _AT: Mapping[type[ast.operator], str] = {
 }
 
 
-def of_in_place(line: FailingCode) -> Iterator[Rewrite]:
+def _of_in_place(line: FailingCode) -> Iterator[Rewrite]:
     statement = next((n for n in reversed(line.at.around) if isinstance(n, ast.stmt)), None)
     target: ast.expr | None = None
     method, value = "set", ""
@@ -293,14 +381,14 @@ def of_in_place(line: FailingCode) -> Iterator[Rewrite]:
             method, value = "add", ast.unparse(ast.UnaryOp(ast.USub(), statement.value))
     if isinstance(target, ast.Subscript) and method:
         base = ast.unparse(target.value)
-        if method == "set" and is_mask(line, target.slice):
+        if method == "set" and _is_mask(line, target.slice):
             code = f"{line.jnp}.where({ast.unparse(target.slice)}, {value}, {base})"
             yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
         code = f"{base}.at[{ast.unparse(target.slice)}].{method}({value})"
         yield Rewrite("Make a changed copy, and bind the name to it", f"{base} = {code}", code)
 
 
-def is_mask(line: FailingCode, index: ast.expr) -> bool:
+def _is_mask(line: FailingCode, index: ast.expr) -> bool:
     """Whether an index is a boolean array: a comparison, or a variable of dtype bool."""
     if isinstance(index, ast.Name):
         dtype = getattr(getattr(line.at.variables.get(index.id), "aval", None), "dtype", None)
@@ -308,11 +396,11 @@ def is_mask(line: FailingCode, index: ast.expr) -> bool:
     return isinstance(index, ast.Compare)
 
 
-def of_hash(line: FailingCode) -> Iterator[Rewrite]:
+def _of_hash(line: FailingCode) -> Iterator[Rewrite]:
     yield Rewrite("Use a key that Python knows, such as a name or an index, or keep them in a list")
 
 
-def of_format(line: FailingCode) -> Iterator[Rewrite]:
+def _of_format(line: FailingCode) -> Iterator[Rewrite]:
     names = (part.id for part in ast.walk(line.expression) if isinstance(part, ast.Name))
     variables = line.at.variables
     name = line.traced or next((n for n in names if is_tracer(variables.get(n))), "")
@@ -321,13 +409,13 @@ def of_format(line: FailingCode) -> Iterator[Rewrite]:
         yield Rewrite("Print it when the program runs", code, code)
 
 
-def of_key_as_data(line: FailingCode) -> Iterator[Rewrite]:
+def _of_key_as_data(line: FailingCode) -> Iterator[Rewrite]:
     if line.traced:
         code = f"{line.jax}.random.uniform({line.traced})"
         yield Rewrite("Draw numbers with the key, here one", code, code)
 
 
-def of_data_as_key(line: FailingCode) -> Iterator[Rewrite]:
+def _of_data_as_key(line: FailingCode) -> Iterator[Rewrite]:
     node = line.expression
     if isinstance(node, ast.Call) and node.args:
         key = ast.parse(f"{line.jax}.random.key(0)", mode="eval").body
@@ -349,7 +437,7 @@ def _changed_types(line: FailingCode) -> re.Match[str] | None:
     return match if match and match[1] != match[2] else None
 
 
-def of_carry(line: FailingCode) -> Iterator[Rewrite]:
+def _of_carry(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the initial carry of a loop to the dtype that its body returns."""
     node, types = line.expression, _changed_types(line)
     if isinstance(node, ast.Call) and types is not None:
@@ -357,7 +445,7 @@ def of_carry(line: FailingCode) -> Iterator[Rewrite]:
         if init is not None:
             code = f"{line.jnp}.asarray({ast.unparse(init)}, {line.jnp}.{types[2]})"
             text = "Begin with the dtype that a step gives"
-            yield line.with_(node, ast.unparse(replaced(node, init, code)), text)
+            yield line.with_(node, ast.unparse(_replaced(node, init, code)), text)
     yield Rewrite(
         "A step gives what it was given: convert in it with .astype; make what grows in full size "
         "before, and write into it with .at[i].set"
@@ -377,7 +465,7 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
     return init
 
 
-def of_branches(line: FailingCode) -> Iterator[Rewrite]:
+def _of_branches(line: FailingCode) -> Iterator[Rewrite]:
     """Casts the result of the second branch to the dtype of the first."""
     node, types = line.expression, _changed_types(line)
     if isinstance(node, ast.Call) and types is not None:
@@ -385,7 +473,7 @@ def of_branches(line: FailingCode) -> Iterator[Rewrite]:
         if isinstance(other, ast.Lambda):
             cast = ast.Attribute(other.body, "astype", ast.Load())
             body = f"{ast.unparse(cast)}({line.jnp}.{types[1]})"
-            code = ast.unparse(replaced(node, other.body, body))
+            code = ast.unparse(_replaced(node, other.body, body))
             yield line.with_(node, code, "Convert the result of one branch to the other's dtype")
             return
     yield Rewrite(
@@ -394,17 +482,17 @@ def of_branches(line: FailingCode) -> Iterator[Rewrite]:
 
 
 REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
-    "condition": of_condition,
-    "number": of_number,
-    "shape": of_shape,
-    "size": of_size,
-    "mask": of_mask,
-    "numpy": of_numpy,
-    "in place": of_in_place,
-    "hash": of_hash,
-    "format": of_format,
-    "key as data": of_key_as_data,
-    "data as key": of_data_as_key,
-    "carry": of_carry,
-    "branches": of_branches,
+    "condition": _of_condition,
+    "number": _of_number,
+    "shape": _of_shape,
+    "size": _of_size,
+    "mask": _of_mask,
+    "numpy": _of_numpy,
+    "in place": _of_in_place,
+    "hash": _of_hash,
+    "format": _of_format,
+    "key as data": _of_key_as_data,
+    "data as key": _of_data_as_key,
+    "carry": _of_carry,
+    "branches": _of_branches,
 }

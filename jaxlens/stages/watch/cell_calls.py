@@ -77,11 +77,7 @@ class CellCalls:
             self._record(fun, lambda: compat.rejit(fun, info), caller.args, caller.kwargs)
 
     def _record(
-        self,
-        fun: Any,
-        jitted: Callable[[], Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, fun: Any, jitted: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         count = self._counts.setdefault(id(fun), [0])
         number = count[0] + 1
