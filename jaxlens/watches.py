@@ -15,7 +15,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
-from types import FrameType
+from traceback import walk_stack
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
@@ -194,13 +194,10 @@ class _FunctionWatch(CompileWatch):
     """A watch of one function, which logs an event if a call of the function is on the stack."""
 
     def wants(self) -> bool:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            code = frame.f_code
-            if code is Watched.__call__.__code__ and frame.f_locals["self"]._watch is self:
-                return True
-            frame = frame.f_back
-        return False
+        return any(
+            frame.f_code is Watched.__call__.__code__ and frame.f_locals["self"]._watch is self
+            for frame, _ in walk_stack(sys._getframe(1))
+        )
 
 
 class Watched:

@@ -5,6 +5,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -100,12 +102,9 @@ def hear_key_parts(part: Callable[[str, str, Mapping[str, Any]], None]) -> Calla
     return stop
 
 
-def _variables(frame: FrameType | None) -> Mapping[str, Any]:
+def _variables(frame: FrameType) -> Mapping[str, Any]:
     """Returns the variables of JAX's function that makes the key; empty if not on the stack."""
-    for _ in range(_NEAR):
-        if frame is None:
-            break
-        if frame.f_code.co_name == "get" and frame.f_code.co_filename.endswith(_KEY_FILE):
-            return frame.f_locals
-        frame = frame.f_back
+    for outer, _ in islice(walk_stack(frame), _NEAR):
+        if outer.f_code.co_name == "get" and outer.f_code.co_filename.endswith(_KEY_FILE):
+            return outer.f_locals
     return {}

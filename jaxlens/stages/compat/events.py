@@ -11,7 +11,9 @@ no function raises for that reason.
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -155,14 +157,13 @@ def stack(frame: FrameType | None) -> Stack:
     is always complete.
     """
     whole = Stack([])
-    while frame is not None and len(whole.frames) < _DEEPEST:
-        code = frame.f_code
+    for outer, line in islice(walk_stack(frame), _DEEPEST) if frame is not None else ():
+        code = outer.f_code
         if code.co_filename.endswith(_PJIT):
-            _read(code.co_name, frame, whole)
+            _read(code.co_name, outer, whole)
         elif code.co_name == "_cached_compilation" and whole.module is None:
-            whole.module = frame.f_locals.get("computation")
-        whole.frames.append((code.co_filename, frame.f_lineno or 0, 0, -1, -1, code.co_qualname))
-        frame = frame.f_back
+            whole.module = outer.f_locals.get("computation")
+        whole.frames.append((code.co_filename, line or 0, 0, -1, -1, code.co_qualname))
     return whole
 
 
@@ -193,18 +194,14 @@ def _caller(name: str, frame: FrameType) -> Caller | None:
     return Caller(fun, info, tuple(args), dict(kwargs), (name, id(frame)), name == "jit_trace")
 
 
-def failure(frame: FrameType | None) -> str:
+def failure(frame: FrameType) -> str:
     """Returns the name of the exception that ends a step, during its end event; "" for none.
 
     Gone: "".
     """
-    for _ in range(4):
-        if frame is None:
-            return ""
-        if frame.f_code.co_name == "__exit__":
-            kind = frame.f_locals.get("exc_type")
-            return str(getattr(kind, "__name__", ""))
-        frame = frame.f_back
+    for outer, _ in islice(walk_stack(frame), 4):
+        if outer.f_code.co_name == "__exit__":
+            return str(getattr(outer.f_locals.get("exc_type"), "__name__", ""))
     return ""
 
 

@@ -9,6 +9,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
+from contextlib import suppress
 
 from jaxlens.stages.compat.import_private import private, when_gone
 
@@ -31,10 +32,8 @@ def cuda_plugin_version() -> str:
     Gone, or unknown: "".
     """
     for name in ("jax-cuda13-pjrt", "jax-cuda12-pjrt"):
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return ""
 
 

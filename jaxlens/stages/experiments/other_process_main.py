@@ -11,6 +11,7 @@ import pickle
 import re
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     lowered, arguments = _lowered(request["module"], request["donated"], place)
     name = request["name"]
     done = compile_lowered(lowered, name=name, passes=True, flags=request["options"])
-    try:
-        cost = dict(done.cost)
-    except LensError:
-        cost = {}
+    cost: dict[str, float] = {}
+    with suppress(LensError):
+        cost |= done.cost
     dump = done.dump
     if not dump.optimized:  # as on TPUs
         dump = replace(dump, optimized=done.executable.as_text() or "")

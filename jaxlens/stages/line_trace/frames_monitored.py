@@ -8,7 +8,7 @@ Debuggers and coverage tools keep working, whether they use `sys.monitoring` or 
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -23,11 +23,9 @@ _IN_USERS = ("LINE", "JUMP", "PY_RETURN", "PY_YIELD")
 def tool() -> int | None:
     """Reserves a free tool id, which `following` releases; None if there is none."""
     for number in _FREE if _MONITORING else ():
-        try:
+        with suppress(ValueError):  # in use by another tool
             _MONITORING.use_tool_id(number, "jaxlens")
-        except ValueError:  # in use by another tool
-            continue
-        return number
+            return number
     return None
 
 

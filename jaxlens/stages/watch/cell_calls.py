@@ -8,6 +8,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -152,14 +153,13 @@ def abstract(leaf: Any) -> Any:
     return struct(aval.shape, aval.dtype, sharding=sharding, weak_type=weak)
 
 
-def call_site(frame: FrameType | None) -> CallSite:
+def call_site(frame: FrameType) -> CallSite:
     """Returns the innermost line of user code on a stack, and the call on it."""
-    while frame is not None:
-        file = describe(frame.f_code.co_filename)
+    for outer, line in walk_stack(frame):
+        file = describe(outer.f_code.co_filename)
         if not file.library and not file.own:
-            top = frame.f_code.co_name == "<module>"
-            return CallSite(f"{file.name}:{frame.f_lineno}", _text(frame), top)
-        frame = frame.f_back
+            top = outer.f_code.co_name == "<module>"
+            return CallSite(f"{file.name}:{line}", _text(outer), top)
     return CallSite()
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import FrameType
+from traceback import walk_stack
 from typing import Any
 
 from jaxlens.ir.compile_log import CompileStep, CompileStepKind
@@ -100,9 +100,8 @@ class _Listener:
             self._pending[event.name] = call, now
 
     def _missed(self, event: Any) -> None:
-        frame: FrameType | None = sys._getframe(3)
-        while frame is not None and frame.f_code.co_name != "_look_up":
-            frame = frame.f_back
+        frames = (frame for frame, _ in walk_stack(sys._getframe(3)))
+        frame = next((frame for frame in frames if frame.f_code.co_name == "_look_up"), None)
         jitted = frame.f_locals.get("self") if frame is not None else None
         around = stack(frame)
         inner = sum(function == "Jitted._look_up" for *_, function in around.frames) > 1
