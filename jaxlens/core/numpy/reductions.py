@@ -30,6 +30,11 @@ def _with_axes(reduced: Any, axes: Sequence[int], keepdims: bool) -> Any:
     return expand_dims(reduced, axes) if keepdims and axes else reduced
 
 
+def _reduced(reduce: Callable[..., Any], x: Any, axis: Axis, keepdims: bool) -> Any:
+    axes = axes_of(axis, aval_of(x))
+    return _with_axes(reduce(x, axes), axes, keepdims)
+
+
 def _counting(dtype: np.dtype) -> np.dtype:
     """Returns the dtype that small integers and booleans are summed in."""
     if dtype.kind not in "biu":
@@ -71,18 +76,17 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Multiplies over axes."""
-    axes, wide = axes_of(axis, aval_of(x)), uf.typed(x, _counting(aval_of(x).dtype), False)
-    return _with_axes(cumulative.reduce_prod(wide, axes), axes, keepdims)
+    wide = uf.typed(x, _counting(aval_of(x).dtype), False)
+    return _reduced(cumulative.reduce_prod, wide, axis, keepdims)
 
 
 def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
     """Returns NumPy's `max` or `min`, which raises for axes without elements."""
 
     def function(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-        axes = axes_of(axis, aval_of(x))
-        if 0 in (aval_of(x).shape[number] for number in axes):
+        if _count(x, axes_of(axis, aval_of(x))) == 0:
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return _with_axes(reduce(uf.typed(x, aval_of(x).dtype, False), axes), axes, keepdims)
+        return _reduced(reduce, uf.typed(x, aval_of(x).dtype, False), axis, keepdims)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name} over axes."
@@ -94,14 +98,12 @@ max, min = _extreme("max", contractions.reduce_max), _extreme("min", contraction
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Tests whether any element is nonzero."""
-    axes = axes_of(axis, aval_of(x))
-    return _with_axes(contractions.reduce_or(uf.truth(x), axes), axes, keepdims)
+    return _reduced(contractions.reduce_or, uf.truth(x), axis, keepdims)
 
 
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Tests whether all elements are nonzero."""
-    axes = axes_of(axis, aval_of(x))
-    return _with_axes(contractions.reduce_and(uf.truth(x), axes), axes, keepdims)
+    return _reduced(contractions.reduce_and, uf.truth(x), axis, keepdims)
 
 
 def argmax(x: Any, axis: int | None = None) -> Any:

@@ -52,9 +52,8 @@ def checkpoint(
         filled, args, kwargs, _ = without(f, args, kwargs, places)
         body = traced(filled, args, kwargs)
         leaves = tree_flatten((args, kwargs))[0]
-        results = remat_p.bind(
-            *body.consts, *leaves, jaxpr=body.jaxpr, differentiated=False, prevent_cse=prevent_cse
-        )
+        params = {"differentiated": False, "prevent_cse": prevent_cse}
+        results = remat_p.bind(*body.consts, *leaves, jaxpr=body.jaxpr, **params)
         return body.out_tree.unflatten(results)
 
     return remat
