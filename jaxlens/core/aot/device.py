@@ -1,9 +1,9 @@
-"""Arrays on a device, and programs that run there: all that is borrowed from JAX.
+"""Arrays on a device, and programs that run there: all that the core takes from JAX.
 
 XLA's client compiles a StableHLO module and runs it on buffers that it owns. jaxlib has the client,
-but the arrays that it hands out need a part of JAX to be of use (their shardings, their printing).
-So this file, and only this one, imports jax: to find the client, to put numbers on a device, to
-compile, to run. Running returns at once, with arrays whose numbers arrive later.
+but its arrays need a part of JAX to be of use (their shardings, their printing). So this file, and
+only this one, imports jax: to find the client, to put arrays on a device, to compile, to run. A
+program starts asynchronously: its results are arrays whose values arrive later.
 
 Tried with jax 0.10.2 to 0.12.0. Private are `jaxlib._jax.DeviceList`, which the client wants, and
 the two that JAX itself puts arrays in and takes results out with, `batched_device_put` and
@@ -63,9 +63,9 @@ class Array(Value):
     """An array on a device: the result of a function that is not being traced.
 
     Attributes:
-        aval: Their type.
-        buffer: Where they are, or will be once the program that computes them is done.
-        device: Where they were put: a device, a layout over several; None for the default one.
+        aval: Its type.
+        buffer: jaxlib's buffer, whose program may still be running; or `Donated`.
+        device: Where it was put: a device, or a sharding over several; None for the default one.
     """
 
     __slots__ = ("aval", "buffer", "device")

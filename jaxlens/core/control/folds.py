@@ -1,9 +1,9 @@
-"""Combining many elements by any associative function: `reduce`, `associative_scan`.
+"""Reductions and scans by any associative function: `reduce`, `associative_scan`.
 
-Where (a . b) . c is a . (b . c), the order of the work is free, and a tree takes a logarithm of the
-steps that a loop takes: combine neighbours, all pairs at once, and do the same with the half as
-many results. It is made of the function and of slices, so it has derivatives of all orders. What
-XLA has an op for, such as a sum, is left to that.
+Where (a . b) . c equals a . (b . c), the order of the work is free, and a tree needs a logarithmic
+number of steps: combine all neighbouring pairs at once, then do the same with half as many values.
+Both are made of the function and of slices, so they have derivatives of all orders. A reduction
+that XLA has an op for, such as a sum, uses that op.
 
 After "Prefix Sums and Their Applications" (Blelloch, 1990).
 """

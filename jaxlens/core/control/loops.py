@@ -1,10 +1,10 @@
 """Loops whose number of iterations depends on the data: `while_loop`.
 
-The condition and the body are jaxprs in the parameters of one equation; what both read and never
-change stands before what is carried from turn to turn. A rule needs a fixpoint: if the body gives a
-carried value a tangent, it has one from the start, which may give others one. The examples of a
-batch go on together until the last is done. Reverse mode is not possible: it would have to keep the
-values of each turn, in memory of a size that nobody knows.
+The condition and the body are jaxprs in the parameters of one equation; the constants of both come
+before the carry. A rule needs a fixpoint: if the body gives a carried value a tangent, the value
+has one from the start, which may give others one. The examples of a batch iterate together until
+the last is done. Reverse mode is not possible: it would have to store the values of every
+iteration, in memory of unknown size.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """

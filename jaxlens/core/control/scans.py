@@ -1,9 +1,9 @@
 """Loops over rows and ranges: `scan`, `map`, `fori_loop`.
 
-`scan` carries a value from row to row and stacks what each turn gives. Since the number of turns is
-known, reverse mode can keep what each turn of the forward loop computed, stacked like any other
-result, and go through it from the last row to the first. What does not change from turn to turn is
-computed once and kept. An RNN is a scan over time, and its gradient a scan backwards over time.
+`scan` carries a value from row to row and stacks the results of the iterations. Since their number
+is known, reverse mode can store what each iteration computed, stacked like any other result, and
+go through it from the last row to the first. Loop-invariant values are computed once. An RNN is a
+scan over time, and its gradient a scan backwards over time.
 
 After "Structured control flow primitives" (docs.jax.dev, control-flow.html).
 """

@@ -1,13 +1,13 @@
-"""Collectives: what devices, or the examples of a batch, have to say to each other.
+"""Collectives: communication between devices, or between the examples of a batch.
 
 A function that runs on many devices at once has names for the axes that they differ along. `psum`
-over such a name adds up everyone's value and gives the sum to all; `ppermute` passes values on,
-`all_gather` gives everyone's values to everyone. All are linear: a sum transposes to a sum, passing
-on to passing back, gathering to adding what comes back and giving each its own part.
+over such a name adds up the values of all participants and gives each of them the sum; `ppermute`
+sends values from one to another; `all_gather` gives each the values of all. These are linear: a sum
+transposes to a sum, a permutation to its inverse, `all_gather` to `psum_scatter`.
 
 The same names work in `vmap(axis_name=...)`, where all values are in one array: there a collective
-over the name is arithmetic on that array, and nothing is sent. The meaning of each is that of the
-StableHLO op that it lowers to.
+over the name is arithmetic on that array, and nothing is sent. Each means what the StableHLO op
+means that it lowers to.
 """
 
 from collections.abc import Callable, Sequence
@@ -212,7 +212,7 @@ ppermute_p.batch = batched(ppermute_p, _passed)
 
 
 def ppermute(x: Any, axis_name: str | Sequence[str], perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends values by pairs (source, destination); a destination without source gets zeros."""
+    """Sends values by the pairs (source, destination) of `perm`; the others receive zeros."""
     size = axis_size(axis_name)
     pairs = tuple((int(a), int(b)) for a, b in perm)
     columns = list(zip(*pairs, strict=True))

@@ -1,13 +1,13 @@
-"""Indexing: what `x[...]` and `x.at[...]` mean, as NumPy has it.
+"""Indexing: what `x[...]` and `x.at[...]` mean, as in NumPy.
 
-The cheapest primitive is taken that can do it: a slice where all is known when the program is
-traced, a dynamic slice where single places are computed, a gather where an entry is an array. An
-index outside cannot be an error, for it may be known only when the program runs: reading takes the
-nearest element, writing does nothing. Arrays do not change: `x.at[...].set(y)` gives a new one.
+The cheapest primitive that can compute an index is used: a slice if all of it is static, a dynamic
+slice if single positions are computed, a gather if an entry is an array. An index out of bounds
+cannot raise an error, as it may be known only when the program runs: reading clamps it, writing
+drops the update. Arrays are immutable: `x.at[...].set(y)` gives a new one.
 
-NumPy lets an index be short: it may leave out axes, add some, count from the end, name places by a
-mask. So first it is spelled out: one entry for each axis of the array, and beside these what each
-axis of the result is about. What can be wrong with an index is found there.
+NumPy allows an index to be short: it may omit axes, add some, count from the end, select by a mask.
+So it is expanded first, to one entry for each axis of the array and to the origin of each axis of
+the result. Errors in an index are found there.
 
 After NumPy's "Indexing on ndarrays" and "Pure functions" in "Sharp bits" (docs.jax.dev).
 """
