@@ -217,11 +217,11 @@ def _(*avals: ShapedArray, body_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArra
     return body_jaxpr.out_avals
 
 
-def while_op(state: Sequence[Any], test: Callable[..., Any], turn: Callable[..., Any]) -> list[Any]:
+def while_op(state: Sequence[Any], test: Callable[..., Any], body: Callable[..., Any]) -> list[Any]:
     """Emits a while op whose condition and body are emitted by two functions."""
     types = [x.type for x in state]
     op = hlo.WhileOp(types, list(state))
-    for region, write in ((op.cond, test), (op.body, turn)):
+    for region, write in ((op.cond, test), (op.body, body)):
         with ir.InsertionPoint(region.blocks.append(*types)) as point:
             hlo.return_(write(*point.block.arguments))
     return list(op.results)
@@ -291,13 +291,13 @@ def _until_the_last(
     def some(*args: Any) -> list[Any]:
         return [reduce_or(test(*args)[0], (0,))]
 
-    def turn(*args: Any) -> list[Any]:
+    def iteration(*args: Any) -> list[Any]:
         tests, rest = cut(args, num_tests)
         old = rest[len(rest) - len(state) :]
         (going,) = test(*tests, *old)
         return [selected(going, *pair) for pair in zip(old, body(*rest), strict=True)]
 
-    return trace(some, [*tests, *state]), trace(turn, [*tests, *jaxprs[1].in_avals])
+    return trace(some, [*tests, *state]), trace(iteration, [*tests, *jaxprs[1].in_avals])
 
 
 @while_p.rule("partial")

@@ -63,7 +63,7 @@ def scan(
     if unroll < 1:
         raise ValueError(f"scan: unroll must be a positive integer or a bool, got {unroll}.")
     how = {"length": length, "reverse": reverse, "unroll": unroll}
-    results = _turns(body.jaxpr, body.consts, first, leaves, **how)
+    results = _bind(body.jaxpr, body.consts, first, leaves, **how)
     pair: tuple[Any, Any] = body.out_tree.unflatten(results)
     return pair
 
@@ -99,10 +99,10 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     leaves, row, length = _rows(xs, None)
     body = traced(f, (row,), {})
     how = {"length": length, "reverse": False, "unroll": 1}
-    return body.out_tree.unflatten(_turns(body.jaxpr, body.consts, [], leaves, **how))
+    return body.out_tree.unflatten(_bind(body.jaxpr, body.consts, [], leaves, **how))
 
 
-def _turns(
+def _bind(
     body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], **how: Any
 ) -> Any:
     """Binds `scan_p`: body, its constants, initial carry, rows; `how`: length, reverse, unroll."""
@@ -145,7 +145,7 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
         row = hlo.reshape(ir.RankedTensorType.get([1, *shape], row.type.element_type), row)
         return hlo.dynamic_update_slice(y, row, [at, *[zero] * len(shape)])
 
-    def turn(i: Any, *state: Any) -> list[Any]:
+    def iteration(i: Any, *state: Any) -> list[Any]:
         carry, ys = cut(state, num_carry)
         at = hlo.subtract(last, i) if reverse else i
         rows = [read(x, at) for x in xs]
@@ -153,9 +153,9 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
         ys = [written(y, row, at) for y, row in zip(ys, new, strict=True)]
         return [hlo.add(i, step), *carry, *ys]
 
-    def turns(*state: Any, count: int = unroll) -> Sequence[Any]:
+    def iterations(*state: Any, count: int = unroll) -> Sequence[Any]:
         for _ in range(count):
-            state = tuple(turn(*state))
+            state = tuple(iteration(*state))
         return state
 
     def more(i: Any, *_: Any) -> list[Any]:
@@ -163,8 +163,8 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
 
     state = [zero, *carry, *ys]
     if length > unroll:
-        state, length = while_op(state, more, turns), length % unroll
-    return list(turns(*state, count=length)[1:])
+        state, length = while_op(state, more, iterations), length % unroll
+    return list(iterations(*state, count=length)[1:])
 
 
 # ---- derivatives --------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def _(ctx: Any, *operands: Any, length: int, reverse: bool, unroll: int, **param
 def _(primals: Any, tangents: Any, **params: Any) -> Any:
     body, sizes, how = _parts(params)
     both, parts, flags, carry = loop_jvp(body, cut(primals, *sizes), cut(tangents, *sizes))
-    results = _turns(both, parts[0], parts[1], parts[2], **how)
+    results = _bind(both, parts[0], parts[1], parts[2], **how)
     values, moved, ys, moved_ys = cut(results, len(carry), sum(carry), len(flags) - len(carry))
     values += ys
     return values, with_zeros([aval_of(x) for x in values], flags, [*moved, *moved_ys])
@@ -221,7 +221,7 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     (consts, init, xs), (own_consts, own_init, own_xs) = zip(*halves, strict=True)
     with interpreting(interpreter.parent):
         still = as_function(once)(*new, *consts)
-        results = _turns(first, [*new, *consts], init, xs, **how) if first.out_avals else []
+        results = _bind(first, [*new, *consts], init, xs, **how) if first.out_avals else []
     done, stacked = cut(results, flags.count(False))
     more = iter(stacked)
     rows = [next(more) if place is None else xs[place] for place in places]
@@ -248,7 +248,7 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
     nonlinear, sums = split(consts, const_avals)
     types = [nonlinear, sums, carry_avals, split(ys, y_avals)[1], split(xs, row_avals)[0]]
 
-    def turn(*args: Any) -> list[Any]:
+    def iteration(*args: Any) -> list[Any]:
         nonlinear, totals, cts, rows, known_xs, _ = cut(args, *(len(group) for group in types))
         operands = merge(
             linear, nonlinear + known_xs, [Linear(a) for a in split(linear, closed.in_avals)[1]]
@@ -258,7 +258,7 @@ def _transposed_of(closed: ClosedJaxpr, consts: Flags, xs: Flags, ys: Flags) -> 
         pairs = zip(totals, added, strict=True)
         return [*(add_any_p.bind(*pair) for pair in pairs), *rest]
 
-    return hoisted(trace(turn, [aval for group in types for aval in group]))
+    return hoisted(trace(iteration, [aval for group in types for aval in group]))
 
 
 @scan_p.rule("transpose")
@@ -273,7 +273,7 @@ def _(cts: Any, *args: Any, **params: Any) -> list[Any]:
     start = [instantiate(ct) for ct in (*(Zero(x.aval) for x in moving), *carry)]
     rows = [*split(has, ys)[1], *split(in_xs, xs)[0]]
     how["reverse"] = not how["reverse"]
-    cts_in = _turns(back, [*new, *nonlinear], start, rows, **how)
+    cts_in = _bind(back, [*new, *nonlinear], start, rows, **how)
     ct_consts, ct_init, ct_xs = cut(cts_in, len(moving), len(carry))
     return merge(linear, repeat(None), [*ct_consts, *split(in_init, ct_init)[1], *ct_xs])
 
@@ -287,7 +287,7 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     consts = [*new, *in_front(size, consts, places[0])]
     pairs = zip(xs, places[2], strict=True)
     xs = [x if dim is None else moveaxis(x, dim, 1) for x, dim in pairs]
-    results = _turns(whole, consts, in_front(size, init, places[1], carry), xs, **how)
+    results = _bind(whole, consts, in_front(size, init, places[1], carry), xs, **how)
     return results, [int(n >= len(carry)) if has else None for n, has in enumerate(flags)]
 
 
@@ -327,10 +327,10 @@ def _below(state: tuple[Any, Any, Any]) -> Any:
 def _counting(body_fun: Callable[[Any, Any], Any], static: bool = False) -> Callable[..., Any]:
     """Returns the body of a fori_loop with a counter; `static`: for scan, with known bounds."""
 
-    def turn(state: tuple[Any, ...], *_: Any) -> Any:
+    def iteration(state: tuple[Any, ...], *_: Any) -> Any:
         i, *bound, value = state
         step = 1 if aval_of(i).weak_type else np.ones((), i.dtype)[()]
         state = (add_p.bind(i, step), *bound, body_fun(i, value))
         return (state, None) if static else state
 
-    return turn
+    return iteration
