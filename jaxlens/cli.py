@@ -33,8 +33,16 @@ def main(argv: list[str] | None = None) -> int:
     lab.add_argument("folder", nargs="?", type=Path, default=Path("jaxlens-course"))
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
     commands.add_parser("doctor", help="what works here, and what to do about the rest")
+    course = commands.add_parser(
+        "course", help="list, check and build the course", add_help=False
+    )
+    course.add_argument("rest", nargs=argparse.REMAINDER)
     options = parser.parse_args(argv)
     try:
+        if options.command == "course":
+            from jaxlens.course import command  # `doctor` works where JAX does not
+
+            return command.main(options.rest)
         if options.command == "doctor":
             return doctor()
         return open_lab(options.folder, start=not options.no_open)
@@ -43,10 +51,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def course() -> Path:
+def lessons() -> Path:
     """Returns the folder of lessons: inside the wheel, or beside the package in a checkout."""
     package = Path(__file__).parent
-    for folder in (package / "course", package.parent / "notebooks"):
+    for folder in (package / "lessons", package.parent / "notebooks"):
         if any(folder.glob("*.ipynb")):
             return folder
     raise LensError("this installation holds no lessons; install jaxlens from a wheel or a clone")
@@ -57,7 +65,7 @@ def open_lab(folder: Path, *, start: bool) -> int:
     if start and importlib.util.find_spec("jupyterlab") is None:
         raise LensError('JupyterLab is not installed; run: pip install "jaxlens[lab]"')
     folder.mkdir(parents=True, exist_ok=True)
-    new = [path for path in sorted(course().iterdir()) if path.suffix in (".ipynb", ".md")]
+    new = [path for path in sorted(lessons().iterdir()) if path.suffix in (".ipynb", ".md")]
     for path in new:
         if not (folder / path.name).exists():
             shutil.copyfile(path, folder / path.name)

@@ -1,0 +1,143 @@
+"""Builds the notebooks of the course from their text sources.
+
+A source is Markdown with Python cells, as jupytext reads it. The build adds the heading from THE
+TABLE of lessons, the cell of imports, each puzzle's task and starter (or solution), and the way
+to the next lesson. Nobody edits a notebook by hand.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
+from jaxlens.course.library import modules, puzzle
+from jaxlens.course.predict import predictions
+from jaxlens.errors import UnavailableError, missing_package
+
+SETUP = """\
+%load_ext jaxlens
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import jaxlens
+from jaxlens import core
+from jaxlens.core import numpy as cnp"""
+
+_DEVICES = '\n\njax.config.update("jax_num_cpu_devices", 8)  # this CPU as eight devices'
+
+# nbgrader's marks: what is between them is taken out for a class.
+_BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+def sources() -> Path:
+    """Returns the folder of sources: inside the wheel, or in a checkout.
+
+    Raises:
+        UnavailableError: This installation holds none.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "lessons" / "source", package.parent / "notebooks" / "source"):
+        if folder.is_dir():
+            return folder
+    raise UnavailableError(
+        "this installation holds no sources of lessons; install jaxlens from a wheel or a clone"
+    )
+
+
+def build(folder: Path, *, solved: bool = False, lessons: tuple[int, ...] = ()) -> list[Path]:
+    """Writes the notebooks of lessons, without outputs.
+
+    Args:
+        folder: Where they go.
+        solved: Whether puzzle cells hold solutions, between nbgrader's marks, and predictions
+            the truth, computed now.
+        lessons: Numbers; empty for all.
+
+    Returns:
+        The files written, in the order of the course.
+    """
+    try:
+        import nbformat
+    except ImportError as error:
+        raise missing_package("jaxlens course", error) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for lesson in LESSONS:
+        source = sources() / f"{lesson.file}.md"
+        if (lessons and lesson.number not in lessons) or not source.exists():
+            continue
+        path = folder / f"{lesson.file}.ipynb"
+        nbformat.write(notebook(lesson, source.read_text("utf-8"), solved=solved), path)
+        paths.append(path)
+    return paths
+
+
+def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
+    """Returns the notebook of one lesson.
+
+    Args:
+        lesson: Its row in THE TABLE.
+        text: Its source.
+        solved: As in `build`.
+    """
+    try:
+        import jupytext
+        from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+    except ImportError as error:
+        raise missing_package("jaxlens course", error) from None
+    setup = SETUP + (_DEVICES if lesson.number == 26 else "")
+    cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
+    for cell in jupytext.reads(text, "md").cells:
+        words = cell.source.split()
+        if words[:1] == ["%%puzzle"] and len(words) == 2:
+            exercise = puzzle(words[1])
+            title = f"### Puzzle {exercise.id}: {exercise.title}\n\n{exercise.task.strip()}"
+            code = exercise.starter.strip("\n")
+            if solved:
+                code = f"{_BEGIN}\n{exercise.solution.strip(chr(10))}\n{_END}"
+            cells.append(new_markdown_cell(title))
+            cells.append(new_code_cell(f"%%puzzle {exercise.id}\n{code}"))
+        elif words[:1] == ["%%predict"] and len(words) == 2:
+            answer = "..."
+            if solved:
+                prediction = predictions()[words[1]]
+                answer = str(prediction.truth(prediction.names()).value)
+            cells.append(new_code_cell(f"%%predict {words[1]}\n{answer}"))
+        else:
+            cells.append(cell)
+    cells.append(new_markdown_cell(footer(lesson)))
+    for number, cell in enumerate(cells):
+        cell.id = f"{lesson.number:02}-{number:02}"
+        tags = cell.metadata.get("tags")
+        cell.metadata = {"tags": tags} if tags else {}
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(
+        cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}}
+    )
+
+
+def heading(lesson: Lesson) -> str:
+    """Returns the first cell of a lesson: its question, its minutes and what it needs."""
+    needs = ", ".join(link(BY_NUMBER[n]) for n in lesson.needs) or "NumPy, and no JAX"
+    count = sum(id.split(".")[0] == str(lesson.number) for id in modules())
+    puzzles = f"{count} puzzle{'s' if count != 1 else ''}"
+    return (
+        f"# {lesson.number}. {lesson.title}\n\n"
+        f"**{lesson.question}**\n\n"
+        f"{PARTS[lesson.part]} · {lesson.minutes} minutes · {puzzles} · builds on {needs} · "
+        f"[map of the course](index.ipynb)"
+    )
+
+
+def footer(lesson: Lesson) -> str:
+    """Returns the last cell of a lesson: where to go on."""
+    after = BY_NUMBER.get(lesson.number + 1)
+    onward = f"Next: {link(after)}." if after else "That was the last lesson."
+    return f"---\n\n{onward} What you have done so far: `jaxlens.course.progress()`."
+
+
+def link(lesson: Lesson) -> str:
+    """Returns a Markdown link to a lesson."""
+    return f"[{lesson.number}. {lesson.title}]({lesson.file}.ipynb)"

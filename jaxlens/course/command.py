@@ -1,0 +1,114 @@
+"""`jaxlens course ...`: lists, checks and builds the course from a terminal."""
+
+import argparse
+import importlib.util
+import json
+from pathlib import Path
+
+from jaxlens.course.lessons import LESSONS
+from jaxlens.course.library import modules, puzzle, puzzles
+from jaxlens.course.puzzle import Puzzle
+from jaxlens.errors import OptionError
+
+
+def main(argv: list[str]) -> int:
+    """Runs `jaxlens course` with its arguments; returns its exit status."""
+    course = argparse.ArgumentParser(prog="jaxlens course", description=__doc__)
+    verbs = course.add_subparsers(dest="verb", required=True)
+    listing = verbs.add_parser("list", help="lessons and puzzles")
+    listing.add_argument("--json", action="store_true")
+    checking = verbs.add_parser(
+        "check", help="try starters, wrong answers and solutions of puzzles; 0 if all are right"
+    )
+    checking.add_argument("ids", nargs="*", metavar="ID")
+    trying = verbs.add_parser("try", help="try a puzzle that you are writing")
+    trying.add_argument("file", type=Path, metavar="FILE")
+    for name, what in (("solved", "the course with solutions"), ("blank", "the course to solve")):
+        building = verbs.add_parser(name, help=f"build {what}")
+        building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
+    report = verbs.add_parser("report", help="a table of a class's progress, answers run anew")
+    report.add_argument("folder", type=Path, metavar="DIR")
+    return run(course.parse_args(argv))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs one subcommand and returns its exit status."""
+    if options.verb == "list":
+        return listing(as_json=options.json)
+    if options.verb == "check":
+        return tried([puzzle(id) for id in options.ids or modules()])
+    if options.verb == "try":
+        return tried([from_file(options.file)])
+    if options.verb == "report":
+        from jaxlens.course.class_report import write
+
+        print(write(options.folder))
+        return 0
+    from jaxlens.course.build import build
+
+    for path in build(options.folder, solved=options.verb == "solved"):
+        print(path)
+    return 0
+
+
+def listing(*, as_json: bool) -> int:
+    """Prints lessons with their puzzles."""
+    entries = [
+        {
+            "id": str(lesson.number),
+            "title": lesson.title,
+            "question": lesson.question,
+            "minutes": lesson.minutes,
+            "needs": list(lesson.needs),
+            "puzzles": [
+                {"id": p.id, "title": p.title, "backends": list(p.backends) or ["all"]}
+                for p in puzzles()
+                if p.lesson == lesson.number
+            ],
+        }
+        for lesson in LESSONS
+    ]
+    if as_json:
+        print(json.dumps(entries, indent=1))
+        return 0
+    for lesson in LESSONS:
+        print(f"{lesson.number:>4}  {lesson.title}: {lesson.question}  ({lesson.minutes} minutes)")
+        for p in puzzles():
+            if p.lesson == lesson.number:
+                where = f"  [{', '.join(p.backends)}]" if p.backends else ""
+                print(f"      {p.id:5} {p.title}{where}")
+    return 0
+
+
+def tried(chosen: list[Puzzle]) -> int:
+    """Tries puzzles and prints a line for each answer; returns 1 where one is not as it must be."""
+    import jax
+
+    from jaxlens.course.trial import trials
+
+    jax.config.update("jax_num_cpu_devices", 8)
+    wrong = 0
+    for entry in chosen:
+        for trial in trials(entry):
+            mark = "ok " if trial.as_expected else "BAD"
+            wrong += not trial.as_expected
+            print(f"{mark} {trial.id:5} {trial.kind:9} {trial.seconds:5.1f} s  {trial.sentence}")
+    print(f"{len(chosen)} puzzles, {wrong} answers not as they must be")
+    return int(wrong > 0)
+
+
+def from_file(path: Path) -> Puzzle:
+    """Loads the puzzle in a file.
+
+    Raises:
+        OptionError: The file holds no `PUZZLE`.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise OptionError(f"{path} is no Python file; give the file of a puzzle")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    entry = getattr(module, "PUZZLE", None)
+    if not isinstance(entry, Puzzle):
+        raise OptionError(f"{path} defines no PUZZLE; see jaxlens/course/puzzle.py")
+    return entry

@@ -1,0 +1,41 @@
+"""Finds puzzles by id: each is a file `puzzles/PART/pNN_M_words.py` with a `PUZZLE`."""
+
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from jaxlens.course.puzzle import Puzzle
+from jaxlens.errors import OptionError, nearest
+
+_FOLDER = Path(__file__).parent / "puzzles"
+_FILE = re.compile(r"p(\d+)_(\d+)_\w+\.py$")
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Returns the name of the module of every puzzle, by id, in the order of the course."""
+    entries = []
+    for path in _FOLDER.glob("*/p*.py"):
+        match = _FILE.match(path.name)
+        if match:
+            number = int(match[1]), int(match[2])
+            entries.append((number, f"jaxlens.course.puzzles.{path.parent.name}.{path.stem}"))
+    return {f"{lesson}.{n}": name for (lesson, n), name in sorted(entries)}
+
+
+def puzzle(id: str) -> Puzzle:
+    """Returns a puzzle.
+
+    Raises:
+        OptionError: There is no puzzle of this id.
+    """
+    if id not in modules():
+        raise OptionError(f"there is no puzzle {id!r}; {nearest(id, modules())}")
+    found: Puzzle = import_module(modules()[id]).PUZZLE
+    return found
+
+
+def puzzles() -> tuple[Puzzle, ...]:
+    """Returns all puzzles, in the order of the course."""
+    return tuple(map(puzzle, modules()))

@@ -1,0 +1,76 @@
+"""Limits on the time and memory of a check, which runs code that a learner has just written."""
+
+import _thread
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jaxlens.errors import LensError
+
+_TICK = 0.05  # seconds between two looks
+
+
+class LimitError(LensError):
+    """A check took too long, or too much memory."""
+
+
+@contextmanager
+def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
+    """Interrupts the block if it takes too long or the process grows too much.
+
+    The interrupt is Python's own, as from the keyboard, so a call into XLA ends first. It works
+    on the main thread only; elsewhere there is no limit.
+
+    Args:
+        seconds: Limit of the block's duration.
+        memory: Limit of the growth of the process's resident memory, in bytes.
+
+    Raises:
+        LimitError: The block was interrupted for one of the two.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    done, reason = threading.Event(), list[str]()
+    before, start = resident(), time.monotonic()
+
+    def watch() -> None:
+        while not done.wait(_TICK):
+            if time.monotonic() - start > seconds:
+                reason.append(f"it took more than {seconds:g} s")
+            elif resident() - before > memory:
+                reason.append(f"it took more than {memory / 1e9:.1f} GB of memory")
+            if reason:
+                _thread.interrupt_main()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+        done.set()
+        watcher.join()  # an interrupt that was sent arrives inside this block
+    except KeyboardInterrupt:
+        done.set()
+        if not reason:
+            raise  # the user's own
+        raise LimitError(f"the answer was stopped: {reason[0]}; is there a loop that grows?") from None
+    finally:
+        done.set()
+
+
+def resident() -> int:
+    """Returns the resident memory of this process in bytes; its peak where only that is known."""
+    try:
+        import resource
+
+        if sys.platform == "linux":
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            return pages * resource.getpagesize()
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    except ImportError:  # Windows
+        return 0

@@ -1,0 +1,79 @@
+"""The learner's own JAX: answers of the core track, gathered in `my_jax.py` beside the lessons.
+
+Each puzzle of the track has a section in the file. A later puzzle starts from the sections before
+it: the learner's where they were solved, the course's solutions elsewhere.
+"""
+
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jaxlens.course.library import puzzles
+from jaxlens.course.puzzle import Puzzle
+
+FILE = "my_jax.py"
+
+_HEAD = '"""A JAX in miniature, written in the course of jaxlens, one puzzle after another."""\n'
+_SECTION = re.compile(r"^# puzzle (\d+\.\d+): .*\n", re.MULTILINE)
+
+
+def track() -> tuple[Puzzle, ...]:
+    """Returns the puzzles of the core track in order."""
+    return tuple(puzzle for puzzle in puzzles() if puzzle.saves)
+
+
+def sections(path: Path) -> dict[str, str]:
+    """Returns the learner's sections by puzzle id; none where there is no file."""
+    if not path.exists():
+        return {}
+    parts = _SECTION.split(path.read_text("utf-8"))[1:]
+    return {id: text.strip("\n") + "\n" for id, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def save(puzzle: Puzzle, code: str, folder: str | Path = ".") -> Path:
+    """Writes an answer into its section, and returns the file.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    path = Path(folder) / FILE
+    texts = sections(path) | {puzzle.id: code.strip("\n") + "\n"}
+    ordered = [entry for entry in track() if entry.id in texts]
+    body = [f"\n\n# puzzle {entry.id}: {entry.saves}\n{texts[entry.id]}" for entry in ordered]
+    part = path.with_name(f"{FILE}.part")
+    part.write_text(_HEAD + "".join(body), "utf-8")
+    part.replace(path)
+    return path
+
+
+def names_before(puzzle: Puzzle, folder: str | Path = ".") -> dict[str, Any]:
+    """Returns what the sections before a puzzle define; nothing for a puzzle off the track."""
+    if not puzzle.saves:
+        return {}
+    return names_of([entry for entry in track() if precedes(entry, puzzle)], folder)
+
+
+def names_of(entries: list[Puzzle], folder: str | Path | None = ".") -> dict[str, Any]:
+    """Runs sections one after another and returns what they define.
+
+    Args:
+        entries: Puzzles of the track.
+        folder: Where the learner's file is; None takes the course's solutions only.
+    """
+    texts = sections(Path(folder) / FILE) if folder is not None else {}
+    module = ModuleType("my_jax")
+    for entry in entries:
+        text = texts.get(entry.id, entry.solution)
+        exec(compile(text, f"<cell my_jax {entry.id}>", "exec"), module.__dict__)
+    return {name: value for name, value in vars(module).items() if not name.startswith("__")}
+
+
+def precedes(entry: Puzzle, puzzle: Puzzle) -> bool:
+    """Whether a puzzle comes before another in the course."""
+    return _order(entry) < _order(puzzle)
+
+
+def _order(puzzle: Puzzle) -> tuple[int, int]:
+    lesson, number = puzzle.id.split(".")
+    return int(lesson), int(number)

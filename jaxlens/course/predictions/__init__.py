@@ -1,0 +1,1 @@
+"""Predictions, a file for each part of the course."""

@@ -1,0 +1,132 @@
+"""What a learner has done: one JSON file beside the lessons, ids only.
+
+The file is read before it is written and the two are joined, so two kernels lose nothing; it is
+written whole and renamed. Where the folder cannot be written, progress stays in memory, and
+`code` gives a line that `paste` takes in the next session.
+"""
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jaxlens.course.lessons import LESSONS, PARTS
+from jaxlens.course.library import modules
+from jaxlens.errors import OptionError
+
+FILE = ".jaxlens-progress.json"
+VERSION = 1
+KINDS = ("solved", "revealed", "predicted")
+
+_memory: dict[str, set[str]] = {kind: set() for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Ids of puzzles and predictions, by what the learner did with them.
+
+    Attributes:
+        solved: Puzzles with an answer that passed.
+        revealed: Puzzles whose solution was shown, before or after.
+        predicted: Predictions that got an answer.
+    """
+
+    solved: frozenset[str] = frozenset()
+    revealed: frozenset[str] = frozenset()
+    predicted: frozenset[str] = frozenset()
+
+    @property
+    def score(self) -> int:
+        """Number of puzzles solved without the solution shown."""
+        return len(self.solved - self.revealed)
+
+    @property
+    def code(self) -> str:
+        """One line that holds all of this; `paste` takes it."""
+        text = json.dumps(_plain(self), separators=(",", ":"))
+        return base64.urlsafe_b64encode(zlib.compress(text.encode())).decode()
+
+    def __str__(self) -> str:
+        lines = [f"{self.score} of {len(modules())} puzzles solved"]
+        for part, title in enumerate(PARTS):
+            lines.append(f"\n{title}")
+            for lesson in (lesson for lesson in LESSONS if lesson.part == part):
+                ids = [id for id in modules() if id.split(".")[0] == str(lesson.number)]
+                done = sum(id in self.solved for id in ids)
+                mark = "done" if ids and done == len(ids) else f"{done} of {len(ids)}"
+                lines.append(f"  {lesson.number:2}  {lesson.title:28} {mark}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def progress(folder: str | os.PathLike[str] = ".") -> Progress:
+    """Returns what was done so far, in this process and as the folder's file says."""
+    stored = read(Path(folder) / FILE)
+    return Progress(**{kind: frozenset(_memory[kind] | set(stored[kind])) for kind in KINDS})
+
+
+def record(kind: str, id: str, folder: str | os.PathLike[str] = ".") -> None:
+    """Adds an id to the file; keeps it in memory only where the folder cannot be written."""
+    _memory[kind].add(id)
+    write(progress(folder), Path(folder) / FILE)
+
+
+def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
+    """Joins the progress that `Progress.code` gave in another session.
+
+    Raises:
+        OptionError: The line is not one that `code` gave.
+    """
+    try:
+        stored = _known(json.loads(zlib.decompress(base64.urlsafe_b64decode(code.strip()))))
+    except (ValueError, zlib.error):
+        raise OptionError(
+            "this is no line of jaxlens.course.progress().code; copy the whole line"
+        ) from None
+    for kind, ids in stored.items():
+        _memory[kind].update(ids)
+    write(progress(folder), Path(folder) / FILE)
+    return progress(folder)
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """Returns the ids in a file by kind; none where there is no readable file."""
+    try:
+        return _known(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return {kind: [] for kind in KINDS}
+
+
+def write(state: Progress, path: Path) -> bool:
+    """Writes a file whole, under another name first; returns whether that was possible."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        part.write_text(json.dumps(_plain(state), indent=1) + "\n", "utf-8")
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _plain(state: Progress) -> dict[str, object]:
+    return {"version": VERSION, **{kind: _ordered(getattr(state, kind)) for kind in KINDS}}
+
+
+def _ordered(ids: Iterable[str]) -> list[str]:
+    return sorted(ids, key=lambda id: [(len(part), part) for part in id.split(".")])
+
+
+def _known(stored: object) -> dict[str, list[str]]:
+    """Returns the lists of ids in what a file holds; what is something else counts as empty."""
+    entries = stored if isinstance(stored, Mapping) else {}
+    return {
+        kind: [id for id in entries.get(kind, ()) if isinstance(id, str)]
+        if isinstance(entries.get(kind), list)
+        else []
+        for kind in KINDS
+    }

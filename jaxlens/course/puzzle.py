@@ -1,0 +1,189 @@
+"""A puzzle of the course: data, and one function that asks the compiler for facts.
+
+The function (`Puzzle.check`) takes what the answer defined, by name, and yields facts, the most
+basic first. The runner in `check.py` stops at the first fact that does not hold.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jaxlens.report import amount
+from jaxlens.views.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact about an answer, as JAX, XLA or a run gave it.
+
+    Attributes:
+        name: What was looked up ("compiles").
+        wanted: What it must be, in words ("at most 1").
+        actual: What it is, in words ("6").
+        holds: Whether it is what was wanted.
+        hint: What this value suggests, in a sentence; shown where the fact does not hold.
+        evidence: Makes the answer of the lens that shows the fact; None where none does.
+        backends: Platforms on which the fact is required; empty for all. Elsewhere it is shown
+            and not required.
+    """
+
+    name: str
+    wanted: str
+    actual: str
+    holds: bool
+    hint: str = ""
+    evidence: Callable[[], View] | None = None
+    backends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A likely wrong answer.
+
+    Attributes:
+        code: Source of the answer.
+        says: Part of the sentence or hint that the learner must get for it.
+    """
+
+    code: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Puzzle:
+    """One exercise.
+
+    Attributes:
+        id: Lesson and number, "7.1".
+        title: A few words.
+        task: What to do, in Markdown: at most a screen.
+        starter: Source that the learner begins with; it must not pass.
+        solution: Source that passes.
+        hints: Three, each more specific: what to look at, where, the idea.
+        check: Takes the names that an answer defines and yields facts.
+        wrong: Likely wrong answers.
+        after: A sentence or two shown with the solved puzzle: why it holds.
+        backends: Platforms that the puzzle can be judged on; empty for all.
+        saves: The name under which the answer joins the learner's own JAX (`course/own.py`); ""
+            if it does not.
+        seconds: Limit for a check, in seconds.
+    """
+
+    id: str
+    title: str
+    task: str
+    starter: str
+    solution: str
+    hints: tuple[str, str, str]
+    check: Callable[..., Iterator[Fact]]
+    wrong: tuple[WrongAnswer, ...] = ()
+    after: str = ""
+    backends: tuple[str, ...] = ()
+    saves: str = ""
+    seconds: float = 10.0
+
+    @property
+    def lesson(self) -> int:
+        """The number of its lesson."""
+        return int(self.id.split(".")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A verb of jaxlens and its arguments, called when the evidence is shown."""
+
+    verb: Callable[..., View]
+    args: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self) -> View:
+        return self.verb(*self.args, **self.options)
+
+
+def at_most(
+    name: str,
+    value: float,
+    limit: float,
+    *,
+    unit: str = "",
+    hint: str = "",
+    evidence: Callable[[], View] | None = None,
+    backends: tuple[str, ...] = (),
+) -> Fact:
+    """Returns the fact that a figure is at most `limit`."""
+    wanted, actual = f"at most {figure(limit, unit)}", figure(value, unit)
+    return Fact(name, wanted, actual, value <= limit, hint, evidence, backends)
+
+
+def at_least(
+    name: str,
+    value: float,
+    limit: float,
+    *,
+    unit: str = "",
+    hint: str = "",
+    evidence: Callable[[], View] | None = None,
+    backends: tuple[str, ...] = (),
+) -> Fact:
+    """Returns the fact that a figure is at least `limit`."""
+    wanted, actual = f"at least {figure(limit, unit)}", figure(value, unit)
+    return Fact(name, wanted, actual, value >= limit, hint, evidence, backends)
+
+
+def equal(
+    name: str,
+    value: Any,
+    wanted: Any,
+    *,
+    hint: str = "",
+    evidence: Callable[[], View] | None = None,
+    backends: tuple[str, ...] = (),
+) -> Fact:
+    """Returns the fact that a value (number, word, list of words) is `wanted`."""
+    return Fact(name, words(wanted), words(value), value == wanted, hint, evidence, backends)
+
+
+def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str = "") -> Fact:
+    """Returns the fact that arrays have the same shape and nearly the same elements.
+
+    Args:
+        name: What the value is ("the value at x = 3").
+        value: Array or number that the answer computed.
+        wanted: Array or number that is right.
+        rtol: Relative tolerance; the absolute one is the same.
+        hint: What a wrong value suggests.
+    """
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return Fact(name, words(wanted), type(value).__name__, False, hint)
+    right = np.asarray(wanted)
+    if array.shape != right.shape:
+        return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint)
+    same = bool(np.allclose(array, right, rtol=rtol, atol=rtol, equal_nan=True))
+    return Fact(name, words(right), words(array), same, hint)
+
+
+def figure(value: float, unit: str = "") -> str:
+    """Formats a figure: `6`, `16.1 Mflop`, `262 kB`."""
+    if unit:
+        return amount(value, unit)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def words(value: Any) -> str:
+    """Formats a value in a few words; of a large array the first elements."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return ", ".join(f"{n} {name}" for name, n in value.items()) or "none"
+    if isinstance(value, list | tuple | set | frozenset):
+        entries = sorted(value) if isinstance(value, set | frozenset) else value
+        return ", ".join(map(str, entries)) or "none"
+    if isinstance(value, np.ndarray | np.generic):
+        flat = np.asarray(value).ravel()
+        first = " ".join(f"{x:.4g}" for x in flat[:4].tolist())
+        return first + (" ..." if flat.size > 4 else "")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Puzzles, a folder for each part of the course."""

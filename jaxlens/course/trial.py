@@ -1,0 +1,72 @@
+"""Tries a puzzle as its author must: the starter fails, wrong answers get their hint, the solution
+passes.
+"""
+
+import linecache
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlens.course import own
+from jaxlens.course.check import judge
+from jaxlens.course.errors import user_error
+from jaxlens.course.puzzle import Puzzle
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One answer that was tried.
+
+    Attributes:
+        id: The puzzle.
+        kind: "starter", "wrong 1", "wrong 2", ... or "solution".
+        as_expected: Whether the answer was judged as its author says.
+        sentence: What the learner would be told.
+        seconds: How long the answer and its check took.
+    """
+
+    id: str
+    kind: str
+    as_expected: bool
+    sentence: str
+    seconds: float
+
+
+def trials(puzzle: Puzzle) -> list[Trial]:
+    """Tries every answer that a puzzle comes with."""
+    found = [_trial(puzzle, "starter", puzzle.starter, "", solved=False)]
+    for number, wrong in enumerate(puzzle.wrong, 1):
+        found.append(_trial(puzzle, f"wrong {number}", wrong.code, wrong.says, solved=False))
+    found.append(_trial(puzzle, "solution", puzzle.solution, "", solved=True))
+    return found
+
+
+def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> Trial:
+    start = time.perf_counter()
+    done = False
+    try:
+        outcome = judge(puzzle, run_answer(puzzle, code))
+        outcome.compute()  # the evidence too must be there
+        sentence, done = outcome.sentence, outcome.solved
+    except Exception as error:  # as the cell would show it
+        sentence = user_error(error).text
+    expected = done == solved and says in sentence
+    return Trial(puzzle.id, kind, expected, sentence, time.perf_counter() - start)
+
+
+def run_answer(puzzle: Puzzle, code: str) -> dict[str, Any]:
+    """Runs the source of an answer as a cell would, in a namespace of its own."""
+    import jax
+    import numpy as np
+
+    import jaxlens
+    from jaxlens import core
+
+    file = f"<cell {puzzle.id}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    names: dict[str, Any] = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
+    names |= {"jaxlens": jaxlens, "core": core, "cnp": core.numpy}
+    if puzzle.saves:
+        names |= own.names_of([e for e in own.track() if own.precedes(e, puzzle)], None)
+    exec(compile(code, file, "exec"), names)
+    return names
