@@ -33,9 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     lab.add_argument("folder", nargs="?", type=Path, default=Path("jaxlens-course"))
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
     commands.add_parser("doctor", help="what works here, and what to do about the rest")
-    course = commands.add_parser(
-        "course", help="list, check and build the course", add_help=False
-    )
+    course = commands.add_parser("course", help="list, check and build the course", add_help=False)
     course.add_argument("rest", nargs=argparse.REMAINDER)
     options = parser.parse_args(argv)
     try:

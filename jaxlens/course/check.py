@@ -104,8 +104,7 @@ def _backend() -> str:
 
 
 def _missed(fact: Fact) -> str:
-    hint = f". {fact.hint}" if fact.hint else ""
-    return f"{fact.name}: wanted {fact.wanted}, got {fact.actual}{hint}"
+    return f"{fact.name}, wanted {fact.wanted}, got {fact.actual}. {fact.hint}".strip()
 
 
 def _outcome(
@@ -116,9 +115,10 @@ def _outcome(
     solved: bool = False,
     error: BaseException | None = None,
 ) -> Outcome:
-    state = "solved" if solved else "not solved"
-    rest = puzzle.after if solved else problem
-    sentence = f"Puzzle {puzzle.id} is {state}. {rest[:1].upper()}{rest[1:]}".strip()
+    if solved:
+        sentence = f"Puzzle {puzzle.id} is solved. {puzzle.after}".strip()
+    else:
+        sentence = f"Puzzle {puzzle.id} is not solved: {problem}"
     sentence += "" if sentence.endswith((".", "?", "!")) else "."
     outcome = Outcome(None, lambda: _document(outcome), puzzle.id, solved, sentence, facts, error)
     return outcome

@@ -57,7 +57,9 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
         done.set()
         if not reason:
             raise  # the user's own
-        raise LimitError(f"the answer was stopped: {reason[0]}; is there a loop that grows?") from None
+        raise LimitError(
+            f"the answer was stopped: {reason[0]}; is there a loop that grows?"
+        ) from None
     finally:
         done.set()
 

@@ -15,6 +15,7 @@ from jaxlens.course.puzzle import Puzzle
 FILE = "my_jax.py"
 
 _HEAD = '"""A JAX in miniature, written in the course of jaxlens, one puzzle after another."""\n'
+_RESULT = re.compile(r"@main\(.*\) -> \(?tensor<((?:\d+x)*)f32>")
 _SECTION = re.compile(r"^# puzzle (\d+\.\d+): .*\n", re.MULTILINE)
 
 
@@ -77,3 +78,33 @@ def precedes(entry: Puzzle, puzzle: Puzzle) -> bool:
 def _order(puzzle: Puzzle) -> tuple[int, int]:
     lesson, number = puzzle.id.split(".")
     return int(lesson), int(number)
+
+
+def run_stablehlo(text: str, *arrays: Any) -> Any:
+    """Compiles a StableHLO program with XLA and runs it.
+
+    Args:
+        text: A module whose `main` takes and returns arrays of f32.
+        *arrays: Its arguments, of the shapes that the text says.
+
+    Returns:
+        Its result as a NumPy array.
+
+    Raises:
+        ValueError: The text is no StableHLO, or XLA does not take it.
+    """
+    import numpy as np
+
+    from jaxlens.core.aot.device import compile_module
+    from jaxlens.core.kernel.types import ShapedArray
+
+    match = _RESULT.search(text)
+    if match is None:
+        raise ValueError("the text has no function @main that returns one tensor of f32")
+    shape = tuple(int(n) for n in match[1].split("x") if n)
+    avals = [ShapedArray(np.shape(x), np.dtype("float32")) for x in arrays]
+    try:
+        program = compile_module(text, avals, [ShapedArray(shape, np.dtype("float32"))])
+    except RuntimeError as error:  # jaxlib's XlaRuntimeError
+        raise ValueError(str(error)) from None
+    return np.asarray(program([np.asarray(x, np.float32) for x in arrays])[0])

@@ -172,4 +172,6 @@ def _document(reply: Reply) -> Document:
 def _shown(value: float | str) -> str:
     if isinstance(value, str):
         return value
-    return f"{value:,.4g}" if isinstance(value, float) and value != int(value) else f"{int(value):,}"
+    return (
+        f"{value:,.4g}" if isinstance(value, float) and value != int(value) else f"{int(value):,}"
+    )

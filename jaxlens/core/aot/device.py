@@ -262,7 +262,7 @@ class Executable:
     """A StableHLO module that XLA has compiled and put on its devices.
 
     Args:
-        module: An `ir.Module`.
+        module: An `ir.Module`, or its text.
         in_avals: The types of its arguments.
         out_avals: The types of its results.
         device: Which device it is for; None for the default one.
@@ -294,9 +294,10 @@ class Executable:
             device_assignment=np.array([[d.id for d in chosen]]),
             env_options_overrides=options or {},
         )
-        text = module.operation.get_asm(enable_debug_info=True).encode()
+        if not isinstance(module, str):
+            module = module.operation.get_asm(enable_debug_info=True)
         client = jax_backend.get_backend()
-        self.loaded = client.compile_and_load(text, _jax.DeviceList(tuple(chosen)), built)
+        self.loaded = client.compile_and_load(module.encode(), _jax.DeviceList(tuple(chosen)), built)
         self._start = self.loaded.execute_sharded
         self._in_avals, self._in_places = in_avals, ins
         self._out_avals, self._out_places = out_avals, outs

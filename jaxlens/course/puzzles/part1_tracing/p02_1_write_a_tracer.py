@@ -1,0 +1,469 @@
+"""Puzzle 2.1, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, equal
+
+
+def check(trace: Callable[..., Any]) -> Iterator[Fact]:
+    functions: dict[str, Callable[[Any], Any]] = {
+        "x * 2 + 1": lambda x: x * 2 + 1,
+        "2 * x": lambda x: 2 * x,
+        "x * x": lambda x: x * x,
+        "(x + 1) * (x + 1)": lambda x: (x + 1) * (x + 1),
+    }
+    for text, f in functions.items():
+        program = trace(f, ())
+        capture = jaxlens.capture(f, 1.0)
+        right = [node.opcode for node in capture.jaxpr.module.nodes()]
+        hint = "JAX records the operations in the order in which Python ran them."
+        recorded = [eqn.op for eqn in program.eqns]
+        yield equal(f"operations of {text}", recorded, right, hint=f"JAX records {right}. {hint}")
+        names = [eqn.output for eqn in program.eqns]
+        hint = "Each result needs a name of its own, or a later equation cannot say what it reads."
+        different = len({*names, *program.inputs})
+        yield equal(f"different names in {text}", different, len(names) + 1, hint=hint)
+        reads = {name for eqn in program.eqns for name in eqn.inputs if isinstance(name, str)}
+        known = reads <= {*names, *program.inputs} and program.output == names[-1]
+        hint = "An equation reads names: the input's, or those of earlier results."
+        yield equal(f"names read in {text} are there", known, True, hint=hint)
+    shape = trace(lambda x: x + np.ones(3), (4, 1)).eqns[0].shape
+    yield equal("shape of a sum of (4, 1) and (3,)", shape, (4, 3))
+
+
+PUZZLE = Puzzle(
+    id="2.1",
+    title="Write a tracer",
+    task="""\
+Here is the beginning of **your own JAX**. `trace(f, (3,))` calls `f` with a `Tracer` of shape
+`(3,)`, which has no numbers. Fill the three holes so that every operation on it is recorded as
+an equation, each with **a name of its own** for its result.
+
+What you write here is saved to `my_jax.py` when it is right, and grows from lesson to lesson.
+""",
+    starter="""\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        ...  # what does `x + other` record?
+
+    def __mul__(self, other):
+        ...
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    shape = np.shape(RUN[op](*stand_ins))
+    ...  # append an Eqn to the tracer's `eqns`, and return a Tracer for its result
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+""",
+    solution="""\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        return apply("add", self, other)
+
+    def __mul__(self, other):
+        return apply("mul", self, other)
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return Tracer(eqns, eqn.output, eqn.shape)
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        return apply("add", self, other)
+
+    def __mul__(self, other):
+        return apply("mul", self, other)
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return tracers[0]
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+""",
+            "An equation reads names",
+        ),
+        WrongAnswer(
+            """\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        return apply("add", self, other)
+
+    def __mul__(self, other):
+        return apply("mul", self, other)
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, "v", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return Tracer(eqns, eqn.output, eqn.shape)
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+""",
+            "a name of its own",
+        ),
+        WrongAnswer(
+            """\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        return apply("add", self, other)
+
+    def __mul__(self, other):
+        return apply("add", self, other)
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return Tracer(eqns, eqn.output, eqn.shape)
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+""",
+            "JAX records",
+        ),
+    ),
+    hints=(
+        "What must `x * 2` return, so that `x * 2 + 1` can go on from it?",
+        (
+            "Both operators can call `apply`, as `__matmul__` does. In `apply`, a name such "
+            "as `v0`, `v1` comes from the number of equations so far."
+        ),
+        (
+            '`eqns = tracers[0].eqns`; append `Eqn(op, names, f"v{len(eqns)}", shape)`, where '
+            "`names` has a tracer's name and anything else as it is; return a new "
+            "`Tracer(eqns, eqn.output, shape)`."
+        ),
+    ),
+    check=check,
+    after=(
+        "A tracer is a list that writes itself: Python runs your function, and the "
+        "operators do the recording."
+    ),
+    saves="the tracer",
+)

@@ -1,0 +1,191 @@
+"""Puzzle 7.5, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+
+
+def check(jit: Callable[..., Any]) -> Iterator[Fact]:
+    traced = []
+
+    def f(x: Any) -> Any:
+        traced.append(x)
+        return x * 2 + 1
+
+    jitted = jit(f)
+    arrays = [
+        np.ones(3, np.float32),
+        np.full(3, 5, np.float32),
+        np.ones(4, np.float32),
+        np.arange(3, dtype=np.int32),
+        np.zeros(3, np.float32),
+    ]
+    results = [jitted(x) for x in arrays]
+    hints = {
+        5: "A value must not be part of the key, and the programs must stay there between calls.",
+        2: "An int32 array was served the program of a float32 one: dtype belongs in the key.",
+    }
+    wanted = 3
+    hint = hints.get(len(traced), "Shape and dtype are the key, and nothing else.")
+    yield equal("traces in five calls", len(traced), wanted, hint=hint)
+    for x, y in zip(arrays, results, strict=True):
+        yield close(f"result for {x.dtype}[{x.size}]", y, x * 2 + 1)
+
+
+PUZZLE = Puzzle(
+    id="7.5",
+    title="Your own jit",
+    task="""\
+`trace` comes from your `my_jax.py` (or from the course's, if you skipped it). `jit` below
+traces `f` at every call. Let it trace **once for each combination of shapes and dtypes**, and
+run the stored program otherwise.
+""",
+    starter="""\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    programs = {}
+
+    def call(*args):
+        program = trace(f, *map(np.shape, args))  # every time: change this
+        return evaluate(program, *args)
+
+    return call
+""",
+    solution="""\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    programs = {}
+
+    def call(*args):
+        key = tuple((np.shape(x), getattr(x, "dtype", type(x))) for x in args)
+        if key not in programs:
+            programs[key] = trace(f, *map(np.shape, args))
+        return evaluate(programs[key], *args)
+
+    return call
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    programs = {}
+
+    def call(*args):
+        key = tuple(np.shape(x) for x in args)
+        if key not in programs:
+            programs[key] = trace(f, *map(np.shape, args))
+        return evaluate(programs[key], *args)
+
+    return call
+""",
+            "dtype",
+        ),
+        WrongAnswer(
+            """\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    programs = {}
+
+    def call(*args):
+        key = tuple((np.shape(x), str(x)) for x in args)
+        if key not in programs:
+            programs[key] = trace(f, *map(np.shape, args))
+        return evaluate(programs[key], *args)
+
+    return call
+""",
+            "value",
+        ),
+        WrongAnswer(
+            """\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    def call(*args):
+        programs = {}
+        key = tuple((np.shape(x), getattr(x, "dtype", type(x))) for x in args)
+        if key not in programs:
+            programs[key] = trace(f, *map(np.shape, args))
+        return evaluate(programs[key], *args)
+
+    return call
+""",
+            "between calls",
+        ),
+    ),
+    hints=(
+        "Which calls may share a program? Write down what must be equal for two arrays.",
+        (
+            "A dict from a key to a program. The key must be hashable: a tuple of `(shape, "
+            "dtype)` for each argument."
+        ),
+        (
+            "`key = tuple((np.shape(x), getattr(x, 'dtype', type(x))) for x in args)`, and "
+            "`if key not in programs: ...`"
+        ),
+    ),
+    check=check,
+    after=(
+        "The key is what the program depends on. JAX adds weak types, tree structure, "
+        "placement and static arguments."
+    ),
+    saves="jit",
+)

@@ -1,0 +1,283 @@
+"""Puzzle 12.3, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+
+
+def check(
+    vmap: Callable[..., Any],
+    grad: Callable[..., Any],
+    total: Callable[..., Any],
+    relu: Callable[..., Any],
+) -> Iterator[Fact]:
+    rows = np.arange(15.0).reshape(5, 3)
+    scales = np.arange(5.0)
+    yield close("x * 2 on rows", vmap(lambda x: x * 2, (0,))(rows), rows * 2)
+    hint = "NumPy aligns shapes from the right: a batch of numbers, (5,), beside (5, 3)."
+    scaled = vmap(lambda x, s: x * s, (0, 0))
+    right = rows * scales[:, None]
+    yield fits("x * s, a row and a number", lambda: scaled(rows, scales), right, hint)
+    hint = "Is the result of a batched equation in `with_axis`?"
+    sums = vmap(lambda x: total(x) * x, (0,))
+    right = rows.sum(1)[:, None] * rows
+    yield fits("total(x) * x of each row", lambda: sums(rows), right, hint)
+    random = np.random.default_rng(0)
+    w, b, x = (random.normal(size=n).astype(np.float32) for n in ((3, 2), (2,), (4, 1, 3)))
+
+    def loss(w: Any, b: Any, x: Any) -> Any:
+        return total(relu(x @ w + b))
+
+    def reference(w: Any, b: Any, x: Any) -> Any:
+        return jax.nn.relu(x @ w + b).sum()
+
+    right = jax.vmap(jax.grad(reference), (None, None, 0))(w, b, x)
+    mine = lambda: vmap(grad(loss), (None, None, 0))(w, b, x)  # noqa: E731
+    yield fits("gradient of each example", mine, right, hint)
+
+
+def fits(name: str, run: Callable[[], Any], wanted: Any, hint: str) -> Fact:
+    try:
+        return close(name, run(), wanted, rtol=1e-3, hint=hint)
+    except ValueError as error:  # shapes that NumPy cannot broadcast
+        return Fact(name, "an array", str(error).partition("\n")[0], False, hint)
+
+
+PUZZLE = Puzzle(
+    id="12.3",
+    title="Batch rules",
+    task="""\
+`vmap` traces `f` for **one example** and runs the program on all of them: each batched value
+has the batch axis in front. Two things are missing: the result of a batched equation is batched
+too, and the last line of `batch`: the operations that go element by element, where one input
+may have fewer axes than another.
+
+`lift(x, rank)` puts axes of size 1 behind the batch axis; `eqn.shape` is the shape of one
+example's result.
+""",
+    starter="""\
+RUN["reshape"] = np.reshape
+
+
+def reshape(x, shape):
+    return x if np.shape(x) == shape else apply("reshape", x, shape)
+
+
+def lift(x, rank):
+    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
+    size, *rest = np.shape(x)
+    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
+
+
+def batch(eqn, inputs, batched):
+    '''Applies one equation where some inputs have a batch axis in front.'''
+    if eqn.op == "sum_to":
+        x, shape = inputs
+        size, *rest = np.shape(x)
+        padded = (1,) * (len(rest) - len(shape)) + shape
+        return reshape(sum_to(x, (size, *padded)), (size, *shape))
+    if eqn.op == "broadcast":
+        x, shape = inputs
+        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
+    if eqn.op == "reshape":
+        x, shape = inputs
+        return reshape(x, (np.shape(x)[0], *shape))
+    return apply(eqn.op, *inputs)  # right for add of two batched vectors; and for a vector and a number?
+
+
+def vmap(f, in_axes):
+    def call(*args):
+        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
+        program = trace(f, *shapes)
+        values = dict(zip(program.inputs, args))
+        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
+        for eqn in program.eqns:
+            inputs = [read(values, x) for x in eqn.inputs]
+            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+            if any(batched):
+                values[eqn.output] = batch(eqn, inputs, batched)  # and what of its result?
+            else:
+                values[eqn.output] = apply(eqn.op, *inputs)
+        return values[program.output]
+
+    return call
+""",
+    solution="""\
+RUN["reshape"] = np.reshape
+
+
+def reshape(x, shape):
+    return x if np.shape(x) == shape else apply("reshape", x, shape)
+
+
+def lift(x, rank):
+    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
+    size, *rest = np.shape(x)
+    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
+
+
+def batch(eqn, inputs, batched):
+    '''Applies one equation where some inputs have a batch axis in front.'''
+    if eqn.op == "sum_to":
+        x, shape = inputs
+        size, *rest = np.shape(x)
+        padded = (1,) * (len(rest) - len(shape)) + shape
+        return reshape(sum_to(x, (size, *padded)), (size, *shape))
+    if eqn.op == "broadcast":
+        x, shape = inputs
+        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
+    if eqn.op == "reshape":
+        x, shape = inputs
+        return reshape(x, (np.shape(x)[0], *shape))
+    rank = len(eqn.shape)
+    return apply(eqn.op, *[lift(x, rank) if b else x for x, b in zip(inputs, batched)])
+
+
+def vmap(f, in_axes):
+    def call(*args):
+        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
+        program = trace(f, *shapes)
+        values = dict(zip(program.inputs, args))
+        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
+        for eqn in program.eqns:
+            inputs = [read(values, x) for x in eqn.inputs]
+            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+            if any(batched):
+                with_axis.add(eqn.output)
+                values[eqn.output] = batch(eqn, inputs, batched)
+            else:
+                values[eqn.output] = apply(eqn.op, *inputs)
+        return values[program.output]
+
+    return call
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+RUN["reshape"] = np.reshape
+
+
+def reshape(x, shape):
+    return x if np.shape(x) == shape else apply("reshape", x, shape)
+
+
+def lift(x, rank):
+    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
+    size, *rest = np.shape(x)
+    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
+
+
+def batch(eqn, inputs, batched):
+    '''Applies one equation where some inputs have a batch axis in front.'''
+    if eqn.op == "sum_to":
+        x, shape = inputs
+        size, *rest = np.shape(x)
+        padded = (1,) * (len(rest) - len(shape)) + shape
+        return reshape(sum_to(x, (size, *padded)), (size, *shape))
+    if eqn.op == "broadcast":
+        x, shape = inputs
+        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
+    if eqn.op == "reshape":
+        x, shape = inputs
+        return reshape(x, (np.shape(x)[0], *shape))
+    rank = len(eqn.shape)
+    return apply(eqn.op, *inputs)
+
+
+def vmap(f, in_axes):
+    def call(*args):
+        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
+        program = trace(f, *shapes)
+        values = dict(zip(program.inputs, args))
+        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
+        for eqn in program.eqns:
+            inputs = [read(values, x) for x in eqn.inputs]
+            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+            if any(batched):
+                with_axis.add(eqn.output)
+                values[eqn.output] = batch(eqn, inputs, batched)
+            else:
+                values[eqn.output] = apply(eqn.op, *inputs)
+        return values[program.output]
+
+    return call
+""",
+            "from the right",
+        ),
+        WrongAnswer(
+            """\
+RUN["reshape"] = np.reshape
+
+
+def reshape(x, shape):
+    return x if np.shape(x) == shape else apply("reshape", x, shape)
+
+
+def lift(x, rank):
+    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
+    size, *rest = np.shape(x)
+    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
+
+
+def batch(eqn, inputs, batched):
+    '''Applies one equation where some inputs have a batch axis in front.'''
+    if eqn.op == "sum_to":
+        x, shape = inputs
+        size, *rest = np.shape(x)
+        padded = (1,) * (len(rest) - len(shape)) + shape
+        return reshape(sum_to(x, (size, *padded)), (size, *shape))
+    if eqn.op == "broadcast":
+        x, shape = inputs
+        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
+    if eqn.op == "reshape":
+        x, shape = inputs
+        return reshape(x, (np.shape(x)[0], *shape))
+    rank = len(eqn.shape)
+    return apply(eqn.op, *[lift(x, rank) if b else x for x, b in zip(inputs, batched)])
+
+
+def vmap(f, in_axes):
+    def call(*args):
+        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
+        program = trace(f, *shapes)
+        values = dict(zip(program.inputs, args))
+        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
+        for eqn in program.eqns:
+            inputs = [read(values, x) for x in eqn.inputs]
+            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+            if any(batched):
+                values[eqn.output] = batch(eqn, inputs, batched)
+            else:
+                values[eqn.output] = apply(eqn.op, *inputs)
+        return values[program.output]
+
+    return call
+""",
+            "with_axis",
+        ),
+    ),
+    hints=(
+        (
+            "Trace `lambda x, s: x * s` with x of shape (3,) and s of shape (): what shapes "
+            "have they with a batch of 5?"
+        ),
+        (
+            "NumPy aligns shapes from the right, so (5, 3) and (5,) do not fit, while (5, 3) "
+            "and (5, 1) do. And `with_axis` holds the names that are batched."
+        ),
+        (
+            "`with_axis.add(eqn.output)`; then lift every batched input to `len(eqn.shape)` "
+            "axes: `[lift(x, rank) if b else x for x, b in zip(inputs, batched)]`."
+        ),
+    ),
+    check=check,
+    after=(
+        "One example is traced, all are computed: no loop over the batch is left. Your "
+        "grad went through vmap without a word about it."
+    ),
+    saves="vmap",
+)

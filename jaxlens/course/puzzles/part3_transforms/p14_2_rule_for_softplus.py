@@ -1,0 +1,121 @@
+"""Puzzle 14.2, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+
+
+def check(
+    softplus: Callable[..., Any],
+    grad: Callable[..., Any],
+    jvp: Callable[..., Any],
+    trace: Callable[..., Any],
+) -> Iterator[Fact]:
+    xs = np.array([-2.0, 0.0, 3.0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        hint = "It must stay log(1 + exp(x))."
+        yield close("softplus at -2, 0 and 3", softplus(xs), np.logaddexp(0, xs), hint=hint)
+        hint = "exp(1000) is infinite: the operation and its rule must do without it."
+        yield close("softplus at 1000", softplus(1000.0), 1000.0, hint=hint)
+        yield close("gradient at 1000", grad(softplus)(1000.0), 1.0, hint=hint)
+        yield close("gradient at -1000", grad(softplus)(-1000.0), 0.0, hint=hint)
+        hint = "The derivative of softplus is the sigmoid, 1 / (1 + exp(-x))."
+        yield close("gradient at 0", grad(softplus)(0.0), 0.5, hint=hint)
+        _, change = jvp(softplus, (0.0,), (2.0,))
+        yield close("jvp at 0 along 2", change, 1.0, hint=hint)
+    hint = "One operation: `return apply('softplus', x)`."
+    yield equal("equations of softplus", len(trace(softplus, ()).eqns), 1, hint=hint)
+
+
+PUZZLE = Puzzle(
+    id="14.2",
+    title="A stable rule",
+    task="""\
+`softplus` is made of `exp` and `log`, and so is its gradient: at x = 1000, `exp(x)` is infinite
+and the gradient is nan. Make `softplus` **an operation of its own**, with an entry in `RUN`, in
+`JVP` and in `BACK` that stay finite.
+""",
+    starter="""\
+def softplus(x):
+    '''log(1 + exp(x)): smooth, and close to relu.'''
+    return apply("log", exp(x) + 1.0)
+
+
+JVP["log"] = lambda x, dx: dx * apply("reciprocal", x)
+BACK["log"] = lambda ct, x: (ct * apply("reciprocal", x),)
+RUN["reciprocal"] = lambda x: 1.0 / x
+BACK["reciprocal"] = lambda ct, x: (ct * apply("reciprocal", x * x) * -1.0,)
+""",
+    solution="""\
+RUN["softplus"] = lambda x: np.logaddexp(0.0, x)
+
+
+def softplus(x):
+    return apply("softplus", x)
+
+
+def sigmoid(x):
+    return apply("sigmoid", x)
+
+
+RUN["sigmoid"] = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))
+JVP["softplus"] = lambda x, dx: dx * sigmoid(x)
+BACK["softplus"] = lambda ct, x: (ct * sigmoid(x),)
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+RUN["softplus"] = lambda x: np.logaddexp(0.0, x)
+
+
+def softplus(x):
+    return apply("softplus", x)
+
+
+def sigmoid(x):
+    return apply("sigmoid", x)
+
+
+RUN["sigmoid"] = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))
+JVP["softplus"] = lambda x, dx: dx * sigmoid(x)
+BACK["softplus"] = lambda ct, x: (ct,)
+""",
+            "sigmoid",
+        ),
+        WrongAnswer(
+            """\
+def softplus(x):
+    '''log(1 + exp(x)): smooth, and close to relu.'''
+    return x
+
+
+JVP["log"] = lambda x, dx: dx * apply("reciprocal", x)
+BACK["log"] = lambda ct, x: (ct * apply("reciprocal", x),)
+RUN["reciprocal"] = lambda x: 1.0 / x
+BACK["reciprocal"] = lambda ct, x: (ct * apply("reciprocal", x * x) * -1.0,)
+""",
+            "log(1 + exp(x))",
+        ),
+    ),
+    hints=(
+        "Which number overflows at x = 1000? What is log(1 + exp(x)) there, nearly?",
+        (
+            "`np.logaddexp(0.0, x)` computes it without overflow. Its derivative is the "
+            "sigmoid, 1 / (1 + exp(-x)), which `np.tanh` gives without overflow: 0.5 * (1 + "
+            "tanh(x / 2))."
+        ),
+        (
+            "Two operations: `RUN['softplus']`, and `RUN['sigmoid']` for the rules: "
+            "`BACK['softplus'] = lambda ct, x: (ct * sigmoid(x),)`."
+        ),
+    ),
+    check=check,
+    after=(
+        "A rule of your own replaces the derivative that the chain rule would give. "
+        "jax.custom_jvp and jax.custom_vjp do this."
+    ),
+    saves="softplus",
+)

@@ -1,0 +1,157 @@
+"""Puzzle 16.3, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+
+
+def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
+    xs = np.array([0.5, 2.0, 3.0, -1.0])
+
+    def f(carry: Any, x: Any) -> Any:
+        return carry * x + x
+
+    def last(carry: Any, xs: Any) -> Any:
+        return jax.lax.scan(lambda c, x: (f(c, x), None), carry, xs)[0]
+
+    value, pull = scan_vjp(f, 1.0, xs)
+    yield close("last carry", value, last(1.0, xs))
+    ct_carry, ct_xs = pull(1.0)
+    right_carry, right_xs = jax.grad(last, (0, 1))(1.0, xs)
+    yield close("cotangent of the first carry", ct_carry, right_carry)
+    reversed_order = np.allclose(ct_xs, np.asarray(right_xs)[::-1])
+    hint = (
+        "The values are right, in the wrong order: the list must be turned round."
+        if reversed_order
+        else "Begin with the last step first, at the carry that went into it."
+    )
+    yield close("cotangents of xs", ct_xs, right_xs, hint=hint)
+    _, pull = scan_vjp(f, 2.0, xs)
+    yield close("cotangent of the carry for ct = 3", pull(3.0)[0], 3 * jax.grad(last)(2.0, xs))
+
+
+PUZZLE = Puzzle(
+    id="16.3",
+    title="A scan backwards",
+    task="""\
+`scan(f, carry, xs)` runs `carry = f(carry, x)` for each `x` and also returns the carries that
+went in. Write its backward pass: `pull(ct)` takes the cotangent of the last carry and returns
+those of the first carry and of `xs`.
+""",
+    starter="""\
+def scan(f, carry, xs, reverse=False):
+    program = trace(f, np.shape(carry), np.shape(xs)[1:])
+    carries = []
+    for x in xs[::-1] if reverse else xs:
+        carries.append(carry)
+        carry = evaluate(program, carry, x)
+    return carry, carries
+
+
+def scan_vjp(f, carry, xs):
+    last, carries = scan(f, carry, xs)
+
+    def pull(ct):
+        ...  # the cotangents of the first carry, and of all xs
+
+    return last, pull
+""",
+    solution="""\
+def scan(f, carry, xs, reverse=False):
+    program = trace(f, np.shape(carry), np.shape(xs)[1:])
+    carries = []
+    for x in xs[::-1] if reverse else xs:
+        carries.append(carry)
+        carry = evaluate(program, carry, x)
+    return carry, carries
+
+
+def scan_vjp(f, carry, xs):
+    last, carries = scan(f, carry, xs)
+
+    def pull(ct):
+        cts = []
+        for carry, x in zip(reversed(carries), reversed(xs)):
+            _, pull_one = vjp(f, carry, x)
+            ct, ct_x = pull_one(ct)
+            cts.append(ct_x)
+        return ct, np.stack(cts[::-1])
+
+    return last, pull
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def scan(f, carry, xs, reverse=False):
+    program = trace(f, np.shape(carry), np.shape(xs)[1:])
+    carries = []
+    for x in xs[::-1] if reverse else xs:
+        carries.append(carry)
+        carry = evaluate(program, carry, x)
+    return carry, carries
+
+
+def scan_vjp(f, carry, xs):
+    last, carries = scan(f, carry, xs)
+
+    def pull(ct):
+        cts = []
+        for carry, x in zip(carries, xs):
+            _, pull_one = vjp(f, carry, x)
+            ct, ct_x = pull_one(ct)
+            cts.append(ct_x)
+        return ct, np.stack(cts[::-1])
+
+    return last, pull
+""",
+            "last step first",
+        ),
+        WrongAnswer(
+            """\
+def scan(f, carry, xs, reverse=False):
+    program = trace(f, np.shape(carry), np.shape(xs)[1:])
+    carries = []
+    for x in xs[::-1] if reverse else xs:
+        carries.append(carry)
+        carry = evaluate(program, carry, x)
+    return carry, carries
+
+
+def scan_vjp(f, carry, xs):
+    last, carries = scan(f, carry, xs)
+
+    def pull(ct):
+        cts = []
+        for carry, x in zip(reversed(carries), reversed(xs)):
+            _, pull_one = vjp(f, carry, x)
+            ct, ct_x = pull_one(ct)
+            cts.append(ct_x)
+        return ct, np.stack(cts)
+
+    return last, pull
+""",
+            "turned round",
+        ),
+    ),
+    hints=(
+        ("A loop backwards is a loop too: it starts with the last step. What does it carry?"),
+        (
+            "It carries the cotangent of the carry. One step is `vjp(f, carry, x)` at the "
+            "carry that went into it; its `pull` gives two cotangents."
+        ),
+        (
+            "Go through `zip(reversed(carries), reversed(xs))`: `ct, ct_x = pull_one(ct)`; "
+            "collect `ct_x`, and turn the list round at the end."
+        ),
+    ),
+    check=check,
+    after=(
+        "The gradient of a loop is a loop in the other direction, which needs every carry "
+        "of the first: that is its memory."
+    ),
+    saves="scan",
+)

@@ -1,0 +1,158 @@
+"""Puzzle 26.3, of the learner's own JAX."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+
+
+def check(
+    pmap: Callable[..., Any], psum: Callable[..., Any], sin: Callable[..., Any]
+) -> Iterator[Fact]:
+    x = np.arange(1.0, 5.0)
+    yield close("sin on every device", pmap(lambda x: sin(x) * 2)(x), np.sin(x) * 2)
+    hint = "After psum every device has the sum of all."
+    yield close("psum of 1, 2, 3, 4", pmap(psum)(x), np.full(4, 10.0), hint=hint)
+    yield close("x times psum of x", pmap(lambda x: x * psum(x))(x), x * 10, hint=hint)
+    rows = np.arange(8.0).reshape(4, 2)
+    shared = pmap(lambda x: x + psum(x * 2))(rows)
+    yield close("rows of two", shared, rows + rows.sum(0) * 2, hint=hint)
+
+
+PUZZLE = Puzzle(
+    id="26.3",
+    title="Devices in lockstep",
+    task="""\
+`pmap(f)` runs one program on several devices, each with its own row. They go through the
+equations in step, and never look at each other, except in one: **`psum`**, after which every
+device has the sum of all of theirs. Make it so.
+""",
+    starter="""\
+RUN["psum"] = lambda x: x
+
+
+def psum(x):
+    return apply("psum", x)
+
+
+def pmap(f):
+    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
+
+    def call(x):
+        program = trace(f, np.shape(x)[1:])
+        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
+        for eqn in program.eqns:
+            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+            results = [apply(eqn.op, *row) for row in rows]  # and psum?
+            for v, result in zip(values, results):
+                v[eqn.output] = result
+        return np.stack([v[program.output] for v in values])
+
+    return call
+""",
+    solution="""\
+RUN["psum"] = lambda x: x
+
+
+def psum(x):
+    return apply("psum", x)
+
+
+def pmap(f):
+    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
+
+    def call(x):
+        program = trace(f, np.shape(x)[1:])
+        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
+        for eqn in program.eqns:
+            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+            if eqn.op == "psum":
+                total_ = sum(row[0] for row in rows)
+                results = [total_ for _ in rows]
+            else:
+                results = [apply(eqn.op, *row) for row in rows]
+            for v, result in zip(values, results):
+                v[eqn.output] = result
+        return np.stack([v[program.output] for v in values])
+
+    return call
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+RUN["psum"] = lambda x: x
+
+
+def psum(x):
+    return apply("psum", x)
+
+
+def pmap(f):
+    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
+
+    def call(x):
+        program = trace(f, np.shape(x)[1:])
+        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
+        for eqn in program.eqns:
+            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+            if eqn.op == "psum":
+                total_ = sum(row[0] for row in rows)
+                results = [total_] + [row[0] for row in rows[1:]]
+            else:
+                results = [apply(eqn.op, *row) for row in rows]
+            for v, result in zip(values, results):
+                v[eqn.output] = result
+        return np.stack([v[program.output] for v in values])
+
+    return call
+""",
+            "every device",
+        ),
+        WrongAnswer(
+            """\
+RUN["psum"] = lambda x: x
+
+
+def psum(x):
+    return apply("psum", x)
+
+
+def pmap(f):
+    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
+
+    def call(x):
+        program = trace(f, np.shape(x)[1:])
+        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
+        for eqn in program.eqns:
+            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+            if eqn.op == "psum":
+                total_ = rows[0][0]
+                results = [total_ for _ in rows]
+            else:
+                results = [apply(eqn.op, *row) for row in rows]
+            for v, result in zip(values, results):
+                v[eqn.output] = result
+        return np.stack([v[program.output] for v in values])
+
+    return call
+""",
+            "sum of all",
+        ),
+    ),
+    hints=(
+        "What does each device have after `psum(x)`, if they hold 1, 2 and 3?",
+        (
+            "`rows` has each device's inputs for this equation. For `psum` the results do not "
+            "come from one row each."
+        ),
+        ('`if eqn.op == "psum"`: add up `row[0]` of all rows, and give everyone the same sum.'),
+    ),
+    check=check,
+    after=(
+        "One program, many devices: all of the communication is in one operation. XLA "
+        "calls it all-reduce."
+    ),
+    saves="pmap",
+)
