@@ -1,6 +1,8 @@
-"""Runs every lesson and writes its outputs, so that all of them are made the same way.
+"""Builds and runs every lesson and writes its outputs, so that all of them are made the same way.
 
-    python notebooks/regenerate.py [00_tour.ipynb ...]
+    python notebooks/regenerate.py [00_tour.ipynb 07 ...]
+
+A number stands for a lesson of the course, which is built from its text in `source/` first.
 
 Nothing of this machine or moment is kept: no times, no widget state, no versions.
 """
@@ -13,6 +15,8 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from jaxlens.course.build import build
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -23,7 +27,9 @@ def run(path: Path) -> None:
         nbclient.exceptions.CellExecutionError: A cell failed.
     """
     book = nbformat.read(path, as_version=4)
-    NotebookClient(book, timeout=300, kernel_name="python3", resources={}).execute()
+    with tempfile.TemporaryDirectory() as folder:  # a lesson writes its progress beside it
+        where = {"metadata": {"path": folder}}
+        NotebookClient(book, timeout=300, kernel_name="python3", resources=where).execute()
     book.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -41,7 +47,13 @@ def run(path: Path) -> None:
 
 def main() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
-    chosen = [HERE / name for name in sys.argv[1:]] or sorted(HERE.glob("*.ipynb"))
+    names = sys.argv[1:]
+    numbers = tuple(int(name) for name in names if name.isdigit())
+    chosen = [HERE / name for name in names if not name.isdigit()]
+    if not names:
+        chosen = sorted(HERE.glob("*.ipynb"))
+    if numbers or not names:
+        chosen += build(HERE / "course", lessons=numbers)
     with tempfile.TemporaryDirectory() as private:
         os.environ["IPYTHONDIR"] = private
         os.chdir(HERE)

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 from jaxlens.course.lessons import LESSONS
@@ -28,6 +29,7 @@ def main(argv: list[str]) -> int:
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
     report = verbs.add_parser("report", help="a table of a class's progress, answers run anew")
     report.add_argument("folder", type=Path, metavar="DIR")
+    verbs.add_parser("judge")  # one answer, as JSON on standard input: for `report`
     return run(course.parse_args(argv))
 
 
@@ -43,6 +45,11 @@ def run(options: argparse.Namespace) -> int:
         from jaxlens.course.class_report import write
 
         print(write(options.folder))
+        return 0
+    if options.verb == "judge":
+        from jaxlens.course.class_report import judge_given
+
+        print(judge_given(sys.stdin.read()))
         return 0
     from jaxlens.course.build import build
 
@@ -82,11 +89,9 @@ def listing(*, as_json: bool) -> int:
 
 def tried(chosen: list[Puzzle]) -> int:
     """Tries puzzles and prints a line for each answer; returns 1 where one is not as it must be."""
-    import jax
+    from jaxlens.course.trial import set_devices, trials
 
-    from jaxlens.course.trial import trials
-
-    jax.config.update("jax_num_cpu_devices", 8)
+    set_devices()
     wrong = 0
     for entry in chosen:
         for trial in trials(entry):

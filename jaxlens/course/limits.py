@@ -58,7 +58,7 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
         if not reason:
             raise  # the user's own
         raise LimitError(
-            f"the answer was stopped: {reason[0]}; is there a loop that grows?"
+            f"the answer was stopped as {reason[0]}; is there a loop that grows?"
         ) from None
     finally:
         done.set()
@@ -68,11 +68,10 @@ def resident() -> int:
     """Returns the resident memory of this process in bytes; its peak where only that is known."""
     try:
         import resource
-
-        if sys.platform == "linux":
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            return pages * resource.getpagesize()
-        scale = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
     except ImportError:  # Windows
         return 0
+    table = Path("/proc/self/statm")
+    if table.exists():
+        return int(table.read_text().split()[1]) * resource.getpagesize()
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

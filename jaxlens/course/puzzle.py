@@ -90,9 +90,26 @@ class Puzzle:
         return int(self.id.split(".")[0])
 
 
+def edited(text: str, *edits: tuple[str, str]) -> str:
+    """Returns source with parts replaced: a starter or a wrong answer, made of the solution.
+
+    Args:
+        text: The source.
+        *edits: What stands there once, and what replaces it.
+
+    Raises:
+        ValueError: A part is not there exactly once.
+    """
+    for old, new in edits:
+        if text.count(old) != 1:
+            raise ValueError(f"expected once, got {text.count(old)} times: {old!r}")
+        text = text.replace(old, new)
+    return text
+
+
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A verb of jaxlens and its arguments, called when the evidence is shown."""
+class Proof:
+    """Evidence: a verb of jaxlens and its arguments, called when it is shown."""
 
     verb: Callable[..., View]
     args: tuple[Any, ...] = ()

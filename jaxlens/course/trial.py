@@ -14,7 +14,7 @@ from jaxlens.course.puzzle import Puzzle
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TriedAnswer:
     """One answer that was tried.
 
     Attributes:
@@ -32,16 +32,16 @@ class Trial:
     seconds: float
 
 
-def trials(puzzle: Puzzle) -> list[Trial]:
+def trials(puzzle: Puzzle) -> list[TriedAnswer]:
     """Tries every answer that a puzzle comes with."""
-    found = [_trial(puzzle, "starter", puzzle.starter, "", solved=False)]
+    tried = [_trial(puzzle, "starter", puzzle.starter, "", solved=False)]
     for number, wrong in enumerate(puzzle.wrong, 1):
-        found.append(_trial(puzzle, f"wrong {number}", wrong.code, wrong.says, solved=False))
-    found.append(_trial(puzzle, "solution", puzzle.solution, "", solved=True))
-    return found
+        tried.append(_trial(puzzle, f"wrong {number}", wrong.code, wrong.says, solved=False))
+    tried.append(_trial(puzzle, "solution", puzzle.solution, "", solved=True))
+    return tried
 
 
-def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> Trial:
+def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> TriedAnswer:
     start = time.perf_counter()
     done = False
     try:
@@ -51,11 +51,27 @@ def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> Tri
     except Exception as error:  # as the cell would show it
         sentence = user_error(error).text
     expected = done == solved and says in sentence
-    return Trial(puzzle.id, kind, expected, sentence, time.perf_counter() - start)
+    return TriedAnswer(puzzle.id, kind, expected, sentence, time.perf_counter() - start)
 
 
-def run_answer(puzzle: Puzzle, code: str) -> dict[str, Any]:
-    """Runs the source of an answer as a cell would, in a namespace of its own."""
+def set_devices() -> None:
+    """Makes this CPU eight devices, as the lesson on devices does; before JAX starts."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)  # type: ignore[no-untyped-call]
+
+
+def run_answer(puzzle: Puzzle, code: str, folder: str | None = None) -> dict[str, Any]:
+    """Runs the source of an answer as a cell would, in a namespace of its own.
+
+    Args:
+        puzzle: The puzzle that it answers.
+        code: Its source.
+        folder: Where the learner's own JAX is; None takes the course's solutions.
+
+    Returns:
+        All names of the namespace.
+    """
     import jax
     import numpy as np
 
@@ -67,6 +83,6 @@ def run_answer(puzzle: Puzzle, code: str) -> dict[str, Any]:
     names: dict[str, Any] = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
     names |= {"jaxlens": jaxlens, "core": core, "cnp": core.numpy}
     if puzzle.saves:
-        names |= own.names_of([e for e in own.track() if own.precedes(e, puzzle)], None)
+        names |= own.names_of([e for e in own.track() if own.precedes(e, puzzle)], folder)
     exec(compile(code, file, "exec"), names)
     return names

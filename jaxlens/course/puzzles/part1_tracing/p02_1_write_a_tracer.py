@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, edited, equal
 
 
 def check(trace: Callable[..., Any]) -> Iterator[Fact]:
@@ -35,6 +35,86 @@ def check(trace: Callable[..., Any]) -> Iterator[Fact]:
     yield equal("shape of a sum of (4, 1) and (3,)", shape, (4, 3))
 
 
+SOLUTION = """\
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Eqn(NamedTuple):
+    op: str
+    inputs: tuple  # names of values; numbers and shapes as they are
+    output: str
+    shape: tuple
+
+
+class Program(NamedTuple):
+    inputs: tuple
+    eqns: list
+    output: str
+
+
+RUN = {
+    "add": np.add,
+    "mul": np.multiply,
+    "dot": np.matmul,
+    "sin": np.sin,
+    "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
+}
+
+
+class Tracer:
+    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
+
+    def __init__(self, eqns, name, shape):
+        self.eqns, self.name, self.shape = eqns, name, shape
+
+    def __add__(self, other):
+        return apply("add", self, other)
+
+    def __mul__(self, other):
+        return apply("mul", self, other)
+
+    def __matmul__(self, other):
+        return apply("dot", self, other)
+
+    def __rmatmul__(self, other):
+        return apply("dot", other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def apply(op, *inputs):
+    tracers = [x for x in inputs if isinstance(x, Tracer)]
+    if not tracers:
+        return RUN[op](*inputs)
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return Tracer(eqns, eqn.output, eqn.shape)
+
+
+def trace(f, *shapes):
+    eqns = []
+    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    output = f(*tracers)
+    return Program(tuple(x.name for x in tracers), eqns, output.name)
+
+
+def sin(x):
+    return apply("sin", x)
+
+
+def relu(x):
+    return apply("relu", x)
+"""
+
 PUZZLE = Puzzle(
     id="2.1",
     title="Write a tracer",
@@ -45,406 +125,58 @@ an equation, each with **a name of its own** for its result.
 
 What you write here is saved to `my_jax.py` when it is right, and grows from lesson to lesson.
 """,
-    starter="""\
-from typing import NamedTuple
+    starter=edited(
+        SOLUTION,
+        (
+            """\
+    def __add__(self, other):
+        return apply("add", self, other)
 
-import numpy as np
-
-
-class Eqn(NamedTuple):
-    op: str
-    inputs: tuple  # names of values; numbers and shapes as they are
-    output: str
-    shape: tuple
-
-
-class Program(NamedTuple):
-    inputs: tuple
-    eqns: list
-    output: str
-
-
-RUN = {
-    "add": np.add,
-    "mul": np.multiply,
-    "dot": np.matmul,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "log": np.log,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "step": lambda x: np.where(x > 0, 1.0, 0.0),
-}
-
-
-class Tracer:
-    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
-
-    def __init__(self, eqns, name, shape):
-        self.eqns, self.name, self.shape = eqns, name, shape
-
+    def __mul__(self, other):
+        return apply("mul", self, other)
+""",
+            """\
     def __add__(self, other):
         ...  # what does `x + other` record?
 
     def __mul__(self, other):
         ...
-
-    def __matmul__(self, other):
-        return apply("dot", self, other)
-
-    def __rmatmul__(self, other):
-        return apply("dot", other, self)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def apply(op, *inputs):
-    tracers = [x for x in inputs if isinstance(x, Tracer)]
-    if not tracers:
-        return RUN[op](*inputs)
+""",
+        ),
+        (
+            """\
+    eqns = tracers[0].eqns
+    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
+    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
+    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
+    eqns.append(eqn)
+    return Tracer(eqns, eqn.output, eqn.shape)
+""",
+            """\
     stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
     shape = np.shape(RUN[op](*stand_ins))
     ...  # append an Eqn to the tracer's `eqns`, and return a Tracer for its result
-
-
-def trace(f, *shapes):
-    eqns = []
-    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
-    output = f(*tracers)
-    return Program(tuple(x.name for x in tracers), eqns, output.name)
-
-
-def sin(x):
-    return apply("sin", x)
-
-
-def relu(x):
-    return apply("relu", x)
 """,
-    solution="""\
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Eqn(NamedTuple):
-    op: str
-    inputs: tuple  # names of values; numbers and shapes as they are
-    output: str
-    shape: tuple
-
-
-class Program(NamedTuple):
-    inputs: tuple
-    eqns: list
-    output: str
-
-
-RUN = {
-    "add": np.add,
-    "mul": np.multiply,
-    "dot": np.matmul,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "log": np.log,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "step": lambda x: np.where(x > 0, 1.0, 0.0),
-}
-
-
-class Tracer:
-    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
-
-    def __init__(self, eqns, name, shape):
-        self.eqns, self.name, self.shape = eqns, name, shape
-
-    def __add__(self, other):
-        return apply("add", self, other)
-
-    def __mul__(self, other):
-        return apply("mul", self, other)
-
-    def __matmul__(self, other):
-        return apply("dot", self, other)
-
-    def __rmatmul__(self, other):
-        return apply("dot", other, self)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def apply(op, *inputs):
-    tracers = [x for x in inputs if isinstance(x, Tracer)]
-    if not tracers:
-        return RUN[op](*inputs)
-    eqns = tracers[0].eqns
-    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
-    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
-    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
-    eqns.append(eqn)
-    return Tracer(eqns, eqn.output, eqn.shape)
-
-
-def trace(f, *shapes):
-    eqns = []
-    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
-    output = f(*tracers)
-    return Program(tuple(x.name for x in tracers), eqns, output.name)
-
-
-def sin(x):
-    return apply("sin", x)
-
-
-def relu(x):
-    return apply("relu", x)
-""",
+        ),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Eqn(NamedTuple):
-    op: str
-    inputs: tuple  # names of values; numbers and shapes as they are
-    output: str
-    shape: tuple
-
-
-class Program(NamedTuple):
-    inputs: tuple
-    eqns: list
-    output: str
-
-
-RUN = {
-    "add": np.add,
-    "mul": np.multiply,
-    "dot": np.matmul,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "log": np.log,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "step": lambda x: np.where(x > 0, 1.0, 0.0),
-}
-
-
-class Tracer:
-    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
-
-    def __init__(self, eqns, name, shape):
-        self.eqns, self.name, self.shape = eqns, name, shape
-
-    def __add__(self, other):
-        return apply("add", self, other)
-
-    def __mul__(self, other):
-        return apply("mul", self, other)
-
-    def __matmul__(self, other):
-        return apply("dot", self, other)
-
-    def __rmatmul__(self, other):
-        return apply("dot", other, self)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def apply(op, *inputs):
-    tracers = [x for x in inputs if isinstance(x, Tracer)]
-    if not tracers:
-        return RUN[op](*inputs)
-    eqns = tracers[0].eqns
-    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
-    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
-    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
-    eqns.append(eqn)
-    return tracers[0]
-
-
-def trace(f, *shapes):
-    eqns = []
-    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
-    output = f(*tracers)
-    return Program(tuple(x.name for x in tracers), eqns, output.name)
-
-
-def sin(x):
-    return apply("sin", x)
-
-
-def relu(x):
-    return apply("relu", x)
-""",
+            edited(SOLUTION, ("return Tracer(eqns, eqn.output, eqn.shape)", "return tracers[0]")),
             "An equation reads names",
         ),
         WrongAnswer(
-            """\
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Eqn(NamedTuple):
-    op: str
-    inputs: tuple  # names of values; numbers and shapes as they are
-    output: str
-    shape: tuple
-
-
-class Program(NamedTuple):
-    inputs: tuple
-    eqns: list
-    output: str
-
-
-RUN = {
-    "add": np.add,
-    "mul": np.multiply,
-    "dot": np.matmul,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "log": np.log,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "step": lambda x: np.where(x > 0, 1.0, 0.0),
-}
-
-
-class Tracer:
-    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
-
-    def __init__(self, eqns, name, shape):
-        self.eqns, self.name, self.shape = eqns, name, shape
-
-    def __add__(self, other):
-        return apply("add", self, other)
-
-    def __mul__(self, other):
-        return apply("mul", self, other)
-
-    def __matmul__(self, other):
-        return apply("dot", self, other)
-
-    def __rmatmul__(self, other):
-        return apply("dot", other, self)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def apply(op, *inputs):
-    tracers = [x for x in inputs if isinstance(x, Tracer)]
-    if not tracers:
-        return RUN[op](*inputs)
-    eqns = tracers[0].eqns
-    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
-    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
-    eqn = Eqn(op, names, "v", np.shape(RUN[op](*stand_ins)))
-    eqns.append(eqn)
-    return Tracer(eqns, eqn.output, eqn.shape)
-
-
-def trace(f, *shapes):
-    eqns = []
-    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
-    output = f(*tracers)
-    return Program(tuple(x.name for x in tracers), eqns, output.name)
-
-
-def sin(x):
-    return apply("sin", x)
-
-
-def relu(x):
-    return apply("relu", x)
-""",
+            edited(SOLUTION, ('f"v{len(eqns)}", np.shape', '"v", np.shape')),
             "a name of its own",
         ),
         WrongAnswer(
-            """\
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Eqn(NamedTuple):
-    op: str
-    inputs: tuple  # names of values; numbers and shapes as they are
-    output: str
-    shape: tuple
-
-
-class Program(NamedTuple):
-    inputs: tuple
-    eqns: list
-    output: str
-
-
-RUN = {
-    "add": np.add,
-    "mul": np.multiply,
-    "dot": np.matmul,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "log": np.log,
-    "relu": lambda x: np.maximum(x, 0.0),
-    "step": lambda x: np.where(x > 0, 1.0, 0.0),
-}
-
-
-class Tracer:
-    __array_ufunc__ = None  # NumPy leaves `array * tracer` to us
-
-    def __init__(self, eqns, name, shape):
-        self.eqns, self.name, self.shape = eqns, name, shape
-
-    def __add__(self, other):
-        return apply("add", self, other)
-
-    def __mul__(self, other):
-        return apply("add", self, other)
-
-    def __matmul__(self, other):
-        return apply("dot", self, other)
-
-    def __rmatmul__(self, other):
-        return apply("dot", other, self)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def apply(op, *inputs):
-    tracers = [x for x in inputs if isinstance(x, Tracer)]
-    if not tracers:
-        return RUN[op](*inputs)
-    eqns = tracers[0].eqns
-    stand_ins = [np.ones(x.shape) if isinstance(x, Tracer) else x for x in inputs]
-    names = tuple(x.name if isinstance(x, Tracer) else x for x in inputs)
-    eqn = Eqn(op, names, f"v{len(eqns)}", np.shape(RUN[op](*stand_ins)))
-    eqns.append(eqn)
-    return Tracer(eqns, eqn.output, eqn.shape)
-
-
-def trace(f, *shapes):
-    eqns = []
-    tracers = [Tracer(eqns, f"x{i}", shape) for i, shape in enumerate(shapes)]
-    output = f(*tracers)
-    return Program(tuple(x.name for x in tracers), eqns, output.name)
-
-
-def sin(x):
-    return apply("sin", x)
-
-
-def relu(x):
-    return apply("relu", x)
-""",
+            edited(
+                SOLUTION,
+                (
+                    '        return apply("mul", self, other)',
+                    '        return apply("add", self, other)',
+                ),
+            ),
             "JAX records",
         ),
     ),

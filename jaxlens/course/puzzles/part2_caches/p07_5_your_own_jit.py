@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
 
 
 def check(jit: Callable[..., Any]) -> Iterator[Fact]:
@@ -35,6 +35,31 @@ def check(jit: Callable[..., Any]) -> Iterator[Fact]:
         yield close(f"result for {x.dtype}[{x.size}]", y, x * 2 + 1)
 
 
+SOLUTION = """\
+def read(values, x):
+    '''The value of a name; numbers, arrays and shapes are their own value.'''
+    return values[x] if isinstance(x, str) else x
+
+
+def evaluate(program, *arrays):
+    values = dict(zip(program.inputs, arrays))
+    for eqn in program.eqns:
+        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
+    return values[program.output]
+
+
+def jit(f):
+    programs = {}
+
+    def call(*args):
+        key = tuple((np.shape(x), getattr(x, "dtype", type(x))) for x in args)
+        if key not in programs:
+            programs[key] = trace(f, *map(np.shape, args))
+        return evaluate(programs[key], *args)
+
+    return call
+"""
+
 PUZZLE = Puzzle(
     id="7.5",
     title="Your own jit",
@@ -43,131 +68,48 @@ PUZZLE = Puzzle(
 traces `f` at every call. Let it trace **once for each combination of shapes and dtypes**, and
 run the stored program otherwise.
 """,
-    starter="""\
-def read(values, x):
-    '''The value of a name; numbers, arrays and shapes are their own value.'''
-    return values[x] if isinstance(x, str) else x
-
-
-def evaluate(program, *arrays):
-    values = dict(zip(program.inputs, arrays))
-    for eqn in program.eqns:
-        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
-    return values[program.output]
-
-
-def jit(f):
-    programs = {}
-
-    def call(*args):
-        program = trace(f, *map(np.shape, args))  # every time: change this
-        return evaluate(program, *args)
-
-    return call
-""",
-    solution="""\
-def read(values, x):
-    '''The value of a name; numbers, arrays and shapes are their own value.'''
-    return values[x] if isinstance(x, str) else x
-
-
-def evaluate(program, *arrays):
-    values = dict(zip(program.inputs, arrays))
-    for eqn in program.eqns:
-        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
-    return values[program.output]
-
-
-def jit(f):
-    programs = {}
-
-    def call(*args):
+    starter=edited(
+        SOLUTION,
+        (
+            """\
         key = tuple((np.shape(x), getattr(x, "dtype", type(x))) for x in args)
         if key not in programs:
             programs[key] = trace(f, *map(np.shape, args))
         return evaluate(programs[key], *args)
-
-    return call
 """,
+            """\
+        program = trace(f, *map(np.shape, args))  # every time: change this
+        return evaluate(program, *args)
+""",
+        ),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-def read(values, x):
-    '''The value of a name; numbers, arrays and shapes are their own value.'''
-    return values[x] if isinstance(x, str) else x
-
-
-def evaluate(program, *arrays):
-    values = dict(zip(program.inputs, arrays))
-    for eqn in program.eqns:
-        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
-    return values[program.output]
-
-
-def jit(f):
-    programs = {}
-
-    def call(*args):
-        key = tuple(np.shape(x) for x in args)
-        if key not in programs:
-            programs[key] = trace(f, *map(np.shape, args))
-        return evaluate(programs[key], *args)
-
-    return call
-""",
+            edited(SOLUTION, ('(np.shape(x), getattr(x, "dtype", type(x)))', "np.shape(x)")),
             "dtype",
         ),
         WrongAnswer(
-            """\
-def read(values, x):
-    '''The value of a name; numbers, arrays and shapes are their own value.'''
-    return values[x] if isinstance(x, str) else x
-
-
-def evaluate(program, *arrays):
-    values = dict(zip(program.inputs, arrays))
-    for eqn in program.eqns:
-        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
-    return values[program.output]
-
-
-def jit(f):
-    programs = {}
-
-    def call(*args):
-        key = tuple((np.shape(x), str(x)) for x in args)
-        if key not in programs:
-            programs[key] = trace(f, *map(np.shape, args))
-        return evaluate(programs[key], *args)
-
-    return call
-""",
+            edited(
+                SOLUTION, ('(np.shape(x), getattr(x, "dtype", type(x)))', "(np.shape(x), str(x))")
+            ),
             "value",
         ),
         WrongAnswer(
-            """\
-def read(values, x):
-    '''The value of a name; numbers, arrays and shapes are their own value.'''
-    return values[x] if isinstance(x, str) else x
+            edited(
+                SOLUTION,
+                (
+                    """\
+    programs = {}
 
-
-def evaluate(program, *arrays):
-    values = dict(zip(program.inputs, arrays))
-    for eqn in program.eqns:
-        values[eqn.output] = apply(eqn.op, *[read(values, x) for x in eqn.inputs])
-    return values[program.output]
-
-
-def jit(f):
+    def call(*args):
+""",
+                    """\
     def call(*args):
         programs = {}
-        key = tuple((np.shape(x), getattr(x, "dtype", type(x))) for x in args)
-        if key not in programs:
-            programs[key] = trace(f, *map(np.shape, args))
-        return evaluate(programs[key], *args)
-
-    return call
 """,
+                ),
+            ),
             "between calls",
         ),
     ),

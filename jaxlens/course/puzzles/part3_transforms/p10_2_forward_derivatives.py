@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
 
 
 def check(jvp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
@@ -23,12 +23,50 @@ def check(jvp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     hint = "relu is flat for x < 0: nothing changes there."
     yield close("change of relu(x)", change, np.where(x > 0, dx, 0.0), hint=hint)
     small = 1e-6
-    f = lambda w: (w @ y) * (w @ y) + w  # noqa: E731
+
+    def f(w: Any) -> Any:
+        return (w @ y) * (w @ y) + w
+
     _, change = jvp(f, (x,), (dx,))
     differences = (f(x + small * dx) - f(x - small * dx)) / (2 * small)
     hint = "Finite differences say otherwise."
     yield close("change of (w @ y) * (w @ y) + w", change, differences, rtol=1e-3, hint=hint)
 
+
+SOLUTION = """\
+def cos(x):
+    return apply("cos", x)
+
+
+def exp(x):
+    return apply("exp", x)
+
+
+def step(x):
+    return apply("step", x)
+
+
+JVP = {
+    "add": lambda x, y, dx, dy: dx + dy,
+    "mul": lambda x, y, dx, dy: dx * y + x * dy,
+    "dot": lambda x, y, dx, dy: dx @ y + x @ dy,
+    "sin": lambda x, dx: dx * cos(x),
+    "exp": lambda x, dx: dx * exp(x),
+    "relu": lambda x, dx: dx * step(x),
+}
+
+
+def jvp(f, primals, tangents):
+    program = trace(f, *map(np.shape, primals))
+    values = dict(zip(program.inputs, primals))
+    changes = dict(zip(program.inputs, tangents))
+    for eqn in program.eqns:
+        inputs = [read(values, x) for x in eqn.inputs]
+        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
+        values[eqn.output] = apply(eqn.op, *inputs)
+        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
+    return values[program.output], changes[program.output]
+"""
 
 PUZZLE = Puzzle(
     id="10.2",
@@ -38,184 +76,25 @@ PUZZLE = Puzzle(
 of rules**: the change of a result, from its inputs and their changes. Fill in `mul`, `dot`,
 `sin` and `relu`.
 """,
-    starter="""\
-def cos(x):
-    return apply("cos", x)
-
-
-def exp(x):
-    return apply("exp", x)
-
-
-def step(x):
-    return apply("step", x)
-
-
-JVP = {
-    "add": lambda x, y, dx, dy: dx + dy,
-    "mul": lambda x, y, dx, dy: ...,
-    "dot": lambda x, y, dx, dy: ...,
-    "sin": lambda x, dx: ...,
-    "exp": lambda x, dx: dx * exp(x),
-    "relu": lambda x, dx: ...,
-}
-
-
-def jvp(f, primals, tangents):
-    program = trace(f, *map(np.shape, primals))
-    values = dict(zip(program.inputs, primals))
-    changes = dict(zip(program.inputs, tangents))
-    for eqn in program.eqns:
-        inputs = [read(values, x) for x in eqn.inputs]
-        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
-        values[eqn.output] = apply(eqn.op, *inputs)
-        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
-    return values[program.output], changes[program.output]
-""",
-    solution="""\
-def cos(x):
-    return apply("cos", x)
-
-
-def exp(x):
-    return apply("exp", x)
-
-
-def step(x):
-    return apply("step", x)
-
-
-JVP = {
-    "add": lambda x, y, dx, dy: dx + dy,
-    "mul": lambda x, y, dx, dy: dx * y + x * dy,
-    "dot": lambda x, y, dx, dy: dx @ y + x @ dy,
-    "sin": lambda x, dx: dx * cos(x),
-    "exp": lambda x, dx: dx * exp(x),
-    "relu": lambda x, dx: dx * step(x),
-}
-
-
-def jvp(f, primals, tangents):
-    program = trace(f, *map(np.shape, primals))
-    values = dict(zip(program.inputs, primals))
-    changes = dict(zip(program.inputs, tangents))
-    for eqn in program.eqns:
-        inputs = [read(values, x) for x in eqn.inputs]
-        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
-        values[eqn.output] = apply(eqn.op, *inputs)
-        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
-    return values[program.output], changes[program.output]
-""",
+    starter=edited(
+        SOLUTION,
+        ("lambda x, y, dx, dy: dx * y + x * dy", "lambda x, y, dx, dy: ..."),
+        ("lambda x, y, dx, dy: dx @ y + x @ dy", "lambda x, y, dx, dy: ..."),
+        ("lambda x, dx: dx * cos(x)", "lambda x, dx: ..."),
+        ("lambda x, dx: dx * step(x)", "lambda x, dx: ..."),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-def cos(x):
-    return apply("cos", x)
-
-
-def exp(x):
-    return apply("exp", x)
-
-
-def step(x):
-    return apply("step", x)
-
-
-JVP = {
-    "add": lambda x, y, dx, dy: dx + dy,
-    "mul": lambda x, y, dx, dy: dx * dy,
-    "dot": lambda x, y, dx, dy: dx @ y + x @ dy,
-    "sin": lambda x, dx: dx * cos(x),
-    "exp": lambda x, dx: dx * exp(x),
-    "relu": lambda x, dx: dx * step(x),
-}
-
-
-def jvp(f, primals, tangents):
-    program = trace(f, *map(np.shape, primals))
-    values = dict(zip(program.inputs, primals))
-    changes = dict(zip(program.inputs, tangents))
-    for eqn in program.eqns:
-        inputs = [read(values, x) for x in eqn.inputs]
-        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
-        values[eqn.output] = apply(eqn.op, *inputs)
-        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
-    return values[program.output], changes[program.output]
-""",
+            edited(SOLUTION, ("dx * y + x * dy", "dx * dy")),
             "product rule",
         ),
         WrongAnswer(
-            """\
-def cos(x):
-    return apply("cos", x)
-
-
-def exp(x):
-    return apply("exp", x)
-
-
-def step(x):
-    return apply("step", x)
-
-
-JVP = {
-    "add": lambda x, y, dx, dy: dx + dy,
-    "mul": lambda x, y, dx, dy: dx * y + x * dy,
-    "dot": lambda x, y, dx, dy: dx @ y + x @ dy,
-    "sin": lambda x, dx: cos(x),
-    "exp": lambda x, dx: dx * exp(x),
-    "relu": lambda x, dx: dx * step(x),
-}
-
-
-def jvp(f, primals, tangents):
-    program = trace(f, *map(np.shape, primals))
-    values = dict(zip(program.inputs, primals))
-    changes = dict(zip(program.inputs, tangents))
-    for eqn in program.eqns:
-        inputs = [read(values, x) for x in eqn.inputs]
-        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
-        values[eqn.output] = apply(eqn.op, *inputs)
-        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
-    return values[program.output], changes[program.output]
-""",
+            edited(SOLUTION, ('"sin": lambda x, dx: dx * cos(x)', '"sin": lambda x, dx: cos(x)')),
             "by how much x changes",
         ),
         WrongAnswer(
-            """\
-def cos(x):
-    return apply("cos", x)
-
-
-def exp(x):
-    return apply("exp", x)
-
-
-def step(x):
-    return apply("step", x)
-
-
-JVP = {
-    "add": lambda x, y, dx, dy: dx + dy,
-    "mul": lambda x, y, dx, dy: dx * y + x * dy,
-    "dot": lambda x, y, dx, dy: dx @ y + x @ dy,
-    "sin": lambda x, dx: dx * cos(x),
-    "exp": lambda x, dx: dx * exp(x),
-    "relu": lambda x, dx: dx,
-}
-
-
-def jvp(f, primals, tangents):
-    program = trace(f, *map(np.shape, primals))
-    values = dict(zip(program.inputs, primals))
-    changes = dict(zip(program.inputs, tangents))
-    for eqn in program.eqns:
-        inputs = [read(values, x) for x in eqn.inputs]
-        moved = [changes[x] if isinstance(x, str) else np.zeros(np.shape(x)) for x in eqn.inputs]
-        values[eqn.output] = apply(eqn.op, *inputs)
-        changes[eqn.output] = JVP[eqn.op](*inputs, *moved)
-    return values[program.output], changes[program.output]
-""",
+            edited(SOLUTION, ("dx * step(x)", "dx")),
             "flat",
         ),
     ),

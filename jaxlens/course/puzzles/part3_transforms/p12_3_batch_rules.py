@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
 
 
 def check(
@@ -47,6 +47,56 @@ def fits(name: str, run: Callable[[], Any], wanted: Any, hint: str) -> Fact:
         return Fact(name, "an array", str(error).partition("\n")[0], False, hint)
 
 
+SOLUTION = """\
+RUN["reshape"] = np.reshape
+
+
+def reshape(x, shape):
+    return x if np.shape(x) == shape else apply("reshape", x, shape)
+
+
+def lift(x, rank):
+    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
+    size, *rest = np.shape(x)
+    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
+
+
+def batch(eqn, inputs, batched):
+    '''Applies one equation where some inputs have a batch axis in front.'''
+    if eqn.op == "sum_to":
+        x, shape = inputs
+        size, *rest = np.shape(x)
+        padded = (1,) * (len(rest) - len(shape)) + shape
+        return reshape(sum_to(x, (size, *padded)), (size, *shape))
+    if eqn.op == "broadcast":
+        x, shape = inputs
+        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
+    if eqn.op == "reshape":
+        x, shape = inputs
+        return reshape(x, (np.shape(x)[0], *shape))
+    rank = len(eqn.shape)
+    return apply(eqn.op, *[lift(x, rank) if b else x for x, b in zip(inputs, batched)])
+
+
+def vmap(f, in_axes):
+    def call(*args):
+        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
+        program = trace(f, *shapes)
+        values = dict(zip(program.inputs, args))
+        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
+        for eqn in program.eqns:
+            inputs = [read(values, x) for x in eqn.inputs]
+            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+            if any(batched):
+                with_axis.add(eqn.output)
+                values[eqn.output] = batch(eqn, inputs, batched)
+            else:
+                values[eqn.output] = apply(eqn.op, *inputs)
+        return values[program.output]
+
+    return call
+"""
+
 PUZZLE = Puzzle(
     id="12.3",
     title="Batch rules",
@@ -59,204 +109,51 @@ may have fewer axes than another.
 `lift(x, rank)` puts axes of size 1 behind the batch axis; `eqn.shape` is the shape of one
 example's result.
 """,
-    starter="""\
-RUN["reshape"] = np.reshape
-
-
-def reshape(x, shape):
-    return x if np.shape(x) == shape else apply("reshape", x, shape)
-
-
-def lift(x, rank):
-    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
-    size, *rest = np.shape(x)
-    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
-
-
-def batch(eqn, inputs, batched):
-    '''Applies one equation where some inputs have a batch axis in front.'''
-    if eqn.op == "sum_to":
-        x, shape = inputs
-        size, *rest = np.shape(x)
-        padded = (1,) * (len(rest) - len(shape)) + shape
-        return reshape(sum_to(x, (size, *padded)), (size, *shape))
-    if eqn.op == "broadcast":
-        x, shape = inputs
-        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
-    if eqn.op == "reshape":
-        x, shape = inputs
-        return reshape(x, (np.shape(x)[0], *shape))
-    return apply(eqn.op, *inputs)  # right for add of two batched vectors; and for a vector and a number?
-
-
-def vmap(f, in_axes):
-    def call(*args):
-        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
-        program = trace(f, *shapes)
-        values = dict(zip(program.inputs, args))
-        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
-        for eqn in program.eqns:
-            inputs = [read(values, x) for x in eqn.inputs]
-            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
-            if any(batched):
-                values[eqn.output] = batch(eqn, inputs, batched)  # and what of its result?
-            else:
-                values[eqn.output] = apply(eqn.op, *inputs)
-        return values[program.output]
-
-    return call
-""",
-    solution="""\
-RUN["reshape"] = np.reshape
-
-
-def reshape(x, shape):
-    return x if np.shape(x) == shape else apply("reshape", x, shape)
-
-
-def lift(x, rank):
-    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
-    size, *rest = np.shape(x)
-    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
-
-
-def batch(eqn, inputs, batched):
-    '''Applies one equation where some inputs have a batch axis in front.'''
-    if eqn.op == "sum_to":
-        x, shape = inputs
-        size, *rest = np.shape(x)
-        padded = (1,) * (len(rest) - len(shape)) + shape
-        return reshape(sum_to(x, (size, *padded)), (size, *shape))
-    if eqn.op == "broadcast":
-        x, shape = inputs
-        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
-    if eqn.op == "reshape":
-        x, shape = inputs
-        return reshape(x, (np.shape(x)[0], *shape))
+    starter=edited(
+        SOLUTION,
+        (
+            """\
     rank = len(eqn.shape)
     return apply(eqn.op, *[lift(x, rank) if b else x for x, b in zip(inputs, batched)])
-
-
-def vmap(f, in_axes):
-    def call(*args):
-        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
-        program = trace(f, *shapes)
-        values = dict(zip(program.inputs, args))
-        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
-        for eqn in program.eqns:
-            inputs = [read(values, x) for x in eqn.inputs]
-            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
+""",
+            """\
+    return apply(eqn.op, *inputs)  # right for two rows; for a row and a number?
+""",
+        ),
+        (
+            """\
             if any(batched):
                 with_axis.add(eqn.output)
                 values[eqn.output] = batch(eqn, inputs, batched)
-            else:
-                values[eqn.output] = apply(eqn.op, *inputs)
-        return values[program.output]
-
-    return call
 """,
+            """\
+            if any(batched):
+                values[eqn.output] = batch(eqn, inputs, batched)  # and what of its result?
+""",
+        ),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-RUN["reshape"] = np.reshape
-
-
-def reshape(x, shape):
-    return x if np.shape(x) == shape else apply("reshape", x, shape)
-
-
-def lift(x, rank):
-    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
-    size, *rest = np.shape(x)
-    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
-
-
-def batch(eqn, inputs, batched):
-    '''Applies one equation where some inputs have a batch axis in front.'''
-    if eqn.op == "sum_to":
-        x, shape = inputs
-        size, *rest = np.shape(x)
-        padded = (1,) * (len(rest) - len(shape)) + shape
-        return reshape(sum_to(x, (size, *padded)), (size, *shape))
-    if eqn.op == "broadcast":
-        x, shape = inputs
-        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
-    if eqn.op == "reshape":
-        x, shape = inputs
-        return reshape(x, (np.shape(x)[0], *shape))
-    rank = len(eqn.shape)
-    return apply(eqn.op, *inputs)
-
-
-def vmap(f, in_axes):
-    def call(*args):
-        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
-        program = trace(f, *shapes)
-        values = dict(zip(program.inputs, args))
-        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
-        for eqn in program.eqns:
-            inputs = [read(values, x) for x in eqn.inputs]
-            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
-            if any(batched):
-                with_axis.add(eqn.output)
-                values[eqn.output] = batch(eqn, inputs, batched)
-            else:
-                values[eqn.output] = apply(eqn.op, *inputs)
-        return values[program.output]
-
-    return call
-""",
+            edited(
+                SOLUTION,
+                (
+                    "*[lift(x, rank) if b else x for x, b in zip(inputs, batched)]",
+                    "*inputs",
+                ),
+            ),
             "from the right",
         ),
         WrongAnswer(
-            """\
-RUN["reshape"] = np.reshape
-
-
-def reshape(x, shape):
-    return x if np.shape(x) == shape else apply("reshape", x, shape)
-
-
-def lift(x, rank):
-    '''Puts axes of size 1 behind the batch axis, until each example has `rank` axes.'''
-    size, *rest = np.shape(x)
-    return reshape(x, (size, *(1,) * (rank - len(rest)), *rest))
-
-
-def batch(eqn, inputs, batched):
-    '''Applies one equation where some inputs have a batch axis in front.'''
-    if eqn.op == "sum_to":
-        x, shape = inputs
-        size, *rest = np.shape(x)
-        padded = (1,) * (len(rest) - len(shape)) + shape
-        return reshape(sum_to(x, (size, *padded)), (size, *shape))
-    if eqn.op == "broadcast":
-        x, shape = inputs
-        return broadcast(lift(x, len(shape)), (np.shape(x)[0], *shape))
-    if eqn.op == "reshape":
-        x, shape = inputs
-        return reshape(x, (np.shape(x)[0], *shape))
-    rank = len(eqn.shape)
-    return apply(eqn.op, *[lift(x, rank) if b else x for x, b in zip(inputs, batched)])
-
-
-def vmap(f, in_axes):
-    def call(*args):
-        shapes = [np.shape(x)[1:] if a == 0 else np.shape(x) for x, a in zip(args, in_axes)]
-        program = trace(f, *shapes)
-        values = dict(zip(program.inputs, args))
-        with_axis = {x for x, a in zip(program.inputs, in_axes) if a == 0}
-        for eqn in program.eqns:
-            inputs = [read(values, x) for x in eqn.inputs]
-            batched = [isinstance(x, str) and x in with_axis for x in eqn.inputs]
-            if any(batched):
-                values[eqn.output] = batch(eqn, inputs, batched)
-            else:
-                values[eqn.output] = apply(eqn.op, *inputs)
-        return values[program.output]
-
-    return call
+            edited(
+                SOLUTION,
+                (
+                    """\
+                with_axis.add(eqn.output)
 """,
+                    "",
+                ),
+            ),
             "with_axis",
         ),
     ),
@@ -271,7 +168,8 @@ def vmap(f, in_axes):
         ),
         (
             "`with_axis.add(eqn.output)`; then lift every batched input to `len(eqn.shape)` "
-            "axes: `[lift(x, rank) if b else x for x, b in zip(inputs, batched)]`."
+            "axes: "
+            "`[lift(x, rank) if b else x for x, b in zip(inputs, batched)]`."
         ),
     ),
     check=check,

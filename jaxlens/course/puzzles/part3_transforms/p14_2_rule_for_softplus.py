@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
 
 
 def check(
@@ -21,14 +21,31 @@ def check(
         hint = "exp(1000) is infinite: the operation and its rule must do without it."
         yield close("softplus at 1000", softplus(1000.0), 1000.0, hint=hint)
         yield close("gradient at 1000", grad(softplus)(1000.0), 1.0, hint=hint)
+        slope = "The derivative of softplus is the sigmoid, 1 / (1 + exp(-x))."
+        yield close("gradient at 0", grad(softplus)(0.0), 0.5, hint=slope)
         yield close("gradient at -1000", grad(softplus)(-1000.0), 0.0, hint=hint)
-        hint = "The derivative of softplus is the sigmoid, 1 / (1 + exp(-x))."
-        yield close("gradient at 0", grad(softplus)(0.0), 0.5, hint=hint)
         _, change = jvp(softplus, (0.0,), (2.0,))
-        yield close("jvp at 0 along 2", change, 1.0, hint=hint)
+        yield close("jvp at 0 along 2", change, 1.0, hint=slope)
     hint = "One operation: `return apply('softplus', x)`."
     yield equal("equations of softplus", len(trace(softplus, ()).eqns), 1, hint=hint)
 
+
+SOLUTION = """\
+RUN["softplus"] = lambda x: np.logaddexp(0.0, x)
+
+
+def softplus(x):
+    return apply("softplus", x)
+
+
+def sigmoid(x):
+    return apply("sigmoid", x)
+
+
+RUN["sigmoid"] = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))
+JVP["softplus"] = lambda x, dx: dx * sigmoid(x)
+BACK["softplus"] = lambda ct, x: (ct * sigmoid(x),)
+"""
 
 PUZZLE = Puzzle(
     id="14.2",
@@ -49,40 +66,16 @@ BACK["log"] = lambda ct, x: (ct * apply("reciprocal", x),)
 RUN["reciprocal"] = lambda x: 1.0 / x
 BACK["reciprocal"] = lambda ct, x: (ct * apply("reciprocal", x * x) * -1.0,)
 """,
-    solution="""\
-RUN["softplus"] = lambda x: np.logaddexp(0.0, x)
-
-
-def softplus(x):
-    return apply("softplus", x)
-
-
-def sigmoid(x):
-    return apply("sigmoid", x)
-
-
-RUN["sigmoid"] = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))
-JVP["softplus"] = lambda x, dx: dx * sigmoid(x)
-BACK["softplus"] = lambda ct, x: (ct * sigmoid(x),)
-""",
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-RUN["softplus"] = lambda x: np.logaddexp(0.0, x)
-
-
-def softplus(x):
-    return apply("softplus", x)
-
-
-def sigmoid(x):
-    return apply("sigmoid", x)
-
-
-RUN["sigmoid"] = lambda x: 0.5 * (1.0 + np.tanh(0.5 * x))
-JVP["softplus"] = lambda x, dx: dx * sigmoid(x)
-BACK["softplus"] = lambda ct, x: (ct,)
-""",
+            edited(
+                SOLUTION,
+                (
+                    'BACK["softplus"] = lambda ct, x: (ct * sigmoid(x),)',
+                    'BACK["softplus"] = lambda ct, x: (ct,)',
+                ),
+            ),
             "sigmoid",
         ),
         WrongAnswer(

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
 
 
 def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
@@ -34,6 +34,30 @@ def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
     yield close("cotangent of the carry for ct = 3", pull(3.0)[0], 3 * jax.grad(last)(2.0, xs))
 
 
+SOLUTION = """\
+def scan(f, carry, xs, reverse=False):
+    program = trace(f, np.shape(carry), np.shape(xs)[1:])
+    carries = []
+    for x in xs[::-1] if reverse else xs:
+        carries.append(carry)
+        carry = evaluate(program, carry, x)
+    return carry, carries
+
+
+def scan_vjp(f, carry, xs):
+    last, carries = scan(f, carry, xs)
+
+    def pull(ct):
+        cts = []
+        for carry, x in zip(reversed(carries), reversed(xs)):
+            _, pull_one = vjp(f, carry, x)
+            ct, ct_x = pull_one(ct)
+            cts.append(ct_x)
+        return ct, np.stack(cts[::-1])
+
+    return last, pull
+"""
+
 PUZZLE = Puzzle(
     id="16.3",
     title="A scan backwards",
@@ -42,98 +66,30 @@ PUZZLE = Puzzle(
 went in. Write its backward pass: `pull(ct)` takes the cotangent of the last carry and returns
 those of the first carry and of `xs`.
 """,
-    starter="""\
-def scan(f, carry, xs, reverse=False):
-    program = trace(f, np.shape(carry), np.shape(xs)[1:])
-    carries = []
-    for x in xs[::-1] if reverse else xs:
-        carries.append(carry)
-        carry = evaluate(program, carry, x)
-    return carry, carries
-
-
-def scan_vjp(f, carry, xs):
-    last, carries = scan(f, carry, xs)
-
-    def pull(ct):
-        ...  # the cotangents of the first carry, and of all xs
-
-    return last, pull
-""",
-    solution="""\
-def scan(f, carry, xs, reverse=False):
-    program = trace(f, np.shape(carry), np.shape(xs)[1:])
-    carries = []
-    for x in xs[::-1] if reverse else xs:
-        carries.append(carry)
-        carry = evaluate(program, carry, x)
-    return carry, carries
-
-
-def scan_vjp(f, carry, xs):
-    last, carries = scan(f, carry, xs)
-
-    def pull(ct):
+    starter=edited(
+        SOLUTION,
+        (
+            """\
         cts = []
         for carry, x in zip(reversed(carries), reversed(xs)):
             _, pull_one = vjp(f, carry, x)
             ct, ct_x = pull_one(ct)
             cts.append(ct_x)
         return ct, np.stack(cts[::-1])
-
-    return last, pull
 """,
+            """\
+        ...  # the cotangents of the first carry, and of all xs
+""",
+        ),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-def scan(f, carry, xs, reverse=False):
-    program = trace(f, np.shape(carry), np.shape(xs)[1:])
-    carries = []
-    for x in xs[::-1] if reverse else xs:
-        carries.append(carry)
-        carry = evaluate(program, carry, x)
-    return carry, carries
-
-
-def scan_vjp(f, carry, xs):
-    last, carries = scan(f, carry, xs)
-
-    def pull(ct):
-        cts = []
-        for carry, x in zip(carries, xs):
-            _, pull_one = vjp(f, carry, x)
-            ct, ct_x = pull_one(ct)
-            cts.append(ct_x)
-        return ct, np.stack(cts[::-1])
-
-    return last, pull
-""",
+            edited(SOLUTION, ("zip(reversed(carries), reversed(xs))", "zip(carries, xs)")),
             "last step first",
         ),
         WrongAnswer(
-            """\
-def scan(f, carry, xs, reverse=False):
-    program = trace(f, np.shape(carry), np.shape(xs)[1:])
-    carries = []
-    for x in xs[::-1] if reverse else xs:
-        carries.append(carry)
-        carry = evaluate(program, carry, x)
-    return carry, carries
-
-
-def scan_vjp(f, carry, xs):
-    last, carries = scan(f, carry, xs)
-
-    def pull(ct):
-        cts = []
-        for carry, x in zip(reversed(carries), reversed(xs)):
-            _, pull_one = vjp(f, carry, x)
-            ct, ct_x = pull_one(ct)
-            cts.append(ct_x)
-        return ct, np.stack(cts)
-
-    return last, pull
-""",
+            edited(SOLUTION, ("np.stack(cts[::-1])", "np.stack(cts)")),
             "turned round",
         ),
     ),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
 
 
 def check(
@@ -21,6 +21,34 @@ def check(
     yield close("rows of two", shared, rows + rows.sum(0) * 2, hint=hint)
 
 
+SOLUTION = """\
+RUN["psum"] = lambda x: x
+
+
+def psum(x):
+    return apply("psum", x)
+
+
+def pmap(f):
+    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
+
+    def call(x):
+        program = trace(f, np.shape(x)[1:])
+        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
+        for eqn in program.eqns:
+            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+            if eqn.op == "psum":
+                total_ = sum(row[0] for row in rows)
+                results = [total_ for _ in rows]
+            else:
+                results = [apply(eqn.op, *row) for row in rows]
+            for v, result in zip(values, results):
+                v[eqn.output] = result
+        return np.stack([v[program.output] for v in values])
+
+    return call
+"""
+
 PUZZLE = Puzzle(
     id="26.3",
     title="Devices in lockstep",
@@ -29,115 +57,35 @@ PUZZLE = Puzzle(
 equations in step, and never look at each other, except in one: **`psum`**, after which every
 device has the sum of all of theirs. Make it so.
 """,
-    starter="""\
-RUN["psum"] = lambda x: x
-
-
-def psum(x):
-    return apply("psum", x)
-
-
-def pmap(f):
-    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
-
-    def call(x):
-        program = trace(f, np.shape(x)[1:])
-        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
-        for eqn in program.eqns:
-            rows = [[read(v, name) for name in eqn.inputs] for v in values]
-            results = [apply(eqn.op, *row) for row in rows]  # and psum?
-            for v, result in zip(values, results):
-                v[eqn.output] = result
-        return np.stack([v[program.output] for v in values])
-
-    return call
-""",
-    solution="""\
-RUN["psum"] = lambda x: x
-
-
-def psum(x):
-    return apply("psum", x)
-
-
-def pmap(f):
-    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
-
-    def call(x):
-        program = trace(f, np.shape(x)[1:])
-        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
-        for eqn in program.eqns:
-            rows = [[read(v, name) for name in eqn.inputs] for v in values]
+    starter=edited(
+        SOLUTION,
+        (
+            """\
             if eqn.op == "psum":
                 total_ = sum(row[0] for row in rows)
                 results = [total_ for _ in rows]
             else:
                 results = [apply(eqn.op, *row) for row in rows]
-            for v, result in zip(values, results):
-                v[eqn.output] = result
-        return np.stack([v[program.output] for v in values])
-
-    return call
 """,
+            """\
+            results = [apply(eqn.op, *row) for row in rows]  # and psum?
+""",
+        ),
+    ),
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
-            """\
-RUN["psum"] = lambda x: x
-
-
-def psum(x):
-    return apply("psum", x)
-
-
-def pmap(f):
-    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
-
-    def call(x):
-        program = trace(f, np.shape(x)[1:])
-        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
-        for eqn in program.eqns:
-            rows = [[read(v, name) for name in eqn.inputs] for v in values]
-            if eqn.op == "psum":
-                total_ = sum(row[0] for row in rows)
-                results = [total_] + [row[0] for row in rows[1:]]
-            else:
-                results = [apply(eqn.op, *row) for row in rows]
-            for v, result in zip(values, results):
-                v[eqn.output] = result
-        return np.stack([v[program.output] for v in values])
-
-    return call
-""",
+            edited(
+                SOLUTION,
+                (
+                    "results = [total_ for _ in rows]",
+                    "results = [total_] + [row[0] for row in rows[1:]]",
+                ),
+            ),
             "every device",
         ),
         WrongAnswer(
-            """\
-RUN["psum"] = lambda x: x
-
-
-def psum(x):
-    return apply("psum", x)
-
-
-def pmap(f):
-    '''Runs `f` on every device's row of `x`; `psum` is the one operation that needs them all.'''
-
-    def call(x):
-        program = trace(f, np.shape(x)[1:])
-        values = [dict(zip(program.inputs, [row])) for row in x]  # one for each device
-        for eqn in program.eqns:
-            rows = [[read(v, name) for name in eqn.inputs] for v in values]
-            if eqn.op == "psum":
-                total_ = rows[0][0]
-                results = [total_ for _ in rows]
-            else:
-                results = [apply(eqn.op, *row) for row in rows]
-            for v, result in zip(values, results):
-                v[eqn.output] = result
-        return np.stack([v[program.output] for v in values])
-
-    return call
-""",
+            edited(SOLUTION, ("total_ = sum(row[0] for row in rows)", "total_ = rows[0][0]")),
             "sum of all",
         ),
     ),

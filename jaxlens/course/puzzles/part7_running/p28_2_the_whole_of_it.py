@@ -1,16 +1,15 @@
 """Puzzle 28.2, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 
 import jaxlens
 from jaxlens.course.own import run_stablehlo
-from jaxlens.course.puzzle import Evidence, Fact, Puzzle, WrongAnswer, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
 
 
 def check(loss: Callable[..., Any], step_program: bytes) -> Iterator[Fact]:
@@ -30,8 +29,17 @@ def check(loss: Callable[..., Any], step_program: bytes) -> Iterator[Fact]:
     yield equal("shape of what XLA computes", tuple(np.shape(result)), (784, 256), hint=hint)
     right = jax.grad(reference)(w, b, x)
     fact = close("gradient that XLA computes", result, right, rtol=1e-2, hint=hint)
-    yield replace(fact, evidence=Evidence(jaxlens.compile, (text,)))
+    yield replace(fact, evidence=Proof(jaxlens.compile, (text,)))
 
+
+SOLUTION = """\
+def loss(w, b, x):
+    y = relu(x @ w + b)
+    return total(y * y)
+
+
+step_program = export(grad(loss), (784, 256), (256,), (128, 784))
+"""
 
 PUZZLE = Puzzle(
     id="28.2",
@@ -49,14 +57,7 @@ def loss(w, b, x):
 
 step_program = ...
 """,
-    solution="""\
-def loss(w, b, x):
-    y = relu(x @ w + b)
-    return total(y * y)
-
-
-step_program = export(grad(loss), (784, 256), (256,), (128, 784))
-""",
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
             """\
