@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxlens import course
     from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr
     from jaxlens.ask import (
         captured,
@@ -57,6 +58,7 @@ __all__ = [
     "compare",
     "compile",
     "cost",
+    "course",
     "explain",
     "explore",
     "fusion",
@@ -113,6 +115,8 @@ _HOMES = (
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "course":
+        return import_module("jaxlens.course")
     home = _HOMES.get(name, "jaxlens.api")
     try:
         return getattr(import_module(home), name)

@@ -9,7 +9,7 @@ jaxlens.course.progress()                           what is done
 
 from jaxlens.course.check import Outcome, check
 from jaxlens.course.help import hint, reveal
+from jaxlens.course.map import Progress, paste, progress
 from jaxlens.course.predict import predict
-from jaxlens.course.progress_file import Progress, paste, progress
 
 __all__ = ["Outcome", "Progress", "check", "hint", "paste", "predict", "progress", "reveal"]

@@ -27,6 +27,25 @@ from jaxlens.core import numpy as cnp"""
 
 _DEVICES = '\n\njax.config.update("jax_num_cpu_devices", 8)  # this CPU as eight devices'
 
+_INDEX = """\
+# JAX, step by step
+
+Your function becomes a jaxpr, then StableHLO, then HLO, and then machine code. In this course you
+read each of them, predict what comes next, and solve puzzles that **the compiler judges**.
+
+You need NumPy, and no JAX. Take the lessons in order, or follow the map. In each:
+
+- **Predict** before you look: write your answer into the cell under `%%predict`, and run it.
+- **Solve**: change the cell under `%%puzzle` until JAX and XLA agree. `%hint 7.1` gives a hint;
+  there are three, each more specific. `%reveal 7.1` shows a solution.
+- Along the way you write **a JAX of your own**. It grows in `my_jax.py`, and in the end XLA
+  compiles what it traced and differentiated."""
+
+_PASTE = """\
+What you solve is written to `.jaxlens-progress.json` in this folder. A Binder session forgets the
+folder when it ends: copy the line that `jaxlens.course.progress().code` shows, and next time paste
+it with `jaxlens.course.paste("...")`."""
+
 # nbgrader's marks: what is between them is taken out for a class.
 _BEGIN, _END = "### BEGIN SOLUTION", "### END SOLUTION"
 
@@ -71,7 +90,30 @@ def build(folder: Path, *, solved: bool = False, lessons: tuple[int, ...] = ()) 
         path = folder / f"{lesson.file}.ipynb"
         nbformat.write(notebook(lesson, source.read_text("utf-8"), solved=solved), path)
         paths.append(path)
+    if not lessons:
+        path = folder / "index.ipynb"
+        nbformat.write(index(), path)
+        paths.append(path)
     return paths
+
+
+def index() -> Any:
+    """Returns the notebook that links to the lessons and shows what is done."""
+    from nbformat.v4 import new_code_cell, new_markdown_cell
+
+    cells = [new_markdown_cell(_INDEX)]
+    for part, title in enumerate(PARTS):
+        rows = [
+            f"| {link(lesson)} | {lesson.question} | {lesson.minutes} |"
+            for lesson in LESSONS
+            if lesson.part == part
+        ]
+        table = "\n".join(["| lesson | question | minutes |", "|---|---|--:|", *rows])
+        cells.append(new_markdown_cell(f"## {title}\n\n{table}"))
+    cells.append(new_markdown_cell("## What you have done"))
+    cells.append(new_code_cell("%load_ext jaxlens\n\nimport jaxlens\n\njaxlens.course.progress()"))
+    cells.append(new_markdown_cell(_PASTE))
+    return _book(0, cells)
 
 
 def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
@@ -84,7 +126,7 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
     """
     try:
         import jupytext
-        from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+        from nbformat.v4 import new_code_cell, new_markdown_cell
     except ImportError as error:
         raise missing_package("jaxlens course", error) from None
     setup = SETUP + (_DEVICES if lesson.number == 26 else "")
@@ -108,8 +150,15 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
         else:
             cells.append(cell)
     cells.append(new_markdown_cell(footer(lesson)))
+    return _book(lesson.number, cells)
+
+
+def _book(lesson: int, cells: list[Any]) -> Any:
+    """Returns a notebook of these cells; their ids are the same from build to build."""
+    from nbformat.v4 import new_notebook
+
     for number, cell in enumerate(cells):
-        cell.id = f"{lesson.number:02}-{number:02}"
+        cell.id = f"{lesson:02}-{number:02}"
         tags = cell.metadata.get("tags")
         cell.metadata = {"tags": tags} if tags else {}
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -95,7 +95,7 @@ def run_stablehlo(text: str, *arrays: Any) -> Any:
     """
     import numpy as np
 
-    from jaxlens.core.aot.device import compile_module
+    from jaxlens.core.aot.device import Executable
     from jaxlens.core.kernel.types import ShapedArray
 
     match = _RESULT.search(text)
@@ -104,7 +104,7 @@ def run_stablehlo(text: str, *arrays: Any) -> Any:
     shape = tuple(int(n) for n in match[1].split("x") if n)
     avals = [ShapedArray(np.shape(x), np.dtype("float32")) for x in arrays]
     try:
-        program = compile_module(text, avals, [ShapedArray(shape, np.dtype("float32"))])
+        program = Executable(text, avals, [ShapedArray(shape, np.dtype("float32"))])
     except RuntimeError as error:  # jaxlib's XlaRuntimeError
         raise ValueError(str(error)) from None
     return np.asarray(program([np.asarray(x, np.float32) for x in arrays])[0])

@@ -2,7 +2,7 @@
 
 The file is read before it is written and the two are joined, so two kernels lose nothing; it is
 written whole and renamed. Where the folder cannot be written, progress stays in memory, and
-`code` gives a line that `paste` takes in the next session.
+`code` gives a line that `join` takes in the next session.
 """
 
 import base64
@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jaxlens.course.lessons import LESSONS, PARTS
-from jaxlens.course.library import modules
 from jaxlens.errors import OptionError
 
 FILE = ".jaxlens-progress.json"
@@ -25,7 +23,7 @@ _memory: dict[str, set[str]] = {kind: set() for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Record:
     """Ids of puzzles and predictions, by what the learner did with them.
 
     Attributes:
@@ -49,34 +47,21 @@ class Progress:
         text = json.dumps(_plain(self), separators=(",", ":"))
         return base64.urlsafe_b64encode(zlib.compress(text.encode())).decode()
 
-    def __str__(self) -> str:
-        lines = [f"{self.score} of {len(modules())} puzzles solved"]
-        for part, title in enumerate(PARTS):
-            lines.append(f"\n{title}")
-            for lesson in (lesson for lesson in LESSONS if lesson.part == part):
-                ids = [id for id in modules() if id.split(".")[0] == str(lesson.number)]
-                done = sum(id in self.solved for id in ids)
-                mark = "done" if ids and done == len(ids) else f"{done} of {len(ids)}"
-                lines.append(f"  {lesson.number:2}  {lesson.title:28} {mark}")
-        return "\n".join(lines)
 
-    __repr__ = __str__
-
-
-def progress(folder: str | os.PathLike[str] = ".") -> Progress:
+def current(folder: str | os.PathLike[str] = ".") -> Record:
     """Returns what was done so far, in this process and as the folder's file says."""
     stored = read(Path(folder) / FILE)
-    return Progress(**{kind: frozenset(_memory[kind] | set(stored[kind])) for kind in KINDS})
+    return Record(**{kind: frozenset(_memory[kind] | set(stored[kind])) for kind in KINDS})
 
 
 def record(kind: str, id: str, folder: str | os.PathLike[str] = ".") -> None:
     """Adds an id to the file; keeps it in memory only where the folder cannot be written."""
     _memory[kind].add(id)
-    write(progress(folder), Path(folder) / FILE)
+    write(current(folder), Path(folder) / FILE)
 
 
-def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
-    """Joins the progress that `Progress.code` gave in another session.
+def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
+    """Joins what `Record.code` gave in another session.
 
     Raises:
         OptionError: The line is not one that `code` gave.
@@ -89,8 +74,7 @@ def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
         ) from None
     for kind, ids in stored.items():
         _memory[kind].update(ids)
-    write(progress(folder), Path(folder) / FILE)
-    return progress(folder)
+    write(current(folder), Path(folder) / FILE)
 
 
 def read(path: Path) -> dict[str, list[str]]:
@@ -101,7 +85,7 @@ def read(path: Path) -> dict[str, list[str]]:
         return {kind: [] for kind in KINDS}
 
 
-def write(state: Progress, path: Path) -> bool:
+def write(state: Record, path: Path) -> bool:
     """Writes a file whole, under another name first; returns whether that was possible."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
@@ -113,7 +97,7 @@ def write(state: Progress, path: Path) -> bool:
     return True
 
 
-def _plain(state: Progress) -> dict[str, object]:
+def _plain(state: Record) -> dict[str, object]:
     return {"version": VERSION, **{kind: _ordered(getattr(state, kind)) for kind in KINDS}}
 
 

@@ -172,11 +172,13 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
         rtol: Relative tolerance; the absolute one is the same.
         hint: What a wrong value suggests.
     """
+    right = np.asarray(wanted)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        return Fact(name, words(wanted), type(value).__name__, False, hint)
-    right = np.asarray(wanted)
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufcV":
+        return Fact(name, words(right), type(value).__name__, False, hint)
     if array.shape != right.shape:
         return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint)
     same = bool(np.allclose(array, right, rtol=rtol, atol=rtol, equal_nan=True))

@@ -290,8 +290,8 @@ def _difference(change: KeyChange) -> tuple[str, ...]:
     (dtype, shape), (was_dtype, was_shape) = new.group(2, 3), old.group(2, 3)
     if dtype == was_dtype and shape != was_shape:
         sizes, before = shape.split(","), was_shape.split(",")
-        if len(sizes) != len(before):
-            return ("shape",)
+        if not (shape and was_shape) or len(sizes) != len(before):
+            return ("shape",)  # a scalar has no axis
         axes = [i for i, (a, b) in enumerate(zip(sizes, before, strict=True)) if a != b]
         return ("axis", str(axes[0])) if len(axes) == 1 else ("shape",)
     if shape == was_shape and dtype != was_dtype:

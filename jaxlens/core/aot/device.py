@@ -297,7 +297,9 @@ class Executable:
         if not isinstance(module, str):
             module = module.operation.get_asm(enable_debug_info=True)
         client = jax_backend.get_backend()
-        self.loaded = client.compile_and_load(module.encode(), _jax.DeviceList(tuple(chosen)), built)
+        self.loaded = client.compile_and_load(
+            module.encode(), _jax.DeviceList(tuple(chosen)), built
+        )
         self._start = self.loaded.execute_sharded
         self._in_avals, self._in_places = in_avals, ins
         self._out_avals, self._out_places = out_avals, outs

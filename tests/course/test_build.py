@@ -1,0 +1,46 @@
+"""Lessons are built from text: puzzles filled in, solutions between nbgrader's marks."""
+
+import nbformat
+
+from jaxlens.course.build import build, sources
+from jaxlens.course.lessons import BY_NUMBER, LESSONS
+from jaxlens.course.library import modules, puzzle
+from jaxlens.course.predict import predictions
+
+
+def cells(path):
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def test_a_blank_lesson_holds_starters(tmp_path):
+    (path,) = build(tmp_path, lessons=(7,))
+    texts = cells(path)
+    assert texts[0].startswith("# 7. When it compiles")
+    assert f"%%puzzle 7.1\n{puzzle('7.1').starter.strip()}" in texts
+    assert "%%predict 7.a\n..." in texts
+
+
+def test_a_solved_lesson_holds_solutions_and_truths(tmp_path):
+    (path,) = build(tmp_path, solved=True, lessons=(7,))
+    texts = cells(path)
+    solution = puzzle("7.1").solution.strip()
+    assert f"%%puzzle 7.1\n### BEGIN SOLUTION\n{solution}\n### END SOLUTION" in texts
+    assert "%%predict 7.a\n4" in texts
+
+
+def test_building_twice_gives_the_same_files(tmp_path):
+    first = [path.read_bytes() for path in build(tmp_path / "a")]
+    assert first == [path.read_bytes() for path in build(tmp_path / "b")]
+
+
+def test_every_source_is_a_lesson():
+    assert {path.stem for path in sources().glob("*.md")} <= {lesson.file for lesson in LESSONS}
+
+
+def test_every_puzzle_and_prediction_stands_in_its_lesson():
+    written = {lesson.number for lesson in LESSONS if (sources() / f"{lesson.file}.md").exists()}
+    for number in written:
+        lines = (sources() / f"{BY_NUMBER[number].file}.md").read_text().splitlines()
+        for magic, ids in (("%%puzzle", modules()), ("%%predict", predictions())):
+            wanted = {f"{magic} {id}" for id in ids if id.split(".")[0] == str(number)}
+            assert {line for line in lines if line.startswith(magic)} == wanted

@@ -1,0 +1,127 @@
+"""Judging an answer: sentences, limits, exceptions, and what is remembered."""
+
+import time
+
+import pytest
+
+import jaxlens
+from jaxlens.course.check import judge
+from jaxlens.course.library import puzzle
+from jaxlens.course.limits import LimitError, limited
+from jaxlens.course.puzzle import Fact, Puzzle, at_most, close, equal
+from jaxlens.course.trial import run_answer
+from jaxlens.errors import OptionError
+
+
+def made(check, **options):
+    hints = ("look", "there", "so")
+    return Puzzle("7.9", "t", "task", "f = 0", "f = 1", hints, check, **options)
+
+
+def is_one(f):
+    yield equal("value", f, 1, hint="Try one.")
+
+
+def test_a_solved_puzzle_says_why():
+    outcome = judge(made(is_one, after="One is one."), {"f": 1})
+    assert outcome.solved
+    assert outcome.sentence == "Puzzle 7.9 is solved. One is one."
+
+
+def test_a_missing_fact_says_what_was_wanted_and_what_it_suggests():
+    outcome = judge(made(is_one), {"f": 2})
+    assert outcome.sentence == "Puzzle 7.9 is not solved: value, wanted 1, got 2. Try one."
+    assert [(fact.name, fact.holds) for fact in outcome.facts] == [("value", False)]
+    assert "wanted" in str(outcome)
+
+
+def test_a_name_that_is_not_defined_is_asked_for():
+    assert judge(made(is_one), {"g": 1}).sentence.endswith("the answer must define `f`.")
+
+
+def test_facts_after_the_first_missing_one_are_not_looked_up():
+    def check(f):
+        yield equal("first", f, 1)
+        raise AssertionError("went on")
+
+    assert not judge(made(check), {"f": 2}).solved
+
+
+def test_an_exception_of_the_answer_is_one_line_with_its_place():
+    names = run_answer(puzzle("7.1"), "def f(x):\n    return x + undefined\n")
+
+    def check(f):
+        f(1)
+        yield equal("never", 0, 1)
+
+    outcome = judge(made(check), names)
+    assert "NameError in line 2, `return x + undefined`" in outcome.sentence
+    assert isinstance(outcome.error, NameError)
+    assert "line 2, in f" in str(outcome)
+    assert "test_check" not in outcome.sentence
+
+
+def test_a_loop_without_end_is_stopped():
+    def check(f):
+        while f:
+            pass
+        yield equal("never", 0, 1)
+
+    start = time.monotonic()
+    outcome = judge(made(check, seconds=0.3), {"f": 1})
+    assert time.monotonic() - start < 5
+    assert "took more than 0.3 s" in outcome.sentence
+
+
+def test_growth_of_memory_is_stopped():
+    def grow():
+        kept = []
+        with limited(30, memory=200_000_000):
+            while True:
+                kept.append(bytearray(10_000_000))
+
+    with pytest.raises(LimitError, match="GB of memory"):
+        grow()
+
+
+def test_the_users_interrupt_stays_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), limited(30):
+        raise KeyboardInterrupt
+
+
+def test_a_fact_of_another_backend_is_shown_and_not_required():
+    def check(f):
+        yield Fact("kernels", "1", "2", False, backends=("tpu",))
+
+    outcome = judge(made(check), {"f": 1})
+    assert outcome.solved
+    assert "required on tpu only" in str(outcome)
+
+
+def test_a_puzzle_of_another_backend_says_so():
+    outcome = judge(made(is_one, backends=("tpu",)), {"f": 1})
+    assert not outcome.solved
+    assert "judged on tpu only" in outcome.sentence
+
+
+def test_facts_in_words():
+    assert at_most("bytes", 262144, 1000, unit="B").actual == "262 kB"
+    assert close("x", [1.0, 2.0], [1.0, 2.0]).holds
+    assert close("x", [[1.0]], [1.0]).actual == "shape (1, 1)"
+    assert not close("x", object(), 1.0).holds
+
+
+def test_an_unknown_puzzle_is_named():
+    with pytest.raises(OptionError, match="there is no puzzle '99'"):
+        jaxlens.course.check("99", {})
+
+
+@pytest.mark.backend
+def test_check_remembers_what_was_solved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    entry = puzzle("7.1")
+    outcome = jaxlens.course.check("7.1", run_answer(entry, entry.solution))
+    assert outcome.solved
+    assert jaxlens.course.progress().solved >= {"7.1"}
+    assert (tmp_path / ".jaxlens-progress.json").exists()
+    assert "<" in outcome.html()

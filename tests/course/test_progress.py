@@ -1,0 +1,67 @@
+"""Progress: one file, joined on write, and a line to paste."""
+
+import json
+
+import pytest
+
+import jaxlens
+from jaxlens.course import progress_file
+from jaxlens.errors import OptionError
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch):
+    empty = {kind: set() for kind in progress_file.KINDS}
+    monkeypatch.setattr(progress_file, "_memory", empty)
+
+
+def test_a_record_is_read_again(tmp_path):
+    progress_file.record("solved", "7.1", tmp_path)
+    assert progress_file.read(tmp_path / progress_file.FILE)["solved"] == ["7.1"]
+    stored = json.loads((tmp_path / progress_file.FILE).read_text())
+    assert stored["version"] == 1
+
+
+def test_two_kernels_lose_nothing(tmp_path, monkeypatch):
+    progress_file.record("solved", "7.1", tmp_path)
+    monkeypatch.setattr(progress_file, "_memory", {k: set() for k in progress_file.KINDS})
+    progress_file.record("solved", "10.2", tmp_path)
+    assert progress_file.read(tmp_path / progress_file.FILE)["solved"] == ["7.1", "10.2"]
+
+
+def test_a_shown_solution_counts_no_more(tmp_path):
+    progress_file.record("solved", "7.1", tmp_path)
+    progress_file.record("revealed", "7.1", tmp_path)
+    assert jaxlens.course.progress(tmp_path).score == 0
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"solved": 3}', '{"solved": [1, "7.1"]}'])
+def test_a_broken_file_is_no_error(tmp_path, text):
+    (tmp_path / progress_file.FILE).write_text(text)
+    progress_file.record("solved", "8.1", tmp_path)
+    assert "8.1" in jaxlens.course.progress(tmp_path).solved
+
+
+def test_where_nothing_can_be_written_it_stays_in_memory(tmp_path):
+    missing = tmp_path / "missing"
+    progress_file.record("solved", "7.1", missing)
+    assert jaxlens.course.progress(missing).solved == {"7.1"}
+
+
+def test_the_line_of_one_session_goes_into_the_next(tmp_path, monkeypatch):
+    progress_file.record("solved", "7.1", tmp_path)
+    line = jaxlens.course.progress(tmp_path).code
+    monkeypatch.setattr(progress_file, "_memory", {k: set() for k in progress_file.KINDS})
+    other = tmp_path / "other"
+    other.mkdir()
+    assert jaxlens.course.paste(line, other).solved == {"7.1"}
+    with pytest.raises(OptionError, match="copy the whole line"):
+        jaxlens.course.paste(line[:-4], other)
+
+
+def test_the_map_names_every_lesson(tmp_path):
+    state = jaxlens.course.progress(tmp_path)
+    text = str(state)
+    for lesson in jaxlens.course.lessons.LESSONS:
+        assert lesson.title in text
+    assert "svg" in state.html()

@@ -1,0 +1,44 @@
+"""Puzzles are as their authors say: starters fail, wrong answers get hints, solutions pass."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from jaxlens.course.lessons import BY_NUMBER, LESSONS
+from jaxlens.course.library import modules, puzzles
+
+LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("lesson", LESSONS_WITH_PUZZLES)
+def test_answers_are_judged_as_they_must_be(lesson):
+    ids = [id for id in modules() if id.split(".")[0] == str(lesson)]
+    command = [sys.executable, "-m", "jaxlens", "course", "check", *ids]
+    done = subprocess.run(command, capture_output=True, text=True)
+    bad = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+    assert done.returncode == 0, "\n".join([*bad, done.stderr[-2000:]])
+
+
+def test_ids_are_those_of_the_files():
+    for id, name in modules().items():
+        lesson, number = id.split(".")
+        assert f".p{int(lesson):02}_{number}_" in name
+    assert [puzzle.id for puzzle in puzzles()] == list(modules())
+
+
+def test_each_puzzle_fits_a_screen_and_has_three_hints():
+    for puzzle in puzzles():
+        assert len(puzzle.task.strip().splitlines()) <= 14, puzzle.id
+        assert len(set(puzzle.hints)) == 3, puzzle.id
+        assert puzzle.lesson in BY_NUMBER
+        assert puzzle.starter != puzzle.solution
+
+
+def test_lessons_need_only_earlier_ones():
+    for number, lesson in enumerate(LESSONS, 1):
+        assert lesson.number == number
+        assert all(need < number for need in lesson.needs)
+        assert re.fullmatch(r"\d\d_[a-z_]+", lesson.file)

@@ -1,0 +1,73 @@
+"""`%%puzzle`, `%hint`, `%reveal` and `%%predict` in a shell."""
+
+import re
+
+import pytest
+
+from jaxlens.course.library import puzzle
+
+pytestmark = [pytest.mark.backend, pytest.mark.notebook]
+
+IMPORTS = "import jax, jax.numpy as jnp, numpy as np\nfrom jax import lax\n"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_right_answer(run):
+    run(IMPORTS)
+    ran = run(f"%%puzzle 7.1\n{puzzle('7.1').solution}")
+    assert ran.ok
+    assert "Puzzle 7.1 is solved." in ran.out
+
+
+def test_a_wrong_answer_names_the_fact(run):
+    run(IMPORTS)
+    ran = run(f"%%puzzle 7.1\n{puzzle('7.1').starter}")
+    assert "compiles, wanted at most 1, got 2" in ran.out
+
+
+def test_a_name_of_an_earlier_cell_does_not_count(run):
+    run(IMPORTS + puzzle("7.1").solution)
+    ran = run("%%puzzle 7.1\nx = 1")
+    assert "must define `epochs`" in ran.out
+
+
+def test_an_error_of_the_cell_is_the_users(run):
+    ran = run("%%puzzle 7.1\n1 / 0")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "Puzzle 7.1 is not solved" in ran.out
+
+
+def test_own_jax_is_saved_and_built_upon(run, elsewhere):
+    run(IMPORTS)
+    run(f"%%puzzle 2.1\n{puzzle('2.1').solution}")
+    text = (elsewhere / "my_jax.py").read_text()
+    assert "# puzzle 2.1" in text
+    ran = run(f"%%puzzle 7.5\n{puzzle('7.5').solution}")
+    assert "Puzzle 7.5 is solved." in ran.out
+    assert (elsewhere / "my_jax.py").read_text().count("# puzzle") == 2
+
+
+def test_hints_come_one_by_one_and_then_the_solution(run):
+    shown = [run("%hint 7.1").out for _ in range(4)]
+    assert [re.search(r"Hint \d", text)[0] for text in shown] == [
+        "Hint 1",
+        "Hint 2",
+        "Hint 3",
+        "Hint 3",
+    ]
+    assert "mask" in run("%reveal 7.1").out
+
+
+def test_a_prediction(run):
+    assert "How often" in run("%%predict 7.a\n...").out
+    assert "Right: you said 4" in run("%%predict 7.a\n4  # I think").out
+
+
+def test_a_magic_without_an_id_says_what_to_write(run):
+    ran = run("%%puzzle\nf = 1")
+    assert "takes one id, as in %%puzzle 7.1" in str(ran.error)
