@@ -63,11 +63,11 @@ def open_lab(folder: Path, *, start: bool) -> int:
     if start and importlib.util.find_spec("jupyterlab") is None:
         raise LensError('JupyterLab is not installed; run: pip install "jaxlens[lab]"')
     folder.mkdir(parents=True, exist_ok=True)
-    new = [path for path in sorted(lessons().iterdir()) if path.suffix in (".ipynb", ".md")]
-    for path in new:
+    home = lessons()
+    for path in (*sorted((home / "course").glob("*.ipynb")), *sorted(home.glob("*.ipynb"))):
         if not (folder / path.name).exists():
             shutil.copyfile(path, folder / path.name)
-    first = min(folder.glob("*.ipynb"))
+    first = folder / "index.ipynb"
     print(f"the course is in {folder}; it starts with {first.name}")
     if not start:
         return 0

@@ -1,5 +1,7 @@
 """The `jaxlens` command."""
 
+import json
+
 import pytest
 
 from jaxlens.cli import main
@@ -29,7 +31,8 @@ def test_doctor_says_what_to_do(monkeypatch, capsys):
 def test_lab_copies_the_course_once_and_keeps_your_work(tmp_path, capsys):
     folder = tmp_path / "course"
     assert main(["lab", str(folder), "--no-open"]) == 0
-    assert "00_tour.ipynb" in capsys.readouterr().out
+    assert "index.ipynb" in capsys.readouterr().out
+    assert (folder / "index.ipynb").exists()
     (folder / "00_tour.ipynb").write_text("mine")
     assert main(["lab", str(folder), "--no-open"]) == 0
     assert (folder / "00_tour.ipynb").read_text() == "mine"
@@ -39,3 +42,25 @@ def test_lab_without_jupyterlab_says_what_to_install(tmp_path, monkeypatch, caps
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["lab", str(tmp_path)]) == 2
     assert 'pip install "jaxlens[lab]"' in capsys.readouterr().err
+
+
+def test_course_lists_lessons_and_puzzles(capsys):
+    assert main(["course", "list"]) == 0
+    text = capsys.readouterr().out
+    assert "7  When it compiles: Which call compiles, and why?  (20 minutes)" in text
+    assert "7.1   The last batch" in text
+    assert main(["course", "list", "--json"]) == 0
+    lessons = json.loads(capsys.readouterr().out)
+    assert lessons[6]["puzzles"][0] == {"id": "7.1", "title": "The last batch", "backends": ["all"]}
+
+
+def test_course_says_what_a_file_lacks(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("x = 1")
+    assert main(["course", "try", str(path)]) == 2
+    assert "defines no PUZZLE" in capsys.readouterr().err
+
+
+def test_course_builds_the_blank_course(tmp_path, capsys):
+    assert main(["course", "blank", str(tmp_path)]) == 0
+    assert "index.ipynb" in capsys.readouterr().out

@@ -3,9 +3,11 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import jaxlens
 from jaxlens.course.lessons import BY_NUMBER, LESSONS
 from jaxlens.course.library import modules, puzzles
 
@@ -42,3 +44,13 @@ def test_lessons_need_only_earlier_ones():
         assert lesson.number == number
         assert all(need < number for need in lesson.needs)
         assert re.fullmatch(r"\d\d_[a-z_]+", lesson.file)
+
+
+@pytest.mark.backend
+def test_the_puzzle_of_the_readme_is_right(tmp_path):
+    text = (Path(jaxlens.__file__).parent / "course" / "README.md").read_text()
+    path = tmp_path / "mine.py"
+    path.write_text(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1])
+    command = [sys.executable, "-m", "jaxlens", "course", "try", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
