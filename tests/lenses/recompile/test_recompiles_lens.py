@@ -96,6 +96,7 @@ def test_causes_in_words():
         KeyChange("type", "x", "f32[5]", "f32[4]"): "x's length changed: 4, 5",
         KeyChange("type", "x", "f32[2,5]", "f32[2,4]"): "x's second axis changed: 4, 5",
         KeyChange("type", "x", "i32[2]", "f32[]"): "x's type changed: f32[], i32[2]",
+        KeyChange("type", "x", "f32[2]", "f32[]"): "x's shape changed: f32[], f32[2]",
         KeyChange(
             "place", "w", "committed to cpu:1", "not committed to a device"
         ): "w became committed to cpu:1",
