@@ -111,8 +111,8 @@ def test_causes_in_words():
             "donated", "x", "donated", "not donated"
         ): "x was donated, and not donated before",
         KeyChange(
-            "function", "step", "a new functools.partial facts f"
-        ): "it was a new functools.partial facts f",
+            "function", "step", "a new functools.partial of f"
+        ): "it was a new functools.partial of f",
         KeyChange("new", "p['b']", "f32[]"): "p['b'] is new",
         KeyChange("gone", "p['b']", "", "f32[]"): "p['b'] is gone",
         KeyChange("option", "device", "cpu", "None"): "jit's device changed: None, cpu",
