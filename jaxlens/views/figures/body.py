@@ -58,9 +58,9 @@ class DrawnRegion:
 
         A value without readers is missing, or has the step that makes it.
         """
-        found = dict(zip(self.reads, self._per_operand(range(len(self.columns))), strict=True))
-        found.update(dict.fromkeys(self.columns.results, len(self.columns)))
-        return found
+        last = dict(zip(self.reads, self._per_operand(range(len(self.columns))), strict=True))
+        last.update(dict.fromkeys(self.columns.results, len(self.columns)))
+        return last
 
     def _per_operand(self, per_step: Sequence[int]) -> chain[int]:
         read = self.columns.first_operand
@@ -86,7 +86,7 @@ class DrawnRegion:
         """Printed types, by their number in the program."""
         return _Printed(self.program)
 
-    def known(self, step: int) -> frozenset[str]:
+    def variables(self, step: int) -> frozenset[str]:
         """Returns the names of the step's operands that are not literals."""
         back = self.columns.distances(step)
         return frozenset(
@@ -119,8 +119,8 @@ class _Printed(dict[int, str]):
         self._program = program
 
     def __missing__(self, number: int) -> str:
-        words = self[number] = str(self._program.types[number])
-        return words
+        text = self[number] = str(self._program.types[number])
+        return text
 
 
 def plain(region: str) -> str:
@@ -131,25 +131,24 @@ def plain(region: str) -> str:
 def bodies_of(
     module: Module, max_boxes: int, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Mapping[str, DrawnRegion]:
-    """Returns every region of the module with the data for drawing; arguments as of `figure`."""
+    """Returns every region of the module with the data for drawing; arguments as of `figure`.
+
+    Only the entry has names of inputs and results.
+    """
     program = columns(module)
-    captured = frozenset(module.attrs.get("constants", "").split())
-    made = {}
+    bodies = {}
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        body = DrawnRegion(region, rows, program, naming, {}, (), frozenset(), max_boxes)
-        made[name] = body if name != module.entry else _entry(body, captured, inputs, outputs)
-    return made
-
-
-def _entry(
-    body: DrawnRegion, captured: frozenset[str], inputs: Sequence[str], outputs: Sequence[str]
-) -> DrawnRegion:
-    """Returns the entry with the names of its inputs and results."""
-    parameters = [value.name for value in body.region.parameters]
-    constants = frozenset(n for n, name in enumerate(parameters) if name in captured)
-    taken = [n for n in range(len(parameters)) if n not in constants]
-    names = dict(zip(taken, inputs, strict=True)) if len(inputs) == len(taken) else {}
-    given = tuple(outputs) if len(outputs) == len(body.region.results) else ()
-    return replace(body, names=names, results=given, constants=constants)
+        bodies[name] = DrawnRegion(region, rows, program, naming, {}, (), frozenset(), max_boxes)
+    entry = module.regions[module.entry]
+    captured = frozenset(module.attrs.get("constants", "").split())
+    constants = frozenset(n for n, value in enumerate(entry.parameters) if value.name in captured)
+    numbers = [n for n in range(len(entry.parameters)) if n not in constants]
+    bodies[module.entry] = replace(
+        bodies[module.entry],
+        names=dict(zip(numbers, inputs, strict=True)) if len(inputs) == len(numbers) else {},
+        results=tuple(outputs) if len(outputs) == len(entry.results) else (),
+        constants=constants,
+    )
+    return bodies

@@ -6,7 +6,7 @@ Uses only the primitive's name and printed parameters; an unknown primitive is o
 import re
 from collections.abc import Collection, Sequence
 
-from jaxlens.ir.graph import Node, Value
+from jaxlens.ir.graph import Node
 from jaxlens.render.graph.figure import BoxKind
 
 _FAMILIES: dict[BoxKind, str] = {
@@ -89,31 +89,27 @@ _FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")
 _PAIR = re.compile(r"\(([\d, ]*)\)")
 
 
-def family(node: Node, made: Collection[str]) -> BoxKind:
-    """Returns the family of a node; operands that are not in `made` are literals."""
+def family(node: Node, variables: Collection[str]) -> BoxKind:
+    """Returns the family of a node; operands that are not in `variables` are literals."""
     name = node.opcode.removeprefix("stablehlo.").removeprefix("chlo.")
     if name in ("broadcast_in_dim", "broadcast", "iota", "pvary", "copy_p"):
         return "quiet"
     if name in ("constant", "full", "empty"):
         return "constant"
-    literal_only = not node.regions and not any(operand in made for operand in node.operands)
+    literal_only = not node.regions and not any(name in variables for name in node.operands)
     if literal_only and name in ("convert_element_type", "reshape"):
         return "quiet"
-    found = _FAMILY.get(name)
-    if found:
-        return found
-    return next((kind for prefix, kind in _PREFIXES if name.startswith(prefix)), _rest(node))
+    if name in _FAMILY:
+        return _FAMILY[name]
+    rest: BoxKind = "call" if node.regions else "other"
+    return next((kind for prefix, kind in _PREFIXES if name.startswith(prefix)), rest)
 
 
-def _rest(node: Node) -> BoxKind:
-    return "call" if node.regions else "other"
-
-
-def label(node: Node, made: Collection[str] | None = None) -> str:
+def label(node: Node, variables: Collection[str] | None = None) -> str:
     """Returns the first line: a call's callee, a broadcast literal's value, or the primitive."""
-    if node.opcode == "broadcast_in_dim" and made is not None:
+    if node.opcode == "broadcast_in_dim" and variables is not None:
         first = node.operands[0] if node.operands else ""
-        return node.opcode if first in made else literal(first)
+        return node.opcode if first in variables else literal(first)
     if family(node, ()) == "call" and node.opcode not in ("shard_map", "checkpoint", "remat"):
         if name := node.attrs.get("name"):
             return name
@@ -122,33 +118,28 @@ def label(node: Node, made: Collection[str] | None = None) -> str:
     return node.opcode
 
 
-def detail(node: Node, made: Collection[str]) -> str:
+def detail(node: Node, variables: Collection[str]) -> str:
     """Returns the second line: literals, and the most important parameter."""
     if node.regions and label(node) != node.opcode:
         return node.opcode.removesuffix("_call")
-    if family(node, made) == "quiet" and label(node, made) != node.opcode:
+    if family(node, variables) == "quiet" and label(node, variables) != node.opcode:
         return ""
-    literals = "" if node.regions else _literals(node, made)
-    telling = _telling(node)
-    return "  ".join(part for part in (literals, telling) if part)
+    literals = "" if node.regions else _literals(node, variables)
+    return "  ".join(filter(None, (literals, _telling(node))))
 
 
-def _literals(node: Node, made: Collection[str]) -> str:
-    known = [operand in made for operand in node.operands]
-    if all(known) or len(node.operands) > 6:
+def _literals(node: Node, variables: Collection[str]) -> str:
+    texts = ["·" if operand in variables else literal(operand) for operand in node.operands]
+    literals = [text for text in texts if text != "·"]
+    if len(node.operands) > 6 or not literals:
         return ""
-    if node.opcode in _ORDERED and any(known):
-        return ", ".join(
-            "·" if k else literal(o) for o, k in zip(node.operands, known, strict=True)
-        )
-    return ", ".join(literal(o) for o, k in zip(node.operands, known, strict=True) if not k)
+    return ", ".join(texts if node.opcode in _ORDERED else literals)
 
 
 def literal(operand: str) -> str:
     """Returns `2.0` for `2.0:f32[]`; long fractions in six digits (the tooltip has all)."""
-    words = operand.rsplit(":", 1)[0] if ":" in operand else operand
-    words = _INNER_LITERAL.sub(r"\1", words)
-    return f"{float(words):.6g}" if _FRACTION.match(words) else words
+    text = _INNER_LITERAL.sub(r"\1", operand.rpartition(":")[0] or operand)
+    return f"{float(text):.6g}" if _FRACTION.match(text) else text
 
 
 def _telling(node: Node) -> str:
@@ -175,19 +166,15 @@ def _contraction(numbers: str) -> str:
 
 def hint(node: Node) -> str:
     """Returns the whole equation on one line, for the tooltip."""
-    made = " ".join(_typed(value) for value in node.results)
-    attrs = " ".join(f"{k}={v}" for k, v in node.attrs.items() if v not in _UNSAID)
-    text = f"{made} = {node.opcode}" + (f"[{attrs}]" if attrs else "")
+    results = " ".join(f"{value.name}:{value.type}" for value in node.results)
+    attrs = " ".join(f"{k}={v}" for k, v in node.attrs.items() if v not in _QUIET_VALUES)
+    text = f"{results} = {node.opcode}" + (f"[{attrs}]" if attrs else "")
     text = f"{text} {' '.join(node.operands)}".strip()
     owner = node.owner
     return f"{text}  ({owner})" if owner else text
 
 
-_UNSAID = frozenset({"None", "False", "()", "", "(None,)", "(UnspecifiedValue,)", "Mesh()"})
-
-
-def _typed(value: Value) -> str:
-    return f"{value.name}:{value.type}"
+_QUIET_VALUES = frozenset({"None", "False", "()", "", "(None,)", "(UnspecifiedValue,)", "Mesh()"})
 
 
 def alike(types: Sequence[str]) -> str:

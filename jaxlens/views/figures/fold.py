@@ -61,11 +61,11 @@ class Folding:
     def paths(self, run: StepRange) -> list[Path]:
         """Returns the distinct paths of the run's steps, in order of first occurrence."""
         key = run.low, run.high
-        found = self._paths_of.get(key)
-        if found is None:
-            steps = dict.fromkeys(self._columns.place[run.low : run.high])
-            found = self._paths_of[key] = [self.at(n) for n in steps]
-        return found
+        paths = self._paths_of.get(key)
+        if paths is None:
+            places = dict.fromkeys(self._columns.place[run.low : run.high])
+            paths = self._paths_of[key] = list(map(self.at, places))
+        return paths
 
     def children(self, run: StepRange, most: int, room: int) -> list[StepRange]:
         """Returns the runs that the run's panel shows; a single step is a run of one.
@@ -145,37 +145,34 @@ class Folding:
         parts = list(parts)
         while len(parts) > room:
             pairs = [
-                (self.path(one.low)[0] != self.path(two.low)[0], len(one) + len(two), n)
-                for n, (one, two) in enumerate(pairwise(parts))
-                if one.copies == two.copies == 1
+                (self.path(left.low)[0] != self.path(right.low)[0], len(left) + len(right), n)
+                for n, (left, right) in enumerate(pairwise(parts))
+                if left.copies == right.copies == 1
             ]
             if not pairs:
                 return parts
             *_, n = min(pairs)
-            one, two = parts[n : n + 2]
-            parts[n : n + 2] = [StepRange(one.low, two.high, self._shared(one, two))]
+            left, right = parts[n : n + 2]
+            parts[n : n + 2] = [StepRange(left.low, right.high, self._shared(left, right))]
         return parts
 
-    def _shared(self, one: StepRange, two: StepRange) -> int:
+    def _shared(self, left: StepRange, right: StepRange) -> int:
         """Returns a lower bound of the number of leading frames that two runs share."""
-        paths = zip(self.path(one.low), self.path(two.low), strict=False)
-        same = next((n for n, (a, b) in enumerate(paths) if a != b), one.level)
-        return min(one.level, two.level, same)
+        paths = zip(self.path(left.low), self.path(right.low), strict=False)
+        same = next((n for n, (a, b) in enumerate(paths) if a != b), left.level)
+        return min(left.level, right.level, same)
 
     def common(self, run: StepRange) -> int:
         """Returns the number of leading frames that all steps of the run share."""
-        known = self._common.get(run)
-        if known is None:
-            known = self._common[run] = self._common_of(run)
-        return known
-
-    def _common_of(self, run: StepRange) -> int:
-        first, *others = self.paths(run)
-        level = run.level
-        while level < len(first) and all(
-            len(path) > level and path[level] == first[level] for path in others
-        ):
-            level += 1
+        level = self._common.get(run)
+        if level is None:
+            first, *rest = self.paths(run)
+            level = run.level
+            while level < len(first) and all(
+                len(path) > level and path[level] == first[level] for path in rest
+            ):
+                level += 1
+            self._common[run] = level
         return level
 
     def _segments(self, run: StepRange, level: int) -> list[StepRange]:

@@ -22,13 +22,14 @@ def fold_name(body: DrawnRegion, part: StepRange) -> str:
 
 def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     """Returns the box of a run, in the panel of another run."""
-    title, times = fold_title(body, part), _times(part)
-    way = _way(body, part)
+    title, times = fold_title(body, part), f" × {part.copies:,}" if part.copies > 1 else ""
+    transform = str(body.folding.path(part.low)[0])  # that made the run's first equation
+    way = _WAYS.get(transform, transform)
     if way == title or run.level > 0 or body.folding.common(run) > 0:
         way = ""
-    each = len(part) // part.copies
-    repeats = part.copies > 1 and each > 1
-    size = f"{each:,} eqns each" if repeats else f"{len(part):,} eqns"
+    steps = len(part) // part.copies
+    repeats = part.copies > 1 and steps > 1
+    size = f"{steps:,} eqns each" if repeats else f"{len(part):,} eqns"
     lines = _lines(body, part)
     ids = body.columns.ids
     text = f"{title}{times}: equations {ids[part.low]} to {ids[part.high - 1]}, {size}"
@@ -36,7 +37,7 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     return Box(
         name,
         title + times,
-        _detail(way, size, f"{each:,} each" if repeats else f"{len(part):,}", lines),
+        _detail(way, size, f"{steps:,} each" if repeats else f"{len(part):,}", lines),
         "call",
         name,
         f"{text}  (from {lines})" if lines else text,
@@ -49,8 +50,8 @@ def _detail(way: str, size: str, short: str, lines: str) -> str:
     """Returns the most detailed text that fits a box; source lines are never truncated."""
     name = lines.rpartition("/")[2]
     tries = (way, size, lines), (way, size, name), (way, short, name), (short, name), (size, "")
-    words = [" · ".join(filter(None, parts)) for parts in tries]
-    return next((text for text in words if columns(text) <= DETAIL_COLUMNS), words[-1])
+    texts = [" · ".join(filter(None, parts)) for parts in tries]
+    return next((text for text in texts if columns(text) <= DETAIL_COLUMNS), texts[-1])
 
 
 def fold_title(body: DrawnRegion, part: StepRange) -> str:
@@ -82,16 +83,6 @@ def _numbered(title: str, part: StepRange) -> str:
     return f"{title} {part.number}" + (f" to {last}" if part.copies > 1 else "")
 
 
-def _times(part: StepRange) -> str:
-    return f" × {part.copies:,}" if part.copies > 1 else ""
-
-
-def _way(body: DrawnRegion, part: StepRange) -> str:
-    """Returns "forward", "backward", or the transforms that made the run's first equation."""
-    transform = str(body.folding.path(part.low)[0])
-    return _WAYS.get(transform, transform)
-
-
 def _lines(body: DrawnRegion, part: StepRange) -> str:
     """Returns the user's source lines of most of the run: "train.py:12-20"."""
     folding, columns, places = body.folding, body.columns, body.program.places
@@ -100,10 +91,9 @@ def _lines(body: DrawnRegion, part: StepRange) -> str:
     files: Counter[str] = Counter()
     numbers: dict[str, list[int]] = {}
     for place, n in steps.items():
-        path = [p for p in folding.at(place) if isinstance(p, Span) and not p.library]
-        shared = len(
-            [p for p in folding.at(place)[:level] if isinstance(p, Span) and not p.library]
-        )
+        frames = [p if isinstance(p, Span) and not p.library else None for p in folding.at(place)]
+        path = list(filter(None, frames))
+        shared = sum(frame is not None for frame in frames[:level])
         span = path[shared] if len(path) > shared else (path[-1] if path else places[place].owner)
         if span is not None:
             files[span.file] += n

@@ -16,6 +16,7 @@ them. The time is linear in the module's size.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.lenses.lines import owners
@@ -29,8 +30,6 @@ _SAID_ELSEWHERE = frozenset(
     "control-predecessors".split()
 )
 _ALIASES = frozenset({"get-tuple-element", "bitcast", "tuple"})
-# Roles of the regions of a control instruction, in HLO's order of called computations.
-_ROLES: Mapping[str, tuple[str, ...]] = {"while": ("condition", "body")}
 
 
 class Plumbing:
@@ -98,13 +97,13 @@ class Plumbing:
 
     def _reached(self, start: str) -> list[str]:
         """Returns the computations reached from `start` without fusions, in the module's order."""
-        found, waiting = {start: None}, [start]
+        reached, waiting = {start}, [start]
         while waiting:
             for node in self.module.regions[waiting.pop()].nodes:
                 if node.opcode != "fusion" and node.id not in self.inner:
-                    waiting += [name for name in node.regions if name not in found]
-                    found.update(dict.fromkeys(node.regions))
-        return [name for name in self.module.regions if name in found]
+                    waiting += [name for name in node.regions if name not in reached]
+                    reached.update(node.regions)
+        return [name for name in self.module.regions if name in reached]
 
 
 def _applied(module: Module) -> Iterator[tuple[Node, Node]]:
@@ -121,18 +120,18 @@ def _region_names(module: Module) -> dict[str, str]:
     """Returns the roles of computations of loops and branches; a shared one has its first role."""
     names: dict[str, str] = {}
     for node in module.nodes():
-        if node.opcode in ("while", "conditional"):
-            roles = _ROLES.get(node.opcode) or _branches(node)
-            for role, region in zip(roles, node.regions, strict=False):
-                # The number is not shown; an id with blanks in it is no HLO name.
-                names.setdefault(region, f"{node.opcode} {role} {len(names) + 1}")
+        # In HLO's order of called computations.
+        if node.opcode == "while":
+            roles = ["condition", "body"]
+        elif node.opcode == "conditional":
+            roles = [f"branch {n}:" for n in range(len(node.regions))]
+            roles = ["if true", "if false"] if "true_computation" in node.attrs else roles
+        else:
+            continue
+        for role, region in zip(roles, node.regions, strict=False):
+            # The number is not shown; an id with blanks in it is no HLO name.
+            names.setdefault(region, f"{node.opcode} {role} {len(names) + 1}")
     return names
-
-
-def _branches(node: Node) -> tuple[str, ...]:
-    if "true_computation" in node.attrs:
-        return "if true", "if false"
-    return tuple(f"branch {n}:" for n in range(len(node.regions)))
 
 
 @dataclass
@@ -148,29 +147,30 @@ class _Plain:
     maker: dict[str, str] = field(default_factory=dict)  # id of the box that makes a value
     used: dict[str, list[str]] = field(default_factory=dict)  # ids added to `aside` of each reader
     extra: dict[str, dict[str, Type]] = field(default_factory=dict)  # values by maker
-    coming: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
 
     def region(self, most: int) -> Region:
         """Returns the simplified region."""
-        self.coming = frozenset(value.name for value in self.whole.parameters)
-        kept: list[tuple[Node, tuple[str, ...]]] = []
+        self.inputs = frozenset(value.name for value in self.whole.parameters)
+        shown: list[tuple[Node, tuple[str, ...]]] = []
         for node in self.whole.nodes:
             self.types[node.id] = node.type
-            if node.opcode == "parameter" and node.id in self.coming:
+            if node.opcode == "parameter" and node.id in self.inputs:
                 self.maker[node.id] = node.id
             elif node.opcode in _ALIASES and self._alias(node):
                 pass
             elif not self._literal(node):
-                kept.append((node, self._reads(node)))
+                if ids := self._ids(node.operands):
+                    self.plumbing.aside.setdefault(node.id, []).extend(ids)
+                shown.append((node, tuple(chain.from_iterable(map(self._flat, node.operands)))))
                 self.maker[node.id] = node.id
-        results = tuple(name for root in self.whole.results for name in self._flat(root))
-        made = set(self.coming)
-        for _, reads in kept:
-            made.update(name for name in reads if name in self.maker)
-        made.update(results)
-        nodes = tuple(self._nodes(kept, made, most))
+        results = tuple(chain.from_iterable(map(self._flat, self.whole.results)))
+        used = {*self.inputs, *results}
+        for _, reads in shown:
+            used.update(name for name in reads if name in self.maker)
+        nodes = tuple(self._nodes(shown, used, most))
         name = self.names.get(self.whole.name, self.whole.name)
-        return Region(name, tuple(self._parameters(made)), nodes, results, self.whole.kind)
+        return Region(name, tuple(self._parameters(used)), nodes, results, self.whole.kind)
 
     def _of(self, name: str) -> str:
         return self.value.get(name, name)
@@ -195,11 +195,11 @@ class _Plain:
         else:
             part = node.id
         box = self.maker.get(source, source)
-        if node.opcode == "bitcast" and box in self.coming:
+        if node.opcode == "bitcast" and box in self.inputs:
             self.value[node.id] = source  # an input has one box, with or without bitcasts
             self.plumbing.aside.setdefault(source, []).append(node.id)
             return True
-        self.plumbing.aside.setdefault(part if box in self.coming else box, []).append(node.id)
+        self.plumbing.aside.setdefault(part if box in self.inputs else box, []).append(node.id)
         self.value[node.id] = part
         self.types[part] = node.type
         self.maker[part] = box
@@ -233,30 +233,25 @@ class _Plain:
             else:
                 yield value
 
-    def _reads(self, node: Node) -> tuple[str, ...]:
-        if ids := self._ids(node.operands):
-            self.plumbing.aside.setdefault(node.id, []).extend(ids)
-        return tuple(value for name in node.operands for value in self._flat(name))
-
     def _nodes(
-        self, kept: Sequence[tuple[Node, tuple[str, ...]]], made: Collection[str], most: int
+        self, shown: Sequence[tuple[Node, tuple[str, ...]]], used: Collection[str], most: int
     ) -> Iterator[Node]:
         """Yields the remaining instructions, regrouped if there are more than `most`."""
-        if len(kept) <= most:
-            for node, reads in kept:
-                yield self._node(node, reads, made, SourcePath(node.scope, node.spans))
+        if len(shown) <= most:
+            for node, reads in shown:
+                yield self._node(node, reads, used, SourcePath(node.scope, node.spans))
             return
-        nodes, values = [node for node, _ in kept], [reads for _, reads in kept]
+        nodes, values = [node for node, _ in shown], [reads for _, reads in shown]
         for n, origin in together(nodes, values, self.maker, self.plumbing.module):
-            yield self._node(*kept[n], made, origin)
+            yield self._node(*shown[n], used, origin)
 
     def _node(
-        self, node: Node, reads: tuple[str, ...], made: Collection[str], origin: SourcePath
+        self, node: Node, reads: tuple[str, ...], used: Collection[str], origin: SourcePath
     ) -> Node:
-        """Returns the instruction with the values that others use as its results."""
+        """Returns the instruction with the values in `used` as its results."""
         parts = self.extra.get(node.id, {})
-        results = [Value(part, kind) for part, kind in parts.items() if part in made]
-        if node.id in made or not results:
+        results = [Value(part, kind) for part, kind in parts.items() if part in used]
+        if node.id in used or not results:
             results.insert(0, Value(node.id, node.type))
         attrs = {k: v for k, v in node.attrs.items() if k not in _SAID_ELSEWHERE}
         regions: tuple[str, ...] = ()
@@ -269,10 +264,10 @@ class _Plain:
             node.id, node.opcode, reads, tuple(results), attrs, regions, origin.scope, origin.spans
         )
 
-    def _parameters(self, made: set[str]) -> Iterator[Value]:
+    def _parameters(self, used: set[str]) -> Iterator[Value]:
         """Yields the parameters; of a tuple, the elements that are used."""
         for value in self.whole.parameters:
             parts = self.extra.get(value.name, {})
             if value.type.dtype or not parts:
                 yield value
-            yield from (Value(part, kind) for part, kind in parts.items() if part in made)
+            yield from (Value(part, kind) for part, kind in parts.items() if part in used)

@@ -37,16 +37,16 @@ def origins(
         reads: Operands of each, as indices of `nodes`.
         module: The module that has their computations.
     """
-    found: list[SourcePath] = []
+    paths: list[SourcePath] = []
     for n, node in enumerate(nodes):
-        own = SourcePath(_transform(node.scope), node.spans)
-        if not own.spans:
-            held = (m for name in node.regions[:1] for m in reversed(module.regions[name].nodes))
-            own = next((SourcePath(_transform(m.scope), m.spans) for m in held if m.spans), own)
-        if not own.spans and reads[n]:
-            own = found[max(reads[n])]
-        found.append(own)
-    return found
+        path = SourcePath(_transform(node.scope), node.spans)
+        if not path.spans:
+            inner = (m for name in node.regions[:1] for m in reversed(module.regions[name].nodes))
+            path = next((SourcePath(_transform(m.scope), m.spans) for m in inner if m.spans), path)
+        if not path.spans and reads[n]:
+            path = paths[max(reads[n])]
+        paths.append(path)
+    return paths
 
 
 def _transform(scope: str) -> str:
@@ -59,9 +59,9 @@ def gathered(reads: Sequence[Sequence[int]], places: Sequence[SourcePath]) -> li
     readers: list[list[int]] = [[] for _ in reads]
     missing = []
     for n, row in enumerate(reads):
-        wanted = set(row)
-        missing.append(len(wanted))
-        for maker in wanted:
+        makers = set(row)
+        missing.append(len(makers))
+        for maker in makers:
             readers[maker].append(n)
     ready: dict[str, list[int]] = {}
     order: list[int] = []
@@ -99,5 +99,5 @@ def together(
     """
     place = {node.id: n for n, node in enumerate(nodes)}
     reads = [[place[id] for name in row if (id := makers.get(name)) in place] for row in values]
-    found = origins(nodes, reads, module)
-    return [(n, found[n]) for n in gathered(reads, found)]
+    paths = origins(nodes, reads, module)
+    return [(n, paths[n]) for n in gathered(reads, paths)]

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.lenses.sentences import fusion_kind
@@ -60,22 +60,21 @@ def box(
         owner: The Python line that owns it.
         aside: Ids of other instructions that the box represents.
     """
-    made = frozenset(name for name in shown.operands if ":" not in name)
-    held = (inner,) if inner else _held(node, module)
-    words = hint(node)
+    fused = (inner,) if inner else _fused(node, module)
+    text = hint(node)
     return Box(
         old.id,
         label(node),
-        detail(node, shown, inner, held, made),
-        kind(node, held),
+        detail(node, shown, inner, fused),
+        kind(node, fused),
         old.inside,
-        f"{words}  ({owner})" if owner else words,
+        f"{text}  ({owner})" if owner else text,
         str(owner) if owner else "",
         (node.id, *aside) if aside else old.nodes,
     )
 
 
-def _held(node: Node, module: Module) -> tuple[Node, ...]:
+def _fused(node: Node, module: Module) -> tuple[Node, ...]:
     """Returns the computing instructions of a fusion or call."""
     if node.opcode not in ("fusion", "call"):
         return ()
@@ -83,11 +82,11 @@ def _held(node: Node, module: Module) -> tuple[Node, ...]:
     return tuple(n for n in inside if n.opcode not in ("parameter", "constant", "bitcast", "tuple"))
 
 
-def kind(node: Node, held: Sequence[Node]) -> BoxKind:
+def kind(node: Node, fused: Sequence[Node]) -> BoxKind:
     """Returns the family; of a fusion, the first of `_HEROES` among its instructions'."""
     if node.opcode not in ("fusion", "call"):
         return _family(node.opcode)
-    families = {_family(n.opcode) for n in held}
+    families = {_family(n.opcode) for n in fused}
     if families == {"quiet"}:
         return "quiet"
     return next((name for name in _HEROES if name in families), "call")
@@ -114,20 +113,19 @@ def label(node: Node) -> str:
     return node.opcode
 
 
-def detail(
-    node: Node, shown: Node, inner: Node | None, held: Sequence[Node], made: Collection[str]
-) -> str:
+def detail(node: Node, shown: Node, inner: Node | None, fused: Sequence[Node]) -> str:
     """Returns the second line: fused opcodes, literals, and the most important attribute."""
     if node.opcode in ("fusion", "call"):
         form = _form(node) if node.opcode == "fusion" else "call"
-        words = _one(inner, shown, made) if inner else _many(held)
-        return f"{form} · {words}" if form else words
+        text = _many(fused)
+        if inner:
+            literals = "" if inner.opcode in _REDUCING else _literals(shown)
+            text = "  ".join(filter(None, (inner.opcode, literals, _telling(inner, None))))
+        return f"{form} · {text}" if form else text
     if node.opcode == "while":
         trips = _TRIPS.search(node.attrs.get("backend_config", ""))
         return f"× {int(trips[1]):,}" if trips else ""
-    known = [operand in made for operand in shown.operands]
-    says = [_literals(shown, known), _telling(node, inner)]
-    return "  ".join(filter(None, says))
+    return "  ".join(filter(None, (_literals(shown), _telling(node, inner))))
 
 
 def _form(node: Node) -> str:
@@ -136,18 +134,10 @@ def _form(node: Node) -> str:
     return maker.removesuffix("_fusion").replace("_", " ")
 
 
-def _one(inner: Node, shown: Node, made: Collection[str]) -> str:
-    """Returns the text of a fusion of one instruction: opcode, literals, attribute."""
-    known = [operand in made for operand in shown.operands]
-    literals = "" if inner.opcode in _REDUCING else _literals(shown, known)
-    return "  ".join(filter(None, (inner.opcode, literals, _telling(inner, None))))
-
-
-def _many(held: Sequence[Node]) -> str:
+def _many(fused: Sequence[Node]) -> str:
     """Returns fused opcodes, most significant family first: `dot, add, 5 more`."""
-    counts = Counter(n.opcode for n in held if n.opcode not in _QUIET) or Counter(
-        n.opcode for n in held
-    )
+    opcodes = [node.opcode for node in fused]
+    counts = Counter(name for name in opcodes if name not in _QUIET) or Counter(opcodes)
     ranks = {name: n for n, name in enumerate(_HEROES)}
     first = sorted(counts, key=lambda name: ranks.get(_family(name), len(ranks)))
     names = [f"{name} ×{n}" if (n := counts[name]) > 1 else name for name in first[:_OPCODES]]
@@ -155,13 +145,12 @@ def _many(held: Sequence[Node]) -> str:
     return ", ".join([*names, *([f"{rest} more"] if rest else [])])
 
 
-def _literals(shown: Node, known: Sequence[bool]) -> str:
-    if all(known) or shown.regions or len(known) > 6:
+def _literals(shown: Node) -> str:
+    if not any(":" in name for name in shown.operands) or len(shown.operands) > 6:
         return ""
-    if shown.opcode in _REDUCING:
+    if shown.regions or shown.opcode in _REDUCING:
         return ""  # the init value of a reduction is its neutral element
-    parts = zip(shown.operands, known, strict=True)
-    return ", ".join("·" if k else literal(operand) for operand, k in parts)
+    return ", ".join(literal(name) if ":" in name else "·" for name in shown.operands)
 
 
 def _telling(node: Node, inner: Node | None) -> str:

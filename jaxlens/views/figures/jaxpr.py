@@ -7,6 +7,7 @@ jaxprs, but accepts any module. The time is linear in the program's size.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.lazy import LazyMapping
@@ -92,8 +93,7 @@ class _DrawnPanels(LazyMapping[Panel]):
         return lists() if lists is not None else self._draw(key)
 
     def __contains__(self, name: object) -> bool:
-        known = self._kept, self._lists, self._folds, self._bodies
-        return any(name in names for names in known)
+        return any(name in m for m in (self._kept, self._lists, self._folds, self._bodies))
 
     def __iter__(self) -> Iterator[str]:
         """Yields the names region by region, each panel before those inside it."""
@@ -110,7 +110,8 @@ class _DrawnPanels(LazyMapping[Panel]):
         sides = None
         if name in self._bodies:
             body = self._bodies[name]
-            run, title, sides = StepRange(0, len(body)), body.title, _sides(body)
+            run, title, results = StepRange(0, len(body)), body.title, body.columns.results
+            sides = inputs_of(body, name, (), True), outputs_of(body, name, results, True)
             ports = sum(len(side.boxes) for side in sides)
             parts = body.top(max(_ROOM // 2, min(_ROOM, _FIRST - ports)))
         else:
@@ -126,12 +127,6 @@ class _DrawnPanels(LazyMapping[Panel]):
                 node = body.node(part.low)
                 self._kept[_bodies_name(node)] = _bodies_panel(node)
         return panel
-
-
-def _sides(body: DrawnRegion) -> tuple[Ports, Ports]:
-    """Returns the inputs and outputs of a body's own panel."""
-    name = body.region.name
-    return inputs_of(body, name, (), True), outputs_of(body, name, body.columns.results, True)
 
 
 def _panel(
@@ -163,7 +158,7 @@ def _panel(
         Edge(tail, head, alike([body.printed[n] for n in values]))
         for (tail, head), values in carried.items()
     )
-    shown = (*_told(ins.boxes, edges), *boxes, *outs.boxes)
+    shown = (*_with_unused(ins.boxes, edges), *boxes, *outs.boxes)
     return Panel(name, title, shown, edges), {**ins.panels, **outs.panels}
 
 
@@ -173,48 +168,47 @@ def _flow(
     """Returns pairs of a value and a part that reads it, and the values from outside the run."""
     pairs: list[tuple[int, int]] = []
     outside: dict[int, None] = {}
-    made, read = body.columns.first_result, body.columns.first_operand
+    first_result, read = body.columns.first_result, body.columns.first_operand
+    start = first_result[run.low]
     for n, part in enumerate(parts):
-        own = made[part.low]  # values made in the part, and literals, have numbers from here on
+        own = first_result[part.low]  # values of the part, and literals, have numbers from here on
         values = dict.fromkeys(body.reads[read[part.low] : read[part.high]])
         pairs += [(value, n) for value in values if value < own]
-        outside.update(dict.fromkeys(v for v in values if v < made[run.low]))
+        outside.update(dict.fromkeys(value for value in values if value < start))
     return pairs, list(outside)
 
 
 def _leaving(body: DrawnRegion, run: StepRange) -> list[int]:
     """Returns the values made in the run and read after it."""
-    made = body.columns.first_result
-    return [v for v in range(made[run.low], made[run.high]) if body.last.get(v, -1) >= run.high]
+    first = body.columns.first_result
+    return [v for v in range(first[run.low], first[run.high]) if body.last.get(v, -1) >= run.high]
 
 
-def _told(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[Box, ...]:
+def _with_unused(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[Box, ...]:
     """Returns the input boxes; those without an edge have their type in the second line."""
     tails = {edge.tail for edge in edges}
     return tuple(
-        box if box.id in tails or box.inside else _with_detail(box, box.hint.rpartition(": ")[2])
+        box
+        if box.id in tails or box.inside
+        else replace(box, detail=f"{box.hint.rpartition(': ')[2]}, unused")
         for box in boxes
     )
-
-
-def _with_detail(box: Box, words: str) -> Box:
-    return Box(box.id, box.label, f"{words}, unused", box.kind, box.inside, box.hint, box.line)
 
 
 def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     """Returns the box of a step, or of a run that opens."""
     if len(part) > 1:
         return fold_box(body, part, run)
-    node, known = body.node(part.low), body.known(part.low)
+    node, variables = body.node(part.low), body.variables(part.low)
     inside = ""
     if node.regions:
         inside = node.regions[0] if len(node.regions) == 1 else _bodies_name(node)
     owner = node.owner
     return Box(
         node.id,
-        label(node, known),
-        detail(node, known),
-        family(node, known),
+        label(node, variables),
+        detail(node, variables),
+        family(node, variables),
         inside,
         hint(node),
         str(owner) if owner else "",
@@ -227,13 +221,8 @@ def _bodies_name(node: Node) -> str:
 
 def _bodies_panel(node: Node) -> Panel:
     """Returns the panel of one equation's bodies: branches, or a loop's condition and body."""
-    boxes = tuple(
-        Box(f"{node.id} {region}", _short(node, region), "", "control", region)
-        for region in node.regions
-    )
-    return Panel(_bodies_name(node), node.opcode, boxes, (), through=True)
-
-
-def _short(node: Node, region: str) -> str:
-    """Returns the role of a region: `body` for "while body"."""
-    return plain(region).removeprefix(f"{node.opcode} ")
+    boxes = []
+    for region in node.regions:
+        role = plain(region).removeprefix(f"{node.opcode} ")  # `body` for "while body"
+        boxes.append(Box(f"{node.id} {region}", role, "", "control", region))
+    return Panel(_bodies_name(node), node.opcode, tuple(boxes), (), through=True)

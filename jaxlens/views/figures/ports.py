@@ -65,25 +65,23 @@ def inputs_of(body: DrawnRegion, panel: str, values: Iterable[int], whole: bool)
         values: Values read in the panel and made outside it, in the order of reading.
         whole: Whether the panel is the region's own: then all parameters are shown, in order.
     """
+
+    def port(value: int) -> Port:
+        name = body.name(value)
+        kind: BoxKind = "constant" if value in body.constants else "input"
+        return Port(name, body.names.get(value, name), body.type(value), kind)
+
+    def root(value: int) -> str:
+        """Returns the group of an input: inputs of one group may share a box."""
+        if value in body.constants:
+            return "constants"
+        if value >= body.columns.parameters:
+            return "values"
+        match = _ROOT.match(body.names.get(value, ""))
+        return match[0] if match else "inputs"
+
     numbers = range(body.columns.parameters) if whole else list(values)
-    side = _Side(f"{panel} in", numbers, lambda value: _input(body, value), _SINGLE)
-    return _boxes(side, lambda value: _root(body, value))
-
-
-def _input(body: DrawnRegion, value: int) -> Port:
-    name = body.name(value)
-    kind: BoxKind = "constant" if value in body.constants else "input"
-    return Port(name, body.names.get(value, name), body.type(value), kind)
-
-
-def _root(body: DrawnRegion, value: int) -> str:
-    """Returns the group of an input: inputs of one group may share a box."""
-    if value in body.constants:
-        return "constants"
-    if value >= body.columns.parameters:
-        return "values"
-    found = _ROOT.match(body.names.get(value, ""))
-    return found[0] if found else "inputs"
+    return _boxes(_Side(f"{panel} in", numbers, port, _SINGLE), root)
 
 
 def outputs_of(body: DrawnRegion, panel: str, values: Sequence[int], whole: bool) -> Ports:
@@ -134,27 +132,28 @@ def _list(
     side: _Side, name: str, title: str, members: Sequence[int]
 ) -> dict[str, Callable[[], Panel]]:
     """Returns a panel with a box for each member; for more than `_PAGE`, a panel of pages."""
+
+    def panel() -> Panel:
+        """Returns the panel of the members."""
+        ports = map(side.port, members)
+        boxes = (_single(port, f"{side.prefix} each", port.type) for port in ports)
+        return Panel(name, title, tuple(boxes), ())
+
+    def panel_of_pages() -> Panel:
+        boxes = []
+        for page, part in pages.items():
+            first, last = side.port(part[0]), side.port(part[-1])
+            ends = f"{first.label} … {last.label}"
+            boxes.append(Box(page, ends, f"{len(part):,} arrays", first.kind, page))
+        return Panel(name, title, tuple(boxes), ())
+
     if len(members) <= _PAGE:
-        return {name: lambda: _page(side, name, title, members)}
+        return {name: panel}
     size = _PAGE
     while len(members) > size * _PAGE:
         size *= _PAGE
     pages = {f"{name} {n}": members[n : n + size] for n in range(0, len(members), size)}
-    made: dict[str, Callable[[], Panel]] = {name: lambda: _doors(side, name, title, pages)}
-    for inner, part in pages.items():
-        made |= _list(side, inner, title, part)
-    return made
-
-
-def _page(side: _Side, name: str, title: str, members: Sequence[int]) -> Panel:
-    ports = map(side.port, members)
-    return Panel(name, title, tuple(_single(p, f"{side.prefix} each", p.type) for p in ports), ())
-
-
-def _doors(side: _Side, name: str, title: str, pages: Mapping[str, Sequence[int]]) -> Panel:
-    doors = []
-    for inner, part in pages.items():
-        first, last = side.port(part[0]), side.port(part[-1])
-        words = f"{first.label} … {last.label}"
-        doors.append(Box(inner, words, f"{len(part):,} arrays", first.kind, inner))
-    return Panel(name, title, tuple(doors), ())
+    panels: dict[str, Callable[[], Panel]] = {name: panel_of_pages}
+    for page, part in pages.items():
+        panels |= _list(side, page, title, part)
+    return panels

@@ -30,15 +30,16 @@ class Repeats:
         same = {n: pool.number(_alike(program.places[n])) for n in set(columns.place)}
         self._same = array("i", map(same.__getitem__, columns.place))
 
-    def _token(self, run: StepRange) -> tuple[bytes, bytes, int]:
-        """Returns a key that is equal for runs of the same equations from the same place."""
-        steps = slice(run.low, run.high)
-        return self._columns.kind[steps].tobytes(), self._same[steps].tobytes(), run.copies
-
     def joined(self, parts: list[StepRange]) -> Iterator[StepRange]:
         """Joins neighbouring equal stretches of runs into one run with copies."""
-        tokens: Pool[tuple[bytes, bytes, int]] = Pool()
-        following = _following([tokens.number(self._token(part)) for part in parts])
+        kind, same = self._columns.kind, self._same
+        following = [-1] * len(parts)  # the next run of the same equations from the same place
+        latest: dict[tuple[bytes, bytes, int], int] = {}
+        for n in range(len(parts) - 1, -1, -1):
+            steps = slice(parts[n].low, parts[n].high)
+            key = kind[steps].tobytes(), same[steps].tobytes(), parts[n].copies
+            following[n] = latest.get(key, -1)
+            latest[key] = n
         n = 0
         while n < len(parts):
             joined = self._repeat_at(parts, following, n)
@@ -89,7 +90,8 @@ class Repeats:
             ready = _equal(self._columns.distance, before, operands, read[low + most * size])
             again = ready // operands if operands else most + 1 - copies
             # Copies with equal distances that read nothing from outside are wired alike.
-            if again and not _below(self._reads, before, before + again * operands, base):
+            values = self._reads[before : before + again * operands]
+            if again and (not values or min(values) >= base):
                 copies += min(again, most + 1 - copies)
             elif self._wired_alike(low, size, copies):
                 copies += 1
@@ -105,18 +107,18 @@ class Repeats:
         that are one value there are one value here.
         """
         columns, reads = self._columns, self._reads
-        one, two = (columns.first_operand[low + n * size] for n in (copy - 1, copy))
-        three = 2 * two - one
+        start, middle = (columns.first_operand[low + n * size] for n in (copy - 1, copy))
+        end = 2 * middle - start
         base, first = columns.first_result[low], columns.first_result[low + size]
-        there: dict[int, int] = {}
-        here: dict[int, int] = {}
-        distances = columns.distance[one:two], columns.distance[two:three]
-        for c, d, a, b in zip(*distances, reads[one:two], reads[two:three], strict=True):
+        image: dict[int, int] = {}  # of each outside value of the copy before, and the inverse
+        origin: dict[int, int] = {}
+        distances = columns.distance[start:middle], columns.distance[middle:end]
+        for c, d, a, b in zip(*distances, reads[start:middle], reads[middle:end], strict=True):
             if c == d and a >= base:
                 continue
             if not (c and d) or a >= base or b >= first:
                 return False
-            if there.setdefault(a, b) != b or here.setdefault(b, a) != a:
+            if image.setdefault(a, b) != b or origin.setdefault(b, a) != a:
                 return False
             if columns.types[a] != columns.types[b]:
                 return False
@@ -142,18 +144,3 @@ def _equal(column: "array[int]", low: int, shift: int, end: int) -> int:
         else:
             break
     return n - low
-
-
-def _below(values: Sequence[int], low: int, high: int, bound: int) -> bool:
-    """Returns whether any of the values from `low` to `high` is below the bound."""
-    return low < high and min(values[low:high]) < bound
-
-
-def _following(tokens: Sequence[int]) -> list[int]:
-    """Returns, for each position, the next one with the same token; -1 for none."""
-    seen: dict[int, int] = {}
-    following = [-1] * len(tokens)
-    for n in range(len(tokens) - 1, -1, -1):
-        following[n] = seen.get(tokens[n], -1)
-        seen[tokens[n]] = n
-    return following
