@@ -10,7 +10,7 @@ from jaxlens.lenses.compare.facts import facts as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
 from jaxlens.questions.show import execute
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.views.header import taken
+from jaxlens.views.header import header_line
 from jaxlens.views.links import weave
 from jaxlens.views.questions import compare as compare_view
 from jaxlens.views.report_blocks import run_blocks
@@ -26,7 +26,7 @@ def changed(name: str, before: Capture, after: Capture, options: Any) -> Documen
     called = sides(before.program, after.program)
     facts = compare_facts(before, after, compiled=False)
     blocks = compare_view.blocks(facts, called, (), options.full)
-    return Document(name, taken(after.program), tuple(blocks))
+    return Document(name, header_line(after.program), tuple(blocks))
 
 
 def compare(
@@ -53,8 +53,8 @@ def compare(
     measured = [TableBlock(runs(run, called), asked=True)] if run else []
     seconds = times(before, after, called) if facts.instructions is not None else []
     answer, *rest = compare_view.blocks(facts, called, seconds, full)
-    first, other = taken(after.program), taken(before.program)
-    if taken(replace(after.program, flags=before.program.flags)) == other:
+    first, other = header_line(after.program), header_line(before.program)
+    if header_line(replace(after.program, flags=before.program.flags)) == other:
         other = "the same call before" if called == NAMES else called[0]
     deviations = (
         f"({name}) {sentence}"

@@ -19,7 +19,7 @@ from jaxlens.questions.question import Question
 from jaxlens.questions.table import COST, LADDER, of_verb
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.views.answer import Answer
-from jaxlens.views.header import taken
+from jaxlens.views.header import header_line
 from jaxlens.views.report_blocks import run_blocks
 
 F = TypeVar("F")
@@ -88,7 +88,7 @@ def document(
         if web is None and (kind != "compile" or any(isinstance(block, Tabs) for block in shown)):
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
-    return Document(kind, taken(program), (*run_blocks(run), *blocks), web, timed=timed)
+    return Document(kind, header_line(program), (*run_blocks(run), *blocks), web, timed=timed)
 
 
 def execute(capture: Capture, n: int) -> Run | None:

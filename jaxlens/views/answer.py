@@ -62,9 +62,9 @@ class Answer(View, Generic[F]):
         try:
             return getattr(facts, name)
         except AttributeError:
-            known = [word for word in dir(facts) if not word.startswith("_")]
+            names = [word for word in dir(facts) if not word.startswith("_")]
             raise AttributeError(
-                f"this answer has no fact {name!r}; it has {', '.join(known)}"
+                f"this answer has no fact {name!r}; it has {', '.join(names)}"
             ) from None
 
     def __dir__(self) -> list[str]:

@@ -15,7 +15,7 @@ _UNJITTED = "under jit (not jitted, it runs op by op)"
 _UNTUNED = ": autotuning is off, a real one's program may differ"
 
 
-def taken(program: Program) -> str:
+def header_line(program: Program) -> str:
     """`grad(loss)(params, x) with params['w'] f32[8,4], x f32[8]; n=3 static; on cpu`."""
     name = program.name
     for transform in reversed(program.transforms):

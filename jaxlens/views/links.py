@@ -146,8 +146,8 @@ def _traced(traced: TracedLinks) -> Web:
     for group in traced.groups:
         text = _stack_text(group.stacks[0])
         stack.append(stacks.setdefault(text, len(stacks)) if text else -1)
-    made = tuple(group.made for group in traced.groups)
-    alike = Alike(traced.runs, lines, calls, tuple(stacks), tuple(stack), made)
+    transforms = tuple(group.made for group in traced.groups)
+    alike = Alike(traced.runs, lines, calls, tuple(stacks), tuple(stack), transforms)
     return Web(
         atoms={"jaxpr": LazyDict(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
         lines=LazyDict(lambda: _atoms(alike, alike.lines)),

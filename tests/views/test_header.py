@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.ir.facts import Input, Program, Static, Target
 from jaxlens.ir.graph import Type
-from jaxlens.views.header import taken, where
+from jaxlens.views.header import header_line, where
 
 CPU = Target("cpu", "cpu")
 X = Input("x", Type("f32", (8, 4)))
@@ -33,18 +33,18 @@ X = Input("x", Type("f32", (8, 4)))
     ],
 )
 def test_taken(program, words):
-    assert taken(program) == words
+    assert header_line(program) == words
 
 
 def test_many_inputs_are_summed_up_by_argument():
     leaves = tuple(Input(f"params['{i}']", Type("f32", (1000,))) for i in range(24))
-    assert taken(Program("step", (*leaves, X), (), CPU)) == (
+    assert header_line(Program("step", (*leaves, X), (), CPU)) == (
         "step(params, x) with params (24 arrays, 96 kB), x f32[8,4] on cpu"
     )
 
 
 def test_long_statics_are_cut():
-    assert taken(Program("f", (X,), (Static("c", "y" * 500),), CPU)).count("y") == 60
+    assert header_line(Program("f", (X,), (Static("c", "y" * 500),), CPU)).count("y") == 60
 
 
 def test_where():
@@ -55,6 +55,6 @@ def test_where():
 
 
 def test_a_function_that_is_not_jitted_says_so():
-    assert taken(Program("f", (X,), (), CPU, unjitted=True)) == (
+    assert header_line(Program("f", (X,), (), CPU, unjitted=True)) == (
         "f(x) with x f32[8,4] on cpu, under jit (not jitted, it runs op by op)"
     )

@@ -39,9 +39,12 @@ def figure(
     Returns:
         Every panel that can be opened, the entry first.
     """
-    plumbing = Plumbing(module, max_boxes)
+    plumbing, body = Plumbing(module, max_boxes), module.body()
+    # JAX's names of the parameters are in the scope of their metadata.
+    scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
+    inputs = [scopes.get(value.name) or value.name for value in body.parameters]
     plain = jaxpr_figure.figure(
-        plumbing.program(module.entry), max_boxes=max_boxes, inputs=_inputs(module), outputs=outputs
+        plumbing.program(module.entry), max_boxes=max_boxes, inputs=inputs, outputs=outputs
     )
     note = plain.note.replace(" equations ", " instructions ", 1)
     panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes))
@@ -69,16 +72,9 @@ def pane(subject: Subject) -> GraphPane:
     return lazy(GraphPane, {"figure": draw, "alt": describe})
 
 
-def _instructions(words: str) -> str:
+def _instructions(text: str) -> str:
     """Returns the text of a fold with HLO's noun, instructions, instead of equations."""
-    return words.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
-
-
-def _inputs(module: Module) -> list[str]:
-    """Returns JAX's names of the entry's parameters, which are in the scope of their metadata."""
-    body = module.body()
-    scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
-    return [scopes.get(value.name) or value.name for value in body.parameters]
+    return text.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
 
 
 class _WordedPanels(LazyMapping[Panel]):

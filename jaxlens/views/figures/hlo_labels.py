@@ -116,7 +116,9 @@ def label(node: Node) -> str:
 def detail(node: Node, shown: Node, inner: Node | None, fused: Sequence[Node]) -> str:
     """Returns the second line: fused opcodes, literals, and the most important attribute."""
     if node.opcode in ("fusion", "call"):
-        form = _form(node) if node.opcode == "fusion" else "call"
+        # "loop", "input", "output"; of a custom fusion who makes it ("ynn", "triton gemm").
+        maker = fusion_kind(node).removeprefix("custom: ").strip("_").removesuffix("_fusion")
+        form = maker.replace("_", " ") if node.opcode == "fusion" else "call"
         text = _many(fused)
         if inner:
             literals = "" if inner.opcode in _REDUCING else _literals(shown)
@@ -126,12 +128,6 @@ def detail(node: Node, shown: Node, inner: Node | None, fused: Sequence[Node]) -
         trips = _TRIPS.search(node.attrs.get("backend_config", ""))
         return f"× {int(trips[1]):,}" if trips else ""
     return "  ".join(filter(None, (_literals(shown), _telling(node, inner))))
-
-
-def _form(node: Node) -> str:
-    """ "loop", "input", "output"; of a custom fusion who makes it ("ynn", "triton gemm")."""
-    maker = fusion_kind(node).removeprefix("custom: ").strip("_")
-    return maker.removesuffix("_fusion").replace("_", " ")
 
 
 def _many(fused: Sequence[Node]) -> str:

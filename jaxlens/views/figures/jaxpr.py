@@ -49,9 +49,12 @@ def figure(
     """
     bodies = bodies_of(module, max(8, max_boxes), inputs, outputs)
     panels = Panels(_DrawnPanels(bodies))
-    note = _note(bodies[module.entry], panels[0])
-    drawn = Figure(panels, max(1, depth), note)
-    return drawn if depth != AUTO else Figure(panels, fitting_depth(drawn), note)
+    body = bodies[module.entry]
+    shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
+    folded = f"{len(body):,} equations folded into {shown} boxes; every box opens"
+    note = folded if body.folded else ""
+    drawing = Figure(panels, max(1, depth), note)
+    return drawing if depth != AUTO else Figure(panels, fitting_depth(drawing), note)
 
 
 def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
@@ -67,13 +70,6 @@ def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
         if sum(len(panel.boxes) for panel in frames.values()) > boxes:
             return depth - 1
     return _DEEPEST
-
-
-def _note(body: DrawnRegion, top: Panel) -> str:
-    if not body.folded:
-        return ""
-    shown = sum(box.kind not in ("input", "output", "constant") for box in top.boxes)
-    return f"{len(body):,} equations folded into {shown} boxes; every box opens"
 
 
 class _DrawnPanels(LazyMapping[Panel]):

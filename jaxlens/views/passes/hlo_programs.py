@@ -68,8 +68,8 @@ def find(subject: Seen, name: str) -> Named:
         names = dict.fromkeys(("hlo", "optimized", *changed))
         raise OptionError(f"no pass or HLO stage {name!r}; {nearest(name, names)}")
     first = next((stage for stage in named if stage.changed), named[0])
-    others = sum(stage.changed for stage in named) - first.changed
-    return Named(title_of(first), first.stage, stages.index(first), first, others)
+    namesakes = sum(stage.changed for stage in named) - first.changed
+    return Named(title_of(first), first.stage, stages.index(first), first, namesakes)
 
 
 def title_of(stage: PassStage) -> str:

@@ -96,7 +96,8 @@ class _Columns:
         for fusion, inner in self.change.contents.items():
             if all(self._was_inside(id, fusion) for id in inner):
                 continue
-            if not self.full and len(inner) == 1 and self._is_computed(inner[0]):
+            computed = [id for id in inner if self.new[id].opcode != "constant"]
+            if not self.full and len(inner) == len(computed) == 1 and inner[0] in self.origins:
                 alone[fusion] = inner[0]
                 continue
             rows = [partial(self._fused, id, fusion) for id in inner if self._shown(id)]
@@ -109,9 +110,6 @@ class _Columns:
 
     def _right(self, id: str, fate: str) -> DiffRow:
         return DiffRow(None, self.right[id], fate)
-
-    def _is_computed(self, id: str) -> bool:
-        return self.new[id].opcode != "constant" and id in self.origins
 
     def _wrapped(self, fusion: str, id: str) -> DiffRow:
         origin = self.origins[id]

@@ -89,9 +89,9 @@ def _array(array: Spread, names: str, x: float, y: float) -> list[str]:
     rows, columns, beyond = _grid(tiling)
     w, h = (_CELL - 24) / columns, _ROOM / max(rows, 2) if rows > 1 else 36
     for n, (row, column) in enumerate(product(range(rows), range(columns))):
-        held = tiling.holders[n * beyond] if n * beyond < len(tiling.holders) else ()
-        name = _devices(held)
-        tip = f"{names}: tile {row},{column} on device {', '.join(map(str, held))}"
+        holders = tiling.holders[n * beyond] if n * beyond < len(tiling.holders) else ()
+        name = _devices(holders)
+        tip = f"{names}: tile {row},{column} on device {', '.join(map(str, holders))}"
         left, top = x + column * w, y + 48 + row * h
         marks.append(chart.rect(left, top, w, h, chart.hue(n), tip=tip))
         if w > 6 * len(name) + 4 and h >= 14:
@@ -111,25 +111,25 @@ def _grid(tiling: Tiling) -> tuple[int, int, int]:
     return min(cut[0], _GRID), min(cut[1], _GRID), tiling.parts // (cut[0] * cut[1])
 
 
-def _devices(held: Sequence[int]) -> str:
+def _devices(holders: Sequence[int]) -> str:
     """Returns device ids as text: `0 2 4 6`, or `0-7` for a range."""
-    if len(held) > 2 and held[-1] - held[0] == len(held) - 1:
-        return f"{held[0]}-{held[-1]}"
-    return " ".join(map(str, held))
+    if len(holders) > 2 and holders[-1] - holders[0] == len(holders) - 1:
+        return f"{holders[0]}-{holders[-1]}"
+    return " ".join(map(str, holders))
 
 
-def _line(one: Spread, names: str) -> str:
+def _line(array: Spread, names: str) -> str:
     """Returns an array's tiles as a line of text."""
-    tiling, piece = one.tiling, one.piece
+    tiling, piece = array.tiling, array.piece
     assert tiling is not None
     assert piece is not None
-    spec = f" {one.spec}" if one.spec else ""
+    spec = f" {array.spec}" if array.spec else ""
     if tiling.parts == 1:
-        return f"  {one.kind} {names} {one.type}{spec}: whole on {tiling.copies} devices"
-    tiles = " | ".join(_devices(held) for held in tiling.holders[:8])
+        return f"  {array.kind} {names} {array.type}{spec}: whole on {tiling.copies} devices"
+    tiles = " | ".join(_devices(holders) for holders in tiling.holders[:8])
     more = " | ..." if tiling.parts > 8 else ""
-    each = f"{tiling.parts} tiles {piece} ({amount(piece.bytes)})"
-    return f"  {one.kind} {names} {one.type}{spec}: {each} on devices {tiles}{more}"
+    summary = f"{tiling.parts} tiles {piece} ({amount(piece.bytes)})"
+    return f"  {array.kind} {names} {array.type}{spec}: {summary} on devices {tiles}{more}"
 
 
 def _cut(text: str, most: int) -> str:

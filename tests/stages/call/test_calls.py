@@ -13,7 +13,7 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.stages.driver import capture
-from jaxlens.views.header import taken as words
+from jaxlens.views.header import header_line as words
 
 pytestmark = pytest.mark.backend
 
