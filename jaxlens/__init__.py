@@ -78,20 +78,8 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "captured",
-    "compare",
-    "cost",
-    "fusion",
-    "key",
-    "ladder",
-    "memory",
-    "receipt",
-    "sharding",
-    "tape",
-    "times",
-    "without",
+    "captured compare cost fusion key ladder memory receipt sharding tape times without".split()
 )
-
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (

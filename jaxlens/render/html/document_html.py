@@ -169,7 +169,7 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
 
 def _chart(picture: Picture) -> str:
     """The picture under its title; `chart/chart.js` brings it to life."""
-    stage = attr("data-stage", picture.stage) if picture.stage else ""
+    stage = attr("data-stage", picture.stage)
     return (
         f"<figure class=chart-figure data-own{stage}>"
         f"<figcaption>{escaped(picture.title)}</figcaption>"

@@ -82,6 +82,8 @@ def marked(line: Line) -> str:
 
 
 def _runs(line: Line) -> list[tuple[Kind, str]]:
+    if not line.indent:
+        return text_runs(line.pieces)
     return text_runs((Piece("  " * line.indent), *line.pieces))
 
 
