@@ -71,7 +71,7 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 
 
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
-    """Returns the nearest key, of several the first, and the differences to it."""
+    """Returns the differences to the nearest key, and that key, of several the first."""
     differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
     return min(differences, key=lambda pair: apart(pair[0]))
 
