@@ -283,6 +283,23 @@ def _place(start: str, edges: Mapping[str, list[str]], placed: dict[str, None]) 
             path.pop()
 
 
+def check_calls(module: Module) -> None:
+    """Checks the two rules that following calls relies on: callees exist, and come after callers.
+
+    Raises:
+        ValueError: A node calls a region that does not exist, or calls form a cycle.
+    """
+    earlier: set[str] = set()
+    for region in module.regions.values():
+        earlier.add(region.name)
+        for node in region.nodes:
+            for name in node.regions:
+                if name not in module.regions:
+                    raise ValueError(f"{node.id!r} calls {name!r}, which does not exist")
+                if name in earlier:
+                    raise ValueError(f"{name!r} stands before {region.name!r}, which calls it")
+
+
 @contextmanager
 def paused() -> Iterator[None]:
     """Pauses the garbage collector while a reader makes many nodes, all of which stay.

@@ -224,27 +224,17 @@ class Evidence:
 
     def readers(self, before: str) -> list[str]:
         """Returns the equations that read an instruction before optimisation."""
-        equations = dict.fromkeys(
-            self._equation_of[op]
-            for id in self._read_by.get(before, ())
-            for op in self._ops_of.get(id, ())
-            if op in self._equation_of
-        )
-        return list(equations)
+        return list(self._readers.get(before, ()))
 
     @cached_property
-    def _read_by(self) -> dict[str, list[str]]:
-        readers: defaultdict[str, list[str]] = defaultdict(list)
-        for reader in self.linked.modules["hlo"].nodes():
-            for name in dict.fromkeys(reader.operands):
-                readers[name].append(reader.id)
-        return readers
-
-    @cached_property
-    def _ops_of(self) -> dict[str, list[str]]:
-        """The ops of each instruction before optimisation."""
-        ops: defaultdict[str, list[str]] = defaultdict(list)
+    def _readers(self) -> Mapping[str, Mapping[str, None]]:
+        """The equations that read each instruction before optimisation, in program order."""
+        equations: defaultdict[str, list[str]] = defaultdict(list)  # of each instruction
         for op, ids in self.before_of.items():
-            for id in ids:
-                ops[id].append(op)
-        return ops
+            for id in ids if op in self._equation_of else ():
+                equations[id].append(self._equation_of[op])
+        readers: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for node in self.linked.modules["hlo"].nodes():
+            for name in node.operands:
+                readers[name].update(dict.fromkeys(equations.get(node.id, ())))
+        return readers

@@ -10,7 +10,6 @@ from jaxlens.captures import Capture
 from jaxlens.lenses.cost.facts import facts
 from jaxlens.lenses.program.fusion_change import across_fusion
 from jaxlens.lenses.program.kernels import works
-from jaxlens.links.match.instruction_fates import uncalled
 from jaxlens.links.match.same_compile import relate
 from jaxlens.render.text.document_text import text
 from jaxlens.stages.driver import capture
@@ -32,7 +31,9 @@ def captured(name: str) -> Capture:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_instruction_is_followed_through_fusion(name: str) -> None:
     change, _ = across_fusion(captured(name))
-    dead = uncalled(change.before)
+    before = change.before
+    called = {name for node in before.nodes() for name in node.regions} | {before.entry}
+    dead = {n.id for name, r in before.regions.items() if name not in called for n in r.nodes}
     lost = {
         id: (fate.by, fate.note)
         for id, fate in change.fates.items()

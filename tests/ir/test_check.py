@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from jaxlens.ir.check import check
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from tests.support.check import check
 
 F32 = Type("f32")
 

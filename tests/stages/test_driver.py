@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.check import check
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.stages.driver import capture
 from tests.support import programs
+from tests.support.check import check
 
 pytestmark = pytest.mark.backend
 

@@ -70,24 +70,16 @@ class Frames:
         for line in lines:
             if line in _SECTIONS:
                 section = line
-            elif not line.strip():
                 continue
-            elif not (section and self._add(section, line)):
+            match = _ENTRY.match(line)
+            number, name, fields = match.groups() if match else ("", None, None)
+            if section in self._names and name is not None:
+                self._names[section][int(number)] = unescape(name)
+            elif section in self._fields and fields is not None:
+                self._fields[section][int(number)] = {k: int(v) for k, v in _FIELD.findall(fields)}
+            elif line.strip():
                 unknown.append(line)
         return unknown
-
-    def _add(self, section: str, line: str) -> bool:
-        match = _ENTRY.match(line)
-        if match is None:
-            return False
-        number, name, fields = match.groups()
-        if section in self._names and name is not None:
-            self._names[section][int(number)] = unescape(name)
-        elif section in self._fields and fields is not None:
-            self._fields[section][int(number)] = {k: int(v) for k, v in _FIELD.findall(fields)}
-        else:
-            return False
-        return True
 
     def stack(self, frame: str) -> tuple[Span, ...]:
         """The frames of a `stack_frame_id`, innermost first, without JAX's own."""

@@ -17,10 +17,10 @@ first reader.
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, in_order
@@ -114,23 +114,16 @@ class _Open:
 
     def close(self) -> Region:
         root = self.root or (self.nodes[-1].id if self.nodes else "")
-        ordered = sorted(self.parameters, key=lambda parameter: _number(parameter[0]))
-        values = tuple(node.results[0] for _, node in ordered)
+        # A number of ten digits, or none, is no parameter's.
+        numbers = (int(n) if n.isdecimal() and len(n) < 10 else 0 for n, _ in self.parameters)
+        nodes = zip(numbers, (node for _, node in self.parameters), strict=True)
+        values = tuple(node.results[0] for _, node in sorted(nodes, key=itemgetter(0)))
         results = (root,) if root else ()
         return Region(self.name, values, tuple(self.nodes), results, "computation")
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-
 Calls = dict[str | None, tuple[str, tuple[str, ...]]]
 """Texts of attributes, each with itself and the computations that it names: few differ."""
-
-
-def _unknown(computations: Iterable[Computation]) -> Iterator[str]:
-    """Lines that cannot be parsed; this reads all computations."""
-    return chain.from_iterable(computation.unknown for computation in computations)
 
 
 def _read_block(
@@ -157,8 +150,8 @@ class _Reader:
     def module(self, stage: str) -> Module:
         first = _FIRST.match(self.text)
         if first is None:
-            got = self.text.strip()[:40]
-            raise ReadError(f"expected HLO text that begins with 'HloModule NAME', got {got!r}")
+            head = self.text.strip()[:40]
+            raise ReadError(f"expected HLO text that begins with 'HloModule NAME', got {head!r}")
         start = self._header(first.end())
         blocks = find_blocks(self.text, start)
         if blocks is None:
@@ -180,9 +173,14 @@ class _Reader:
                 self.attrs[f"{block.name}.{key}"] = value
         entry = next(block.name for block in blocks if block.entry)
         calls = {block.name: block.calls for block in blocks}
+
+        def unknown(_: Module) -> tuple[str, ...]:
+            """Lines that cannot be parsed; this reads all computations."""
+            return tuple(chain(self.unknown, *(c.unknown for c in computations.values())))
+
         return lazy(
             Module,
-            {"unknown": lambda _: (*self.unknown, *_unknown(computations.values()))},
+            {"unknown": unknown},
             name=name,
             stage=stage,
             entry=entry,
@@ -243,7 +241,7 @@ class _Reader:
             if prefix is None or (rest and _CALLING.search(rest)):
                 self._slow(line)
                 continue
-            said, called = prefix
+            plain_attrs, called = prefix
             node = _new(Instruction)
             names: tuple[str, ...] = ()
             if opcode == "parameter":
@@ -261,7 +259,7 @@ class _Reader:
             _set_regions(node, called)
             _set_line(node, line)
             _set_shape(node, shape)
-            _set_said(node, said)
+            _set_said(node, plain_attrs)
             _set_frames(node, frames)
             region.nodes.append(node)
             if root:
@@ -289,16 +287,17 @@ class _Reader:
         if names is None or not region.imply(names):
             self.unknown.append(line)
             return
-        node = _new(Instruction)
-        called = hlo_text.called(hlo_text.attributes(parts.attributes))
-        _set_id(node, parts.name)
-        _set_opcode(node, parts.opcode)
-        _set_operands(node, names)
-        _set_regions(node, called)
-        _set_line(node, line)
-        _set_shape(node, parts.type)
-        _set_said(node, None)
-        _set_frames(node, self.frames)
+        node = unfilled(
+            Instruction,
+            id=parts.name,
+            opcode=parts.opcode,
+            operands=names,
+            regions=hlo_text.called(hlo_text.attributes(parts.attributes)),
+            _line=line,
+            _frames=self.frames,
+            shape=parts.type,
+            said=None,
+        )
         region.nodes.append(node)
         if parts.opcode == "parameter":
             region.parameters.append((parts.operands.strip(), node))

@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 from jaxlens.errors import CaptureFileError, ReadError, UnavailableError
-from jaxlens.ir.check import check_calls
 from jaxlens.ir.driver import Extra, RecordedDriver
 from jaxlens.ir.facts import (
     KERNEL_TEXTS,
@@ -23,7 +22,7 @@ from jaxlens.ir.facts import (
     Verdict,
     lazy_kernel,
 )
-from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.graph import Module, Span, check_calls
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.line_trace import LineTrace

@@ -16,8 +16,9 @@ which are paired first; a fusion is paired with the one that shares most of its 
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.hlo import value_numbering
@@ -26,6 +27,7 @@ from jaxlens.ir.jaxpr.canonical import ADDRESS, NAMING
 from jaxlens.links.match.by_keys import Key, in_order
 from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
 
+_TRANSFORM = re.compile(r"\b(\w++)\(")
 Text = Callable[[Node], str]
 """Returns the text of the line that owns an equation; "" if it is not known."""
 
@@ -153,9 +155,16 @@ def _pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
         images[tail.id] = head.id
         (same if left.kinds[tail.id] == right.kinds[head.id] else changed)[tail.id] = head.id
     heads = set(images.values())
-    gone = (n.id for nodes in left.bodies.values() for n in nodes if n.id not in images)
-    new = (n.id for nodes in right.bodies.values() for n in nodes if n.id not in heads)
-    return Pairs(before, after, same, changed, tuple(gone), tuple(new))
+    tail_ids = (node.id for node in chain.from_iterable(left.bodies.values()))
+    head_ids = (node.id for node in chain.from_iterable(right.bodies.values()))
+    return Pairs(
+        before,
+        after,
+        same,
+        changed,
+        gone=tuple(id for id in tail_ids if id not in images),
+        new=tuple(id for id in head_ids if id not in heads),
+    )
 
 
 def _pairs(left: Side, right: Side, images: Mapping[str, str]) -> Iterator[tuple[Node, Node]]:
@@ -218,7 +227,8 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
 
     def purpose(node: Node) -> Hashable:
         text = line(node)
-        return (text, _transforms(node.scope)) if text else None
+        # Transforms in the scope differ between forward and backward pass.
+        return (text, *_TRANSFORM.findall(node.scope)) if text else None
 
     bodies = {name: region.nodes for name, region in module.regions.items()}
     values = _values(module, table, kinds, inputs)
@@ -230,12 +240,6 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
         for region in module.regions.values()
     }
     return Side(bodies, module.entry, values, kinds, purpose, names)
-
-
-@cache
-def _transforms(scope: str) -> str:
-    """Returns the transforms in a scope, which differ between forward and backward pass."""
-    return ",".join(re.findall(r"\b(\w++)\(", scope))
 
 
 def _printed_kind(node: Node) -> value_numbering.Key:
@@ -337,13 +341,24 @@ def _with_fusions(pairs: Pairs) -> Pairs:
             heads.add(head)
             images = {pairs.same.get(id, "") for id in contents[0][tail]}
             (same if images == contents[1][head] else changed)[tail] = head
-    gone = (n.id for n in _fusions(pairs.before, homes) if not (n.id in same or n.id in changed))
-    new = (n.id for n in _fusions(pairs.after, places) if n.id not in heads)
-    return Pairs(pairs.before, pairs.after, same, changed, (*pairs.gone, *gone), (*pairs.new, *new))
-
-
-def _fusions(module: Module, homes: Mapping[str, str]) -> Iterator[Node]:
-    return (n for n in module.nodes() if n.opcode == "fusion" and n.id not in homes)
+    unpaired = [
+        tuple(
+            node.id
+            for node in module.nodes()
+            if node.opcode == "fusion" and node.id not in fusion_of and node.id not in paired
+        )
+        for module, fusion_of, paired in (
+            (pairs.before, homes, same.keys() | changed.keys()),
+            (pairs.after, places, heads),
+        )
+    ]
+    return replace(
+        pairs,
+        same=same,
+        changed=changed,
+        gone=pairs.gone + unpaired[0],
+        new=pairs.new + unpaired[1],
+    )
 
 
 def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:

@@ -80,27 +80,21 @@ def unique(
     places = [(nodes, heads[where]) for where, nodes in tails.items() if where in heads]
     paired: set[str] = set()
     for key in keys:
-        left = []  # places with nodes that are not paired
-        for here, others_here in places:
-            others = _alone(sides[1], others_here, key)
-            for value, tail in _alone(sides[0], here, key).items():
-                head = others.get(value)
+        for tails_there, heads_there in places:
+            head_of = _alone(sides[1], heads_there, key)
+            for value, tail in _alone(sides[0], tails_there, key).items():
+                head = head_of.get(value)
                 if head and tail.id not in paired and head.id not in paired:
-                    paired.add(tail.id)
-                    paired.add(head.id)
+                    paired |= {tail.id, head.id}
                     yield tail, head
-            if len(here) > 1 or here[0].id not in paired:
-                left.append((here, others_here))
-        places = left
+        places = [(t, h) for t, h in places if len(t) > 1 or t[0].id not in paired]
 
 
 def _alone(side: Side, nodes: Sequence[Node], key: Key[Side]) -> dict[Hashable, Node]:
     """Returns the nodes whose key no other node has."""
     if len(nodes) == 1:
         return {key(side, nodes[0]): nodes[0]}
-    return {
-        value: group[0] for value, group in grouped(side, nodes, key).items() if len(group) == 1
-    }
+    return {value: group[0] for value, group in grouped(side, nodes, key).items() if not group[1:]}
 
 
 def nearest(

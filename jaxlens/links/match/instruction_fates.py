@@ -76,13 +76,10 @@ class ProgramChange:
     @cached_property
     def added(self) -> tuple[str, ...]:
         """Instructions after without a link to one before; without parameters of fusions."""
-        known = {link.head for link in self.relation.links}
-        return tuple(
-            node.id
-            for node in self.after.nodes()
-            if node.id not in known
-            and not (node.opcode == "parameter" and node.id in self.fusion_after)
-        )
+        linked = {link.head for link in self.relation.links}
+        unlinked = (node for node in self.after.nodes() if node.id not in linked)
+        inside = self.fusion_after
+        return tuple(n.id for n in unlinked if n.opcode != "parameter" or n.id not in inside)
 
     @cached_property
     def contents(self) -> Mapping[str, tuple[str, ...]]:
@@ -143,20 +140,17 @@ def after_edit(pairs: Pairs) -> ProgramChange:
         if head is None:
             fates[id] = Fate(id, "removed")
             continue
-        place = places.get(head, "")
-        name, note = _fate_after_edit(node, new[head], moved.get(id, ""), place)
+        before, place, type_ = moved.get(id, ""), places.get(head, ""), new[head].type
+        name: FateName = "same"
+        note = "" if id == head else f"renamed {head}"
+        if place and place != before:
+            name, note = "fused", ""
+        elif before and not place:
+            name, note = "rewritten", "in no fusion any more"
+        elif node.type != type_ and str(node.type) != str(type_):
+            name, note = "rewritten", f"{node.type} became {type_}"
         fates[id] = Fate(id, name, (head,), (place,), "inferred", note=note)
     return ProgramChange(pairs.before, pairs.after, Relation(links), fates, places, moved)
-
-
-def _fate_after_edit(old: Node, new: Node, was: str, place: str) -> tuple[FateName, str]:
-    if place and place != was:
-        return "fused", ""
-    if was and not place:
-        return "rewritten", "in no fusion any more"
-    if old.type != new.type and str(old.type) != str(new.type):
-        return "rewritten", f"{old.type} became {new.type}"
-    return "same", "" if old.id == new.id else f"renamed {new.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,15 +245,32 @@ class _Judge:
 
     @cached_property
     def constants(self) -> set[str]:
-        return _constant_only(self.before)
+        """The instructions that depend only on constants, transitively."""
+        constant: set[str] = set()
+        for node in self.before.nodes():
+            if node.opcode in ("constant", "iota") or (
+                node.operands
+                and node.opcode not in ("parameter", "while", "custom-call", "infeed", "rng")
+                and constant.issuperset(node.operands)
+            ):
+                constant.add(node.id)
+        return constant
 
     @cached_property
     def users(self) -> dict[str, list[Node]]:
-        return _users(self.before)
+        """The instructions that read each one."""
+        users: defaultdict[str, list[Node]] = defaultdict(list)
+        for node in self.before.nodes():
+            for name in dict.fromkeys(node.operands):
+                users[name].append(node)
+        return users
 
     @cached_property
     def orphans(self) -> set[str]:
-        return uncalled(self.before)
+        """The instructions of computations without callers."""
+        called = {name for node in self.before.nodes() for name in node.regions}
+        names = self.before.regions.keys() - called - {self.before.entry}
+        return {node.id for name in names for node in self.before.regions[name].nodes}
 
     def fates(self) -> dict[str, Fate]:
         for id, node in reversed(self.old.items()):  # users before their operands
@@ -299,52 +310,49 @@ class _Judge:
             return f"{len(old.operands)} operands became {len(new.operands)}"
         for was, now in zip(old.operands, new.operands, strict=True):
             heads = self.relation.forward(was)
-            if was != now and now not in heads and not self._bears(now, heads):
+            # An operand can be a fusion around what `was` became, or denote it inside a fusion.
+            node = self.new.get(now)
+            if (
+                was != now
+                and now not in heads
+                and node is not None
+                and node.opcode not in ("parameter", "copy", "get-tuple-element")
+                and all(self.fusion_after.get(head) != now for head in heads)
+            ):
                 return f"reads {now}, was {was}"
         return ""
 
-    def _bears(self, name: str, heads: Sequence[str]) -> bool:
-        """Whether `name` is a fusion around one of `heads`, or can denote it inside a fusion."""
-        node = self.new.get(name)
-        return (
-            node is None
-            or node.opcode in ("parameter", "copy", "get-tuple-element")
-            or any(self.fusion_after.get(head) == name for head in heads)
-        )
-
     def _gone(self, node: Node) -> Fate:
         """Returns the fate of an instruction without links: folded into a constant, or removed."""
-        by = self.blame.ended.get(node.id, "")
+        name: FateName = "removed"
         users = self.users.get(node.id, ())
         if node.id in self.orphans:
             note = "its computation was called by nothing already"
-            return Fate(node.id, "removed", by=by, note=note)
-        if node.opcode == "call":
-            return Fate(node.id, "removed", by=by, note="inlined: its body took its place")
-        if node.opcode == "parameter":
-            return Fate(node.id, "removed", by=by, note="the computation it belonged to is gone")
-        instead = self._instead(node, users)
-        if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
-            return Fate(node.id, "folded", (), (), "", by, f"into {instead.id}")
-        if node.id in self.constants and self._folds(node, users):
-            return Fate(node.id, "folded", (), (), "", by, "it depended on constants only")
-        if instead is not None:
-            return Fate(node.id, "removed", by=by, note=f"{instead.id} is read in its place")
-        if not users and node.id not in self._roots:
-            return Fate(node.id, "removed", by=by, note="dead: nothing read it")
-        if users and not any(self.relation.forward(user.id) for user in users):
-            return Fate(node.id, "removed", by=by, note="gone with what read it")
-        return Fate(node.id, "removed", by=by, note="nothing reads it any more")
-
-    def _folds(self, node: Node, users: Sequence[Node]) -> bool:
-        """Whether a user of a constant expression still exists, or was folded too."""
-        if node.opcode in ("constant", "copy"):
-            return False
-        return any(
-            self.relation.forward(user.id)
-            or (user.id in self.done and self.done[user.id].name == "folded")
-            for user in users
-        )
+        elif node.opcode == "call":
+            note = "inlined: its body took its place"
+        elif node.opcode == "parameter":
+            note = "the computation it belonged to is gone"
+        else:
+            instead = self._instead(node, users)
+            alive = any(self.relation.forward(user.id) for user in users)
+            folded = any(u.id in self.done and self.done[u.id].name == "folded" for u in users)
+            if instead is not None and instead.opcode == "constant" and node.opcode != "copy":
+                name, note = "folded", f"into {instead.id}"
+            elif (
+                node.opcode not in ("constant", "copy")
+                and node.id in self.constants
+                and (alive or folded)
+            ):
+                name, note = "folded", "it depended on constants only"
+            elif instead is not None:
+                note = f"{instead.id} is read in its place"
+            elif not users and node.id not in self._roots:
+                note = "dead: nothing read it"
+            else:
+                note = (
+                    "nothing reads it any more" if alive or not users else "gone with what read it"
+                )
+        return Fate(node.id, name, by=self.blame.ended.get(node.id, ""), note=note)
 
     @cached_property
     def _roots(self) -> frozenset[str]:
@@ -361,31 +369,3 @@ class _Judge:
                     if operand is not None and operand.opcode != "parameter":
                         return operand
         return None
-
-
-def uncalled(module: Module) -> set[str]:
-    """Returns the instructions of computations without callers."""
-    called = {name for node in module.nodes() for name in node.regions} | {module.entry}
-    return {n.id for name, r in module.regions.items() if name not in called for n in r.nodes}
-
-
-def _users(module: Module) -> dict[str, list[Node]]:
-    users: defaultdict[str, list[Node]] = defaultdict(list)
-    for node in module.nodes():
-        for name in dict.fromkeys(node.operands):
-            users[name].append(node)
-    return users
-
-
-def _constant_only(module: Module) -> set[str]:
-    """Returns the instructions that depend only on constants, transitively."""
-    constant: set[str] = set()
-    for region in module.regions.values():
-        for node in region.nodes:
-            if node.opcode in ("constant", "iota") or (
-                node.operands
-                and node.opcode not in ("parameter", "while", "custom-call", "infeed", "rng")
-                and all(name in constant for name in node.operands)
-            ):
-                constant.add(node.id)
-    return constant

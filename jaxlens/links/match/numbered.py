@@ -1,6 +1,6 @@
 """HLO modules with value numbers from one table, so that they can be compared with each other."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Span
@@ -11,20 +11,21 @@ class NumberedModules:
     """The modules of one compile, each numbered once and kept with its numbers."""
 
     def __init__(self) -> None:
-        self._known: dict[int, NumberedModule] = {}
+        self._modules: dict[int, NumberedModule] = {}
         self._numbers = Numbers()
         self._spots = Spots()
 
     def numbered(self, module: Module) -> "NumberedModule":
         """Returns the numbered form of a module, the same object each time."""
-        program = self._known.get(id(module))  # kept alive, so ids are unique
+        program = self._modules.get(id(module))  # kept alive, so ids are unique
         if program is None:
-            program = self._known[id(module)] = NumberedModule(module, self._numbers, self._spots)
+            program = NumberedModule(module, self._numbers, self._spots)
+            self._modules[id(module)] = program
         return program
 
     def forget(self, module: Module) -> None:
         """Drops the numbers of a module."""
-        self._known.pop(id(module), None)
+        self._modules.pop(id(module), None)
 
 
 class Spots:
@@ -33,19 +34,16 @@ class Spots:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int], int] = {("", 0): 0}
         self._stacks: dict[tuple[Span, ...], int] = {(): 0}
-        self._seen: dict[int, tuple[tuple[Span, ...], int]] = {}
+        self._by_id: dict[int, tuple[tuple[Span, ...], int]] = {}
 
     def number(self, node: Node) -> int:
         """Returns the number of a node's position; 0 for a node without one."""
-        return self._numbers.setdefault((node.scope, self._stack(node.spans)), len(self._numbers))
-
-    def _stack(self, spans: tuple[Span, ...]) -> int:
-        """Returns the number of a stack, each hashed once: that is slow, and nodes share stacks."""
-        entry = self._seen.get(id(spans))
-        if entry is None:
+        spans = node.spans
+        entry = self._by_id.get(id(spans))
+        if entry is None:  # hashing a stack is slow, and nodes share stacks
             entry = spans, self._stacks.setdefault(spans, len(self._stacks))
-            self._seen[id(spans)] = entry  # keeps the stack alive, so its id is not reused
-        return entry[1]
+            self._by_id[id(spans)] = entry  # keeps the stack alive, so its id is not reused
+        return self._numbers.setdefault((node.scope, entry[1]), len(self._numbers))
 
 
 class NumberedModule:
@@ -70,8 +68,10 @@ class NumberedModule:
 
     @cached_property
     def applied(self) -> frozenset[str]:
-        """Instructions of reducers, comparators and other applied computations."""
-        return frozenset(_applied(self.module))
+        """Instructions of computations that are applied to elements: reducers, comparators."""
+        nodes = (node for node in self.nodes.values() if node.opcode not in _CONTROL)
+        names = {name for node in nodes for name in node.regions} & self.module.regions.keys()
+        return frozenset(node.id for name in names for node in self.module.regions[name].nodes)
 
     @cached_property
     def loops(self) -> Mapping[str, Node]:
@@ -87,32 +87,12 @@ class NumberedModule:
 _CONTROL = frozenset({"fusion", "call", "while", "conditional", "async-start", "async-done"})
 
 
-def _applied(module: Module) -> Iterator[str]:
-    """Yields instructions of computations that are applied to elements, as a reducer is."""
-    names = {
-        name
-        for node in module.nodes()
-        if node.regions and node.opcode not in _CONTROL
-        for name in node.regions
-    }
-    for name in names & module.regions.keys():
-        for node in module.regions[name].nodes:
-            yield node.id
-
-
 def _classes(occurrences: Iterable[Occurrence]) -> dict[int, list[Node]]:
     """Returns the instructions of each value number, each instruction once."""
-    classes: dict[int, list[Node]] = {}
-    members: set[tuple[str, int]] = set()  # a computation with two callers occurs twice
+    classes: dict[int, dict[str, Node]] = {}  # a computation with two callers occurs twice
     for node, value in occurrences:
-        if (node.id, value) in members:
-            continue
-        members.add((node.id, value))
-        if value in classes:
-            classes[value].append(node)
-        else:
-            classes[value] = [node]
-    return classes
+        classes.setdefault(value, {}).setdefault(node.id, node)
+    return {value: list(nodes.values()) for value, nodes in classes.items()}
 
 
 def enclosing_fusions(module: Module) -> dict[str, str]:

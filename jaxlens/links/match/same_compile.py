@@ -16,7 +16,7 @@ are linked.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.value_numbering import plain
 from jaxlens.links.match.by_keys import Key, nearest, unique
 from jaxlens.links.match.link import How, Link, Relation
@@ -44,21 +44,21 @@ def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] 
     links.add(_by_loops(left, right, links))
     for how in _PLACES_AND_KEYS:
         links.add(_by_keys(left, right, *links.rest(left.nodes, right.nodes), how))
-    return Relation(links.found)
+    return Relation(links.links)
 
 
 class _Links:
     """The links so far, without duplicates, and the nodes that have one."""
 
     def __init__(self, stamped: Iterable[Link]) -> None:
-        self.found: dict[Link, None] = {}
+        self.links: dict[Link, None] = {}
         self.tails: set[str] = set()
         self.heads: set[str] = set()
         self.add(stamped)
 
     def add(self, links: Iterable[Link]) -> None:
         new = dict.fromkeys(links)
-        self.found.update(new)
+        self.links.update(new)
         self.tails.update([link.tail for link in new])
         self.heads.update([link.head for link in new])
 
@@ -149,7 +149,11 @@ def _by_value(
         if names in visited or names[0] not in left.bodies or names[1] not in right.bodies:
             continue
         visited.add(names)
-        if not _kept_state(left.module.regions[names[0]], right.module.regions[names[1]]):
+        # The elements of a loop's state keep their index; passes append new ones.
+        old, new = left.module.regions[names[0]], right.module.regions[names[1]]
+        parameters = zip(old.parameters, new.parameters, strict=False)
+        types = ((a.type.parts, b.type.parts[: len(a.type.parts)]) for a, b in parameters)
+        if any([*map(plain, parts)] != [*map(plain, more)] for parts, more in types):
             continue
         values = right.bodies[names[1]]
         for value, tails in left.bodies[names[0]].items():
@@ -162,15 +166,6 @@ def _by_value(
                 yield Link(tail.id, head.id, "value")
                 if tail.regions and tail.opcode == head.opcode:
                     pending += zip(tail.regions, head.regions, strict=False)
-
-
-def _kept_state(before: Region, after: Region) -> bool:
-    """Whether the elements of a loop's state kept their index; passes append new ones."""
-    pairs = zip(before.parameters, after.parameters, strict=False)
-    return all(
-        list(map(plain, old.type.parts)) == list(map(plain, new.type.parts[: len(old.type.parts)]))
-        for old, new in pairs
-    )
 
 
 def _equal(

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxlens.ir.check import check
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.passes import in_order, pass_stages
 from jaxlens.ir.text_store import pack
 from tests.support import programs
+from tests.support.check import check
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 pytestmark = pytest.mark.backend

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from jaxlens.errors import CaptureFileError
-from jaxlens.ir.check import check
 from jaxlens.ir.hlo.passes import DumpName, in_order, interval, parse_name, pass_stages
 from jaxlens.ir.text_store import from_bytes, pack, to_bytes
+from tests.support.check import check
 
 NAMES = {
     "module_0000.jit_f.0007.simplification.after_pipeline-start.before_algsimp.txt": DumpName(

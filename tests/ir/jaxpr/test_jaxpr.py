@@ -19,11 +19,11 @@ from jax.scipy.linalg import expm
 from jax.scipy.sparse.linalg import cg, gmres
 from jax.sharding import PartitionSpec
 
-from jaxlens.ir.check import check
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.views.listings import jaxpr as jaxpr_lines
+from tests.support.check import check
 
 pytestmark = pytest.mark.backend
 

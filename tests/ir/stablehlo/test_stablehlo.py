@@ -10,9 +10,9 @@ import pytest
 from jax.sharding import PartitionSpec
 
 from jaxlens.errors import ReadError
-from jaxlens.ir.check import check
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stablehlo import reader as stablehlo
+from tests.support.check import check
 
 pytestmark = pytest.mark.backend
 

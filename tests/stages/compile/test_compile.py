@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir import check
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.analyses import cost
 from jaxlens.stages.compile.xla import compile_lowered
-from tests.support import programs
+from tests.support import check, programs
 
 pytestmark = pytest.mark.backend
 

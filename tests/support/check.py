@@ -1,7 +1,7 @@
-"""The rules of a legal graph, one function each. Every reader's tests end with `check`.
+"""The rules of a legal graph, one function each. The tests of every reader end with `check`.
 
 A module that breaks a rule came from broken text or from a reader's mistake; lenses and
-renderers may count on all of them.
+renderers may count on all of them. `ir.graph.check_calls` checks two of them in saved captures.
 """
 
 from collections import Counter, defaultdict
@@ -21,16 +21,6 @@ def check(module: Module) -> list[str]:
         A sentence for each violation, with its place; empty for a legal module.
     """
     return [broken for rule in _RULES for broken in rule(module)]
-
-
-def check_calls(module: Module) -> None:
-    """Checks the two rules that following calls relies on: callees exist, and none is recursive.
-
-    Raises:
-        ValueError: A node calls a region that does not exist, or calls form a cycle.
-    """
-    for broken in (*_calls(module), *_order(module)):
-        raise ValueError(broken)
 
 
 def _names(module: Module) -> Iterator[str]:
