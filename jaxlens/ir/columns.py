@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,6 +19,7 @@ from jaxlens.ir.graph import Module, Node, Region, Span, Type, owner
 from jaxlens.ir.lazy import same_fields
 
 K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 LITERAL = 0  # a distance of 0: no step reads its own results
 
 
@@ -159,7 +160,10 @@ class ColumnsModule(Module):
 
 def columns(module: Module) -> ProgramColumns:
     """The columns of a module; computed unless its reader has made them."""
-    return module.columns if isinstance(module, ColumnsModule) else _Reader(module).program()
+    if isinstance(module, ColumnsModule):
+        return module.columns
+    reader = _Reader()
+    return reader.program(module.regions, reader.region)
 
 
 def calls(module: Module) -> dict[str, Mapping[int, tuple[str, ...]]]:
@@ -230,27 +234,31 @@ def shape(region: Columns) -> Hashable:
     return tuple(column.tobytes() for column in columns)
 
 
-@dataclass(slots=True)
-class _Reader:
+class ColumnsBuilder:
+    """What the steps of a program share, while its columns are computed."""
+
+    def __init__(self) -> None:
+        self.opcodes: list[str] = []
+        self.kinds: Pool[Hashable] = Pool()
+        self.places: Pool[Place] = Pool()
+        self.types: Pool[Type] = Pool()
+        self.shape_of: dict[str, int] = {}  # a number that regions of one `shape` share
+        self._shapes: Pool[Hashable] = Pool()
+
+    def program(self, regions: Mapping[str, R], read: Callable[[R], Columns]) -> ProgramColumns:
+        """The columns of a program, callers before callees; callees are read first."""
+        by_name = {}
+        for name in reversed(list(regions)):
+            by_name[name] = read(regions[name])
+            self.shape_of[name] = self._shapes.number(shape(by_name[name]))
+        columns_of = {name: by_name[name] for name in regions}
+        return ProgramColumns(columns_of, self.opcodes, tuple(self.places), tuple(self.types))
+
+
+class _Reader(ColumnsBuilder):
     """Computes the columns of a module from its nodes."""
 
-    module: Module
-    kinds: Pool[Hashable] = field(default_factory=Pool)
-    shapes: Pool[Hashable] = field(default_factory=Pool)
-    places: Pool[Place] = field(default_factory=Pool)
-    types: Pool[Type] = field(default_factory=Pool)
-    shape_of: dict[str, int] = field(default_factory=dict)
-    opcodes: list[str] = field(default_factory=list)
-
-    def program(self) -> ProgramColumns:
-        by_name = {}
-        for name in reversed(list(self.module.regions)):
-            by_name[name] = self._region(self.module.regions[name])
-            self.shape_of[name] = self.shapes.number(shape(by_name[name]))
-        regions = {name: by_name[name] for name in self.module.regions}
-        return ProgramColumns(regions, self.opcodes, tuple(self.places), tuple(self.types))
-
-    def _region(self, region: Region) -> Columns:
+    def region(self, region: Region) -> Columns:
         number = {value.name: n for n, value in enumerate(region.parameters)}
         steps, ids = array("i"), list[str]()
         columns = blank(region.name, ids, steps)

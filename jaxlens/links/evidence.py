@@ -100,7 +100,7 @@ class Evidence:
     def _carriers(self, stage: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Returns the instructions of each op: those known to come from it, and those inferred."""
         reach = self.linked.reached(stage)
-        paths, made = self.linked.atoms.paths, self.linked.atoms.made
+        paths, how_made = self.linked.atoms.paths, self.linked.atoms.made
         exact: dict[str, list[str]] = {}
         guessed: dict[str, list[str]] = {}
         memo: dict[tuple[Path, ...], Iterable[str]] = {}
@@ -108,7 +108,7 @@ class Evidence:
             stamps = node.stamps
             if stamps not in memo:
                 # The last op of a path, preceded by its calls if only these have equations.
-                inferred = [made.get(path[-1]) == "inferred" for path in stamps]
+                inferred = [how_made.get(path[-1]) == "inferred" for path in stamps]
                 parts = (p if calls else p[-1:] for p, calls in zip(stamps, inferred, strict=True))
                 memo[stamps] = dict.fromkeys(chain.from_iterable(parts))
             ops = memo[stamps]

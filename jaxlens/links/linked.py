@@ -82,7 +82,7 @@ class Linked:
         followed = None
         if follow and "hlo" in self.modules and not any(n.stamps for n in module.nodes()):
             followed = self._followed(module)
-        return reach(module, self.atoms, self._places, followed)
+        return reach(module, self.atoms, self._ops_by_position, followed)
 
     def _followed(self, module: Module) -> dict[str, tuple[tuple[int, ...], How]]:
         before = self.reached("hlo")
@@ -96,7 +96,7 @@ class Linked:
         return origins
 
     @cached_property
-    def _places(self) -> Mapping[Position, tuple[Node, ...]]:
+    def _ops_by_position(self) -> Mapping[Position, tuple[Node, ...]]:
         return ops_by_position(self.modules["stablehlo"]) if "stablehlo" in self.modules else {}
 
     @cached_property

@@ -8,6 +8,7 @@ import re
 import weakref
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
@@ -137,10 +138,9 @@ class Links:
 
     def known_fates(self) -> Mapping[str, EquationFate]:
         """Returns the fates, or an empty mapping if the backend lacks a stage that they need."""
-        try:
+        with suppress(UnavailableError):
             return self.fates()
-        except UnavailableError:
-            return {}
+        return {}
 
     def traced(self) -> TracedLinks | None:
         """Returns the grouped equations of the jaxpr; None if its ids are not consecutive."""
@@ -148,18 +148,15 @@ class Links:
 
     def gives(self, name: str) -> bool:
         """Whether the capture has a stage of that name."""
-        try:
-            self._driver.stage(name)
-        except UnavailableError:
-            return False
-        return True
+        with suppress(UnavailableError):
+            return bool(self._driver.stage(name))
+        return False
 
     def kernels(self) -> tuple[Kernel, ...]:
         """Returns the kernels of the executable; () if the backend does not list them."""
-        try:
+        with suppress(UnavailableError):
             return self._driver.kernels()
-        except UnavailableError:
-            return ()
+        return ()
 
     def _judged(self, linked: Linked) -> Mapping[str, EquationFate]:
         """Returns the fates, computed again once there are pass dumps, which name the passes."""
@@ -241,12 +238,10 @@ class Links:
 
     def _dumps(self) -> tuple[PassStage, ...]:
         """Returns the dumps of the passes; () if they were not recorded or are too long."""
-        if "passes" not in self._driver.recorded():
-            return ()
-        try:
-            dumps = self._driver.passes()
-        except UnavailableError:
-            return ()
+        dumps: tuple[PassStage, ...] = ()
+        if "passes" in self._driver.recorded():
+            with suppress(UnavailableError):
+                dumps = self._driver.passes()
         length = sum(len(stage.stage.text) for stage in dumps if stage.changed)
         return dumps if length <= _ENOUGH else ()
 

@@ -114,8 +114,8 @@ def _groups(program: ProgramColumns) -> dict[tuple[str, int], Group]:
             place = program.places[n]
             local[n] = within(place.spans, ends[name])
             stacks = tuple(dict.fromkeys(local[n] + rest for rest in bodies))
-            made = (*around.get(name, ()), *transforms(place.scope))
-            groups[name, n] = Group(stacks, tuple(dict.fromkeys(made)))
+            names = (*around.get(name, ()), *transforms(place.scope))
+            groups[name, n] = Group(stacks, tuple(dict.fromkeys(names)))
         for step, inner in region.calls.items():
             n = region.place[step]
             opcode = program.opcodes[region.kind[step]]

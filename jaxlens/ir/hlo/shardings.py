@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
+from jaxlens.ir.hlo.text import split
+
 Device = tuple[int, ...]  # the devices that hold one tile
 
 _TILES = re.compile(r"\{devices=\[([\d,]++)\](<=\[([\d,]++)\](?:T\(([\d,]++)\))?|[\d,]++)(.*)\}")
@@ -95,14 +97,7 @@ def parts(text: str) -> list[str]:
     """The shardings of a tuple's elements; a list of the one sharding of an array."""
     if not text.startswith("{{"):
         return [text]
-    elements, depth, start = [], 0, 1
-    for place, sign in enumerate(text):
-        depth += (sign == "{") - (sign == "}")
-        if depth == 2 and sign == "{":
-            start = place
-        elif depth == 1 and sign == "}":
-            elements.append(text[start : place + 1])
-    return elements
+    return [part[part.find("{") :] for part in split(text[1:-1])]  # after `/*index=5*/`
 
 
 def groups(text: str, devices: int) -> tuple[Device, ...] | None:

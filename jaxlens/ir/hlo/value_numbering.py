@@ -204,7 +204,7 @@ class _Walk:
         operands = self._operands(frame, node.operands)
         if opcode in _PASSING and operands:
             if opcode == "get-tuple-element":
-                return self.numbers.part(operands[0], _index(node))
+                return self.numbers.part(operands[0], dict(_meaning(node)).get("index", ""))
             return operands[0]
         if opcode == "tuple":
             return self.numbers.tuple_of(tuple(operands))
@@ -229,13 +229,6 @@ def _elided(node: Node) -> bool:
     if node.opcode != "constant" or (text is not None and "..." not in text):
         return False
     return "..." in node.attrs.get("literal", "")
-
-
-def _index(node: Node) -> str:
-    """The index of a `get-tuple-element`."""
-    if isinstance(node, Instruction) and node.said is not None:
-        return dict(_affecting(node.said)).get("index", "")
-    return node.attrs.get("index", "")
 
 
 def _kind(node: Node) -> tuple[str, str]:

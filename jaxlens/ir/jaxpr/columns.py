@@ -7,8 +7,7 @@ tracebacks, parameters) is processed once.
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, blank, shape
-from jaxlens.ir.graph import Type
+from jaxlens.ir.columns import LITERAL, Columns, ColumnsBuilder, Place, Pool, ProgramColumns, blank
 from jaxlens.ir.jaxpr.bodies import JaxprBody
 from jaxlens.ir.jaxpr.frames import Resolver
 from jaxlens.ir.jaxpr.types import type_of
@@ -31,13 +30,11 @@ def program(
         scope: Gives the text of a name stack.
         description: Describes equations whose parameters do not compare.
     """
-    maker = _Maker(bodies, spans, scope, description)
-    by_name = {body.name: maker.region(body) for body in reversed(list(bodies.values()))}
-    regions = {body.name: by_name[body.name] for body in bodies.values()}
-    return ProgramColumns(regions, maker.opcodes, tuple(maker.places), tuple(maker.types))
+    reader = _Reader(bodies, spans, scope, description)
+    return reader.program({body.name: body for body in bodies.values()}, reader.region)
 
 
-class _Maker:
+class _Reader(ColumnsBuilder):
     """What equations share. Keys by identity belong to objects that the program keeps alive."""
 
     def __init__(
@@ -47,14 +44,9 @@ class _Maker:
         scope: Callable[[Any], str],
         description: Description,
     ) -> None:
-        self.opcodes: list[str] = []
-        self.places: Pool[Place] = Pool()
-        self.types: Pool[Type] = Pool()
+        super().__init__()
         self._bodies, self._spans, self._scope = bodies, spans, scope
         self._describe = description
-        self._kinds: Pool[Hashable] = Pool()
-        self._shapes: Pool[Hashable] = Pool()
-        self._shape_of: dict[str, int] = {}
         self._type_of: dict[int, int] = {}  # by an aval's identity
         self._stack_of: dict[int, str] = {}  # by a name stack's identity
         self._place_of: dict[tuple[str | None, Any], int] = {}
@@ -73,7 +65,6 @@ class _Maker:
             columns.calls[step] = tuple(self._bodies[id(callee)].name for callee in inner)
         self._steps(body, columns, number)
         columns.results.extend(number.get(id(atom), -1) for atom in jaxpr.outvars)
-        self._shape_of[body.name] = self._shapes.number(shape(columns))
         return columns
 
     def _steps(self, body: JaxprBody, columns: Columns, number: dict[int, int]) -> None:
@@ -82,7 +73,7 @@ class _Maker:
         read, kind = columns.first_operand.append, columns.kind.append
         starts = columns.first_result.append
         place, type_of, place_of = columns.place.append, self._type_of.get, self._place_of.get
-        kind_of, stack_of = self._kinds.get, self._stack_of.get
+        kind_of, stack_of = self.kinds.get, self._stack_of.get
         reads, first = 0, columns.first_result[0]
         calls, literal = columns.calls, self._literal
         for step, (eqn, parameters) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
@@ -111,13 +102,13 @@ class _Maker:
             starts(first)
             description: Hashable = parameters
             if not parameters:
-                shapes = tuple(self._shape_of[name] for name in calls.get(step, ()))
+                shapes = tuple(self.shape_of[name] for name in calls.get(step, ()))
                 description = self._describe(eqn), shapes
             key = description, literals, len(eqn.invars), *results
             number_of_kind = kind_of(key)
             if number_of_kind is None:
                 self.opcodes.append(eqn.primitive.name)
-                number_of_kind = self._kinds.number(key)
+                number_of_kind = self.kinds.number(key)
             kind(number_of_kind)
 
     def _type(self, aval: Any) -> int:

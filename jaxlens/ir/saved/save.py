@@ -23,6 +23,8 @@ from jaxlens.ir.text_store import pack, to_bytes
 
 STAGES = ("jaxpr", "stablehlo", "hlo", "passes", "optimized", "llvm", "asm")
 _COMPILED = frozenset({"passes", "optimized", "llvm", "asm"})
+# The stages whose texts are packed together.
+_GROUPS = {"early": ("jaxpr", "stablehlo"), "hlo": ("hlo", "optimized"), "code": ("llvm", "asm")}
 # Fields of a pass and a kernel that the manifest has under their names, whatever their values.
 _PASS = ("index", "pipeline", "name", "changed", "before")
 _KERNEL = ("name", "instruction", "kind", "note")
@@ -64,9 +66,7 @@ class _Writer:
         self._chosen = chosen
         self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
         self._missing: dict[str, str] = {}
-        self._early: list[str] = []
-        self._code: list[str] = []
-        self._hlo: list[str] = []
+        self._texts: dict[str, list[str]] = {group: [] for group in _GROUPS}
         self._stages: dict[str, int] = {}
         self._parts: dict[str, bytes] = {}
 
@@ -75,15 +75,9 @@ class _Writer:
         with suppress(UnavailableError):  # what is missing is noted where it is read
             self._driver.gather(Needs(compiled, "all" if "passes" in self._chosen else ""))
         passes = list(self._passes())
-        for name, texts in (
-            ("jaxpr", self._early),
-            ("stablehlo", self._early),
-            ("hlo", self._hlo),
-            ("optimized", self._hlo),
-            ("llvm", self._code),
-            ("asm", self._code),
-        ):
-            self._stage(name, texts)
+        for group, names in _GROUPS.items():
+            for name in names:
+                self._stage(name, self._texts[group])
         # A saved capture cannot find these deviations by tracing.
         deviations = (*self._program.deviations, *self._driver.deviations())
         manifest = {
@@ -101,9 +95,7 @@ class _Writer:
             **self._parts,
             "manifest.json": _dumped(manifest),
             "sources.json": _dumped(to_json(sources)),
-            "early.bin": _packed(self._early),
-            "hlo.bin": _packed(self._hlo),
-            "code.bin": _packed(self._code),
+            **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
         }
 
     def _ask(self, name: str, stage: str, method: str = "", *args: str) -> Any:
@@ -138,8 +130,8 @@ class _Writer:
     def _passes(self) -> Iterator[dict[str, Any]]:
         for dump in self._ask("passes", "passes") or ():
             row = {name: getattr(dump, name) for name in _PASS}
-            yield {**row, "title": dump.stage.title, "text": len(self._hlo)}
-            self._hlo.append(dump.stage.raw)
+            yield {**row, "title": dump.stage.title, "text": len(self._texts["hlo"])}
+            self._texts["hlo"].append(dump.stage.raw)
 
     def _kernel(self, kernel: Kernel) -> dict[str, Any]:
         row = {name: getattr(kernel, name) for name in _KERNEL}
@@ -147,8 +139,8 @@ class _Writer:
             row["launch"] = kernel.launch
         for key in KERNEL_TEXTS:
             if (key if key == "asm" else "llvm") in self._chosen and (text := getattr(kernel, key)):
-                row[key] = len(self._code)
-                self._code.append(text)
+                row[key] = len(self._texts["code"])
+                self._texts["code"].append(text)
         return row
 
     def _facts(self) -> Iterator[tuple[str, Any]]:
@@ -163,8 +155,3 @@ class _Writer:
 
 def _dumped(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _packed(texts: list[str]) -> bytes:
-    """Packed texts; the archive compresses them."""
-    return to_bytes(pack(texts))

@@ -7,7 +7,7 @@ blocks, functions, the module) has no stamp.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxlens.ir.graph import paused
@@ -44,7 +44,7 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
         for op in (module.operation, *(view.operation for view in module.body.operations)):
             if (source := place(op.location)).changed:
                 changes.append((op, _location(source, source.name, ir)))
-        for block, around in _blocks(module):
+        for block, outer, holders in _blocks(module):
             for argument in block.arguments:
                 if (source := place(argument.location)).changed:
                     argument.set_location(_location(source, source.name, ir))
@@ -52,32 +52,26 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
                 op = view.operation
                 source = place(op.location)
                 if op.name not in CLOSING:
-                    name = _stamped(source.name, stamp(f"s{len(op_paths)}"), around.name)
+                    name = _stamped(source.name, stamp(f"s{len(op_paths)}"), outer)
                     changes.append((op, _location(source, name, ir)))
                     op_paths.append(source.paths)
                     if len(op.regions):
-                        around.inside.append((op, (source.name, name)))
+                        holders.append((op, (source.name, name)))
                 elif source.changed:
                     changes.append((op, _location(source, source.name, ir)))
         assign("location", changes)
     return tuple(op_paths)
 
 
-@dataclass(slots=True)
-class _Around:
-    """The op around a block.
+Names = tuple[str, str]
+"""The name in the location of an op, without and with stamps."""
 
-    Attributes:
-        name: The name in its location, without and with stamps.
-        inside: The ops of the block that have blocks themselves, with their names.
+
+def _blocks(module: Any) -> Iterator[tuple[Any, Names, list[tuple[Any, Names]]]]:
+    """Every block of a function, in the reader's order, with the names of the op around it.
+
+    The caller fills the list with the ops of the block that have blocks themselves.
     """
-
-    name: tuple[str, str] = ("", "")
-    inside: list[tuple[Any, tuple[str, str]]] = field(default_factory=list)
-
-
-def _blocks(module: Any) -> Iterator[tuple[Any, _Around]]:
-    """Every block of a function, in the reader's order; the caller fills in `inside`."""
     for view in module.body.operations:
         top = view.operation
         if top.name != "func.func" or not len(top.regions[0].blocks):
@@ -85,11 +79,11 @@ def _blocks(module: Any) -> Iterator[tuple[Any, _Around]]:
         pending = [(top.regions[0].blocks[0], ("", ""))]
         while pending:
             block, name = pending.pop()
-            around = _Around(name)
-            yield block, around
+            holders: list[tuple[Any, Names]] = []
+            yield block, name, holders
             pending += [
                 (inner, name)
-                for op, name in reversed(around.inside)
+                for op, name in reversed(holders)
                 for region in reversed(list(op.regions))
                 for inner in reversed(list(region.blocks))
             ]
@@ -105,7 +99,7 @@ class _Place:
         paths: The paths of equations in its stamps.
         changed: Whether it had stamps.
         kind: An outer name with the op's kind ("sort:"), "" for none.
-        others: The parts of a fused location after the first.
+        rest: The parts of a fused location after the first.
         metadata: The metadata of a fused location.
     """
 
@@ -114,21 +108,17 @@ class _Place:
     paths: Paths = ()
     changed: bool = False
     kind: str = ""
-    others: tuple["_Place", ...] = ()
+    rest: tuple["_Place", ...] = ()
     metadata: Any = None
 
 
 def _place(location: Any, ids: Mapping[str, str], ir: Any) -> _Place:
     if isinstance(location, ir.FusedLoc):
-        first, *others = (_named(part, ids, ir) for part in location.locations)
-        paths = (path for part in (first, *others) for path in part.paths)
-        return replace(
-            first,
-            paths=tuple(dict.fromkeys(paths)),
-            changed=any(part.changed for part in (first, *others)),
-            others=tuple(others),
-            metadata=location.metadata,
-        )
+        parts = [_named(part, ids, ir) for part in location.locations]
+        paths = tuple(dict.fromkeys(path for part in parts for path in part.paths))
+        changed, metadata = any(part.changed for part in parts), location.metadata
+        rest = tuple(parts[1:])
+        return replace(parts[0], paths=paths, changed=changed, rest=rest, metadata=metadata)
     return _named(location, ids, ir)
 
 
@@ -149,7 +139,7 @@ def _named(location: Any, ids: Mapping[str, str], ir: Any) -> _Place:
     )
 
 
-def _stamped(name: str, word: str, around: tuple[str, str]) -> str:
+def _stamped(name: str, word: str, around: Names) -> str:
     """The name with a stamp before its last part.
 
     Where it extends the name of the op around it, so does the result: XLA appends the name of
@@ -169,9 +159,9 @@ def _location(at: _Place, name: str, ir: Any) -> Any:
     location = ir.Location.name(name, at.child) if name else at.child
     if at.kind:
         location = ir.Location.name(at.kind, location)
-    if not at.others and at.metadata is None:
+    if not at.rest and at.metadata is None:
         return location
-    parts = [location, *(_location(part, part.name, ir) for part in at.others)]
+    parts = [location, *(_location(part, part.name, ir) for part in at.rest)]
     return ir.Location.fused(parts, at.metadata)
 
 

@@ -7,13 +7,14 @@ results.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.stablehlo.stamps import CLOSING
 
 _FUNCTION = "func.func "
-_CLOSING = ("return", "stablehlo.return", "func.return", "sdy.return", "mhlo.return")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class _Block:
     """A block whose lines are being read."""
 
     nodes: Iterator[Node]
-    owner: Node | None = None
-    others: Iterator[str] = field(default_factory=lambda: iter(()))
+    owner: Node | None
+    rest: Iterator[str]  # names of the owner's further blocks
     expected: Node | None = None
     unopened: Node | None = None
 
@@ -64,41 +65,47 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
         ReadError: The text is of another program.
     """
     blocks: list[_Block] = []
-    for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
-        words = line.lstrip(" ")
-        indent = len(line) - len(words)
+    for number, indented in enumerate(text.rstrip("\n").split("\n"), 1):
+        line = indented.lstrip(" ")
+        indent = len(indented) - len(line)
         inside = blocks[-1].owner if blocks else None
         owner = inside.id if inside else ""
         if not blocks:
-            if words.startswith(_FUNCTION) and words.endswith("{"):
-                blocks.append(_Block(iter(module.regions[_symbol(words, number)].nodes)))
-            yield PrintedLine(words, indent)
-        elif words.startswith("}"):
-            _close(blocks, words, module, number)
-            yield PrintedLine(words, indent, owner, False, owner)
-        elif _begins(words, blocks[-1].expected):
+            if line.startswith(_FUNCTION) and line.endswith("{"):
+                blocks.append(
+                    _Block(iter(module.regions[_symbol(line, number)].nodes), None, iter(()))
+                )
+            yield PrintedLine(line, indent)
+        elif line.startswith("}"):
+            _close(blocks, line, module, number)
+            yield PrintedLine(line, indent, owner, False, owner)
+        elif _begins(line, blocks[-1].expected):
             node = blocks[-1].expected
             assert node is not None
-            _open(blocks, node, words, module)
-            yield PrintedLine(words, indent, node.id, True, owner)
-        elif (node := blocks[-1].unopened) is not None and words.endswith("{"):
+            blocks[-1].step()
+            inner = _inner(node, module)
+            blocks[-1].unopened = node if inner and not line.endswith("{") else None
+            if inner and line.endswith("{"):
+                _enter(blocks, node, iter(inner), module)
+            yield PrintedLine(line, indent, node.id, True, owner)
+        elif (node := blocks[-1].unopened) is not None and line.endswith("{"):
             blocks[-1].unopened = None
             _enter(blocks, node, iter(_inner(node, module)), module)
-            yield PrintedLine(words, indent, node.id, False, owner)
-        elif words.startswith("^"):
-            yield PrintedLine(words, indent, owner, False, owner)
-        elif blocks[-1].expected is None and words.split(" ", 1)[0] in _CLOSING:
-            yield PrintedLine(words, indent, "", False, owner)
+            yield PrintedLine(line, indent, node.id, False, owner)
+        elif line.startswith("^"):
+            yield PrintedLine(line, indent, owner, False, owner)
+        elif blocks[-1].expected is None and line.split(" ", 1)[0] in ("return", *CLOSING):
+            yield PrintedLine(line, indent, "", False, owner)
         else:
-            raise _other(number, words)
+            raise _other(number, line)
 
 
 _NAMELESS = "<<INVALID EMPTY SYMBOL>>"  # what MLIR prints for a function named ""
 
 
-def _symbol(words: str, number: int) -> str:
+def _symbol(line: str, number: int) -> str:
     """`relu` of `func.func private @relu(%arg0: ...`."""
-    name = words.partition("@")[2]
+    name = line.partition("@")[2]
     if name.startswith(_NAMELESS):
         return ""
     if name.startswith('"'):
@@ -106,15 +113,15 @@ def _symbol(words: str, number: int) -> str:
     return name.partition("(")[0]
 
 
-def _begins(words: str, node: Node | None) -> bool:
+def _begins(line: str, node: Node | None) -> bool:
     """Whether the op begins on this line."""
     if node is None:
         return False
     if not node.results:
-        head = words.partition("(")[0].partition(" ")[0].strip('"')
+        head = line.partition("(")[0].partition(" ")[0].strip('"')
         return head in (node.opcode, node.opcode.removeprefix("func."))
     stem, _, several = node.results[0].name.partition("#")
-    return words.startswith(f"%{stem}:" if several else f"%{stem} = ")
+    return line.startswith(f"%{stem}:" if several else f"%{stem} = ")
 
 
 def _inner(node: Node, module: Module) -> list[str]:
@@ -122,34 +129,22 @@ def _inner(node: Node, module: Module) -> list[str]:
     return [name for name in node.regions if module.regions[name].kind == "block"]
 
 
-def _open(blocks: list[_Block], node: Node, words: str, module: Module) -> None:
-    """Advances past the op, or into its first block if the line opens one."""
-    blocks[-1].step()
-    blocks[-1].unopened = None
-    inner = _inner(node, module)
-    if inner and words.endswith("{"):
-        _enter(blocks, node, iter(inner), module)
-    elif inner:
-        blocks[-1].unopened = node
-
-
 def _enter(blocks: list[_Block], node: Node, names: Iterator[str], module: Module) -> None:
     blocks.append(_Block(iter(module.regions[next(names)].nodes), node, names))
 
 
-def _close(blocks: list[_Block], words: str, module: Module, number: int) -> None:
+def _close(blocks: list[_Block], line: str, module: Module, number: int) -> None:
     """Leaves a block, and enters the op's next one if the line opens it."""
     block = blocks.pop()
     if block.expected is not None:
-        raise _other(number, words)
-    if not words.endswith("{"):
+        raise _other(number, line)
+    if not line.endswith("{"):
         return
-    name = next(block.others, None)
+    name = next(block.rest, None)
     if name is None or block.owner is None:
-        raise _other(number, words)
-    nodes = iter(module.regions[name].nodes)
-    blocks.append(_Block(nodes, block.owner, block.others))
+        raise _other(number, line)
+    _enter(blocks, block.owner, chain([name], block.rest), module)
 
 
-def _other(number: int, words: str) -> ReadError:
-    return ReadError(f"line {number} of the StableHLO text is of another program: {words[:80]!r}")
+def _other(number: int, line: str) -> ReadError:
+    return ReadError(f"line {number} of the StableHLO text is of another program: {line[:80]!r}")
