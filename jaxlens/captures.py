@@ -14,6 +14,7 @@ from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,
+    LineTrace,
     Memory,
     PassStage,
     Profile,
@@ -24,7 +25,6 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save

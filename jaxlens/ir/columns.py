@@ -100,13 +100,6 @@ class Columns:
         """Number of parameters."""
         return self.first_result[0]
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the columns."""
-        per_step = (self.kind, self.place, self.first_result, self.first_operand)
-        columns = (*per_step, self.distance, self.types)
-        return sum(len(column) * column.itemsize for column in columns)
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramColumns:
@@ -286,9 +279,8 @@ class _Reader(ColumnsBuilder):
 
     def _kind(self, node: Node, number: Mapping[str, int]) -> int:
         literals = tuple(name for name in node.operands if name not in number)
-        attrs = tuple(
-            pair for pair in node.attrs.items() if not any(name in pair[1] for name in node.regions)
-        )
+        pairs = node.attrs.items()
+        attrs = tuple(pair for pair in pairs if not any(name in pair[1] for name in node.regions))
         bodies = tuple(self.shape_of.get(name, -1) for name in node.regions)
         types = tuple([value.type for value in node.results])
         count = len(node.operands)

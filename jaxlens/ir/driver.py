@@ -16,6 +16,7 @@ from jaxlens.ir.facts import (
     Input,
     Kernel,
     Limits,
+    LineTrace,
     Memory,
     PassStage,
     Profile,
@@ -27,7 +28,6 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
-from jaxlens.ir.line_trace import LineTrace
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""

@@ -125,14 +125,9 @@ def _roots() -> tuple[tuple[str, str], ...]:
     for package in ("jax", "jaxlib", "jaxlens"):
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations if spec else None) or ():
-            roots.append((_folder(folder), f"{package}/"))
-    for name in ("stdlib", "platstdlib"):
-        roots.append((_folder(sysconfig.get_path(name)), ""))
-    return tuple(roots)
-
-
-def _folder(path: str) -> str:
-    return path.replace("\\", "/").rstrip("/") + "/"
+            roots.append((folder, f"{package}/"))
+    roots += [(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")]
+    return tuple((root.replace("\\", "/").rstrip("/") + "/", prefix) for root, prefix in roots)
 
 
 def _distinct(path: str) -> str:

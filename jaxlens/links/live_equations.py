@@ -110,21 +110,14 @@ class _Flow:
             place = index if index < constants else operand(node, index, len(body.parameters))
             if -len(node.operands) <= place < len(node.operands):
                 yield region.name, node.operands[place]
-            carried = _carried(node, body, index)
+            first, carry = 0, 0  # the parameters that a loop carries
+            if node.opcode == "scan":
+                first, carry = _number(node, "num_consts"), _number(node, "num_carry")
+            elif node.opcode == "while":
+                first, carry = len(body.parameters) - len(node.results), len(node.results)
             looped = self.regions[running(node)[0]]
-            if carried is not None and carried < len(looped.results):
-                yield looped.name, looped.results[carried]
-
-
-def _carried(node: Node, body: Region, index: int) -> int | None:
-    """Returns the index of a parameter in a loop's carry; None if it is no part of it."""
-    if node.opcode == "scan":
-        first, count = _number(node, "num_consts"), _number(node, "num_carry")
-    elif node.opcode == "while":
-        first, count = len(body.parameters) - len(node.results), len(node.results)
-    else:
-        return None
-    return index - first if first <= index < first + count else None
+            if first <= index < first + carry and index - first < len(looped.results):
+                yield looped.name, looped.results[index - first]
 
 
 def _number(node: Node, name: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxlens.ir.line_trace import TracedLine
+from jaxlens.ir.facts import TracedLine
 from jaxlens.render.graph.figure import Figure
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, Table
@@ -243,7 +243,7 @@ class LineTracePlayer:
     """The steps of a line trace, shown one at a time, forwards and backwards.
 
     Attributes:
-        steps: Steps as in `ir/line_trace.py`.
+        steps: Steps as in `ir/facts.py`.
         notes: Sentences on a step, by its number.
         texts: The source lines shown, with their numbers, by file.
         equations: The equations that the steps recorded, in JAX's notation, by id.

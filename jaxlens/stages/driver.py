@@ -18,6 +18,7 @@ from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,
+    LineTrace,
     Memory,
     PassStage,
     Profile,
@@ -29,7 +30,6 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.frames import origins
-from jaxlens.ir.line_trace import LineTrace
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve

@@ -71,7 +71,11 @@ def ours(name: str) -> dict[str, float]:
     listing = next(b for tab in tabs.tabs for b in tab.blocks if isinstance(b, Listing))
     middle = len(listing.more) // 2
     asked, _ = seconds(lambda: tuple(listing.more[middle : middle + ASKED]))
-    model = sum(region.bytes for region in program.regions.values())
+    model = 0
+    for region in program.regions.values():
+        per_step = (region.kind, region.place, region.first_result, region.first_operand)
+        arrays = (*per_step, region.distance, region.types)
+        model += sum(len(column) * column.itemsize for column in arrays)
     return {
         "eqns": len(program),
         "trace": trace,

@@ -200,8 +200,7 @@ def _allocation(match: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation
 
 
 def _buffer(match: re.Match[str]) -> Buffer:
-    number, name, index, phi, space, size, offset, shape = match.groups()
+    name, index, shape = match[2], match[3] or "", match[8]
+    number, size, offset, space = (int(match[group]) for group in (1, 6, 7, 5))
     type_ = read_type(shape) or Type(shape)
-    return Buffer(
-        int(number), name, index or "", int(size), int(offset), type_, bool(phi), int(space)
-    )
+    return Buffer(number, name, index, size, offset, type_, bool(match[4]), space)

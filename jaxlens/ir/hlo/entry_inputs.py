@@ -15,10 +15,16 @@ def entry_inputs(module: Module) -> tuple[Input, ...]:
     JAX writes an argument's name ("params['w']") into the location of StableHLO's parameter, and
     into the metadata of HLO's; without it, the input has the name of the parameter.
     """
-    names = _stablehlo_arguments(module) if module.stage == "stablehlo" else _hlo_arguments(module)
+    parameters = module.body().parameters
+    if module.stage == "stablehlo":
+        texts = (module.attrs.get(f"{module.entry} {value.name}", "") for value in parameters)
+        parts = (("", t) if t.startswith("{") else t.partition(" {")[::2] for t in texts)
+        names = [(name, any(mark in attrs for mark in _DONATED)) for name, attrs in parts]
+    else:
+        names = _hlo_arguments(module)
     return tuple(
         Input(name or value.name, value.type, donated)
-        for value, (name, donated) in zip(module.body().parameters, names, strict=True)
+        for value, (name, donated) in zip(parameters, names, strict=True)
     )
 
 
@@ -35,15 +41,8 @@ def entry_outputs(module: Module) -> tuple[Input, ...]:
     return tuple(Input(f"result[{i}]", kind) for i, kind in enumerate(types))
 
 
-def _stablehlo_arguments(module: Module) -> list[tuple[str, bool]]:
-    """Name and donation of each argument of StableHLO's entry."""
-    texts = [module.attrs.get(f"{module.entry} {p.name}", "") for p in module.body().parameters]
-    parts = [("", text) if text.startswith("{") else text.partition(" {")[::2] for text in texts]
-    return [(name, any(word in rest for word in _DONATED)) for name, rest in parts]
-
-
 def _hlo_arguments(module: Module) -> list[tuple[str, bool]]:
-    """The same of HLO's entry."""
+    """Name and donation of each argument of HLO's entry."""
     nodes = {node.id: node for node in module.body().nodes if node.opcode == "parameter"}
     aliases = _ALIASED.findall(module.attrs.get("input_output_alias", ""))
     donors = re.findall(r"\((\d{1,9}),", module.attrs.get("buffer_donor", ""))

@@ -204,9 +204,9 @@ class _Reader:
                 f"the HLO text breaks off within computation {self.open.name!r}, which begins on "
                 f"line {self._line(self.open.start)}: expected '}}'; read the whole text"
             )
-        last = list(self.regions)[-1:]  # to XLA the ENTRY where none is marked
-        if not self.entry and last and self.regions[last[0]].nodes:
-            self.entry = last[0]
+        last = next(reversed(self.regions), "")  # to XLA the ENTRY where none is marked
+        if not self.entry and last and self.regions[last].nodes:
+            self.entry = last
         if not self.entry:
             raise ReadError(
                 f"expected one ENTRY computation in the HLO text, found none among "
@@ -316,8 +316,12 @@ class _Reader:
             self._begin(header, start)
         elif self.open is None:
             self.unknown.append(line)
-        elif closes:
-            self._end(line)
+        elif closes:  # with the attributes after the brace
+            name = self.open.name
+            self.regions[name] = self.open.close()
+            self.open = None
+            for key, value in hlo_text.attributes(line[1:].strip(" ,\r\t")).items():
+                self.attrs[f"{name}.{key}"] = value
         elif not line.startswith("//"):
             self._continue(line)
 
@@ -344,14 +348,6 @@ class _Reader:
 
     def _line(self, position: int) -> int:
         return self.text.count("\n", 0, position) + 1
-
-    def _end(self, line: str) -> None:
-        """A computation's last line, with the attributes after the brace."""
-        region, self.open = self.open, None
-        assert region is not None
-        self.regions[region.name] = region.close()
-        for key, value in hlo_text.attributes(line[1:].strip(" ,\r\t")).items():
-            self.attrs[f"{region.name}.{key}"] = value
 
     def _continue(self, line: str) -> None:
         """A line within an instruction of several, or an instruction of an unusual form."""

@@ -12,6 +12,7 @@ from jaxlens.ir.facts import (
     Constant,
     Input,
     Kernel,
+    LineTrace,
     Memory,
     PassStage,
     Profile,
@@ -25,7 +26,6 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module, Span, check_calls
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
-from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns

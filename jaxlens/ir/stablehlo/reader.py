@@ -25,18 +25,9 @@ _ROLES = {
 _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "false"}
 # A frozen dataclass assigns each field through a call; filling its slots takes a fifth of that.
 _new = object.__new__
-(
-    _set_id,
-    _set_opcode,
-    _set_operands,
-    _set_results,
-    _set_attrs,
-    _set_regions,
-    _set_scope,
-    _set_spans,
-    _set_text,
-    _set_stamps,
-) = (vars(Node)[field.name].__set__ for field in fields(Node))
+_setters = [vars(Node)[field.name].__set__ for field in fields(Node)]
+_set_id, _set_opcode, _set_operands, _set_results, _set_attrs = _setters[:5]
+_set_regions, _set_scope, _set_spans, _set_text, _set_stamps = _setters[5:]
 _ARGUMENT_NAMES = {"stablehlo.while": "iterArg"}
 _CALLEES = ("callee", "called_computations", "decomposition")
 
@@ -244,8 +235,13 @@ class _Reader:
         attributes = op.attributes
         try:
             attrs = self._attrs(attributes) if len(attributes) else {}
-        except TypeError:
-            attrs = self._printed(op, attributes)
+        except TypeError:  # the bindings have no class for complex constants
+            attrs = {}
+            for key in attributes:
+                try:
+                    attrs[key] = self._text(attributes[key])
+                except TypeError:
+                    attrs[key] = constant_text(op)
         if name == "stablehlo.custom_call":  # MLIR's text omits these: text and module agree
             attrs = {k: v for k, v in attrs.items() if _UNSAID.get(k) != v}
         called = self._called(attrs) if attrs else ()
@@ -282,16 +278,6 @@ class _Reader:
 
     def _attrs(self, attributes: Any) -> dict[str, str]:
         return {name: self._text(attr) for name, attr in attributes.items()}
-
-    def _printed(self, op: Any, attributes: Any) -> dict[str, str]:
-        """Attributes where the bindings fail on one: they have no class for complex constants."""
-        texts = {}
-        for name in attributes:
-            try:
-                texts[name] = self._text(attributes[name])
-            except TypeError:
-                texts[name] = constant_text(op)
-        return texts
 
     def _text(self, attr: Any) -> str:
         text = self._texts.get(attr)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from jaxlens.captures import Capture
-from jaxlens.ir.line_trace import LineTrace, TracedLine
+from jaxlens.ir.facts import LineTrace, TracedLine
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.report import Cell, Finding, Report, Table, count

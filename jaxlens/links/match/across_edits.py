@@ -16,7 +16,7 @@ which are paired first; a fusion is paired with the one that shares most of its 
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
@@ -157,14 +157,9 @@ def _pair(before: Module, after: Module, left: Side, right: Side) -> Pairs:
     heads = set(images.values())
     tail_ids = (node.id for node in chain.from_iterable(left.bodies.values()))
     head_ids = (node.id for node in chain.from_iterable(right.bodies.values()))
-    return Pairs(
-        before,
-        after,
-        same,
-        changed,
-        gone=tuple(id for id in tail_ids if id not in images),
-        new=tuple(id for id in head_ids if id not in heads),
-    )
+    gone = tuple(id for id in tail_ids if id not in images)
+    new = tuple(id for id in head_ids if id not in heads)
+    return Pairs(before, after, same, changed, gone, new)
 
 
 def _pairs(left: Side, right: Side, images: Mapping[str, str]) -> Iterator[tuple[Node, Node]]:
@@ -341,24 +336,11 @@ def _with_fusions(pairs: Pairs) -> Pairs:
             heads.add(head)
             images = {pairs.same.get(id, "") for id in contents[0][tail]}
             (same if images == contents[1][head] else changed)[tail] = head
-    unpaired = [
-        tuple(
-            node.id
-            for node in module.nodes()
-            if node.opcode == "fusion" and node.id not in fusion_of and node.id not in paired
-        )
-        for module, fusion_of, paired in (
-            (pairs.before, homes, same.keys() | changed.keys()),
-            (pairs.after, places, heads),
-        )
-    ]
-    return replace(
-        pairs,
-        same=same,
-        changed=changed,
-        gone=pairs.gone + unpaired[0],
-        new=pairs.new + unpaired[1],
-    )
+    before = [n.id for n in pairs.before.nodes() if n.opcode == "fusion" and n.id not in homes]
+    after = [n.id for n in pairs.after.nodes() if n.opcode == "fusion" and n.id not in places]
+    gone = (id for id in before if id not in same and id not in changed)
+    new = (id for id in after if id not in heads)
+    return Pairs(pairs.before, pairs.after, same, changed, (*pairs.gone, *gone), (*pairs.new, *new))
 
 
 def _contents(module: Module, homes: Mapping[str, str]) -> dict[str, set[str]]:

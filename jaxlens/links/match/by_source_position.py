@@ -60,8 +60,8 @@ def _of_equation(_: None, node: Node) -> Position:
 
 
 def _of_op(_: None, node: Node) -> Position:
-    first, _sep, rest = node.scope.partition("/")  # equations' scopes lack the name of the program
-    return _position(rest if first.startswith(("jit(", "pjit(")) else node.scope, node)
+    program, _sep, rest = node.scope.partition("/")  # equations' scopes lack it
+    return _position(rest if program.startswith(("jit(", "pjit(")) else node.scope, node)
 
 
 def _position(scope: str, node: Node) -> Position:

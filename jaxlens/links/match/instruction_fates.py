@@ -349,9 +349,8 @@ class _Judge:
             elif not users and node.id not in self._roots:
                 note = "dead: nothing read it"
             else:
-                note = (
-                    "nothing reads it any more" if alive or not users else "gone with what read it"
-                )
+                with_users = users and not alive
+                note = "gone with what read it" if with_users else "nothing reads it any more"
         return Fate(node.id, name, by=self.blame.ended.get(node.id, ""), note=note)
 
     @cached_property

@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Attempt, Driver, Variant, no_call
-from jaxlens.ir.facts import Constant, Input, Program, Source, Stage, Target, Timing
+from jaxlens.ir.facts import Constant, Input, LineTrace, Program, Source, Stage, Target, Timing
 from jaxlens.ir.hlo.frames import origins
-from jaxlens.ir.line_trace import LineTrace
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate

@@ -19,8 +19,8 @@ from typing import Any
 import jax
 
 from jaxlens.errors import LensError
+from jaxlens.ir.facts import TracedLine
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
-from jaxlens.ir.line_trace import TracedLine
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall

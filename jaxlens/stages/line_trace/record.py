@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from jaxlens.ir.line_trace import Bound, Event, LineTrace, TracedLine
+from jaxlens.ir.facts import Bound, Event, LineTrace, TracedLine
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced

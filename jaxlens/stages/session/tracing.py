@@ -16,9 +16,8 @@ from typing import Any
 import jax
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Constant, Input, Timing, Verdict
+from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.line_trace import LineTrace
 from jaxlens.ir.stablehlo.stamps import Paths
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays, captured_limits
