@@ -16,7 +16,7 @@ from jaxlens import api, core
 from jaxlens.errors import OptionError
 from jaxlens.stages.core.program import is_core
 from jaxlens.stages.core.rewrite import on_core
-from tests.support.check import check
+from tests.ir.check import check
 
 pytestmark = pytest.mark.backend
 W, X = np.ones((4, 3), np.float32), np.ones((2, 4), np.float32)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from tests.support.check import check
+from tests.ir.check import check
 
 F32 = Type("f32")
 

@@ -13,8 +13,8 @@ import pytest
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.stages.driver import capture
+from tests.ir.check import check
 from tests.support import programs
-from tests.support.check import check
 
 pytestmark = pytest.mark.backend
 

@@ -41,55 +41,70 @@ _CONTINUED = frozenset({"device_ids"})
 _DEEPEST = 200  # tuples in tuples; Type prints itself recursively, and no program comes near
 
 
-def _marks(
-    text: str, start: int = 0, pattern: re.Pattern[str] = _TOKEN
-) -> Iterator[tuple[str, int, int, int]]:
-    """Yields each bracket, quote and comma: mark, start, end, and the brackets open after it."""
+def closing(text: str, start: int) -> int:
+    """The position after the bracket that closes the one at `start`; -1 for none."""
     depth = 0
-    for token in pattern.finditer(text, start):
-        begin = token.start()
-        mark = text[begin]
+    for token in _TOKEN.finditer(text, start):
+        mark = text[token.start()]
         if mark in "({[":
             depth += 1
         elif mark in ")}]":
             depth -= 1
-        yield mark, begin, token.end(), depth
-
-
-def closing(text: str, start: int) -> int:
-    """The position after the bracket that closes the one at `start`; -1 for none."""
-    marks = _marks(text, start)
-    return next((end for mark, _, end, depth in marks if mark in ")}]" and depth <= 0), -1)
+            if depth <= 0:
+                return token.end()
+    return -1
 
 
 def balance(text: str) -> int:
     """Number of opening brackets minus that of closing ones, outside quotes."""
-    marks = [mark for mark, *_ in _marks(text)]
-    return sum(mark in "({[" for mark in marks) - sum(mark in ")}]" for mark in marks)
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
+        depth += (mark in "({[") - (mark in ")}]")
+    return depth
 
 
 def outside(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each stretch of text outside brackets and quotes."""
     depth = start = 0
-    for _, begin, end, depth_after in _marks(text):
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
         if depth <= 0:
-            yield start, begin
-        depth, start = depth_after, end
+            yield start, token.start()
+        depth += (mark in "({[") - (mark in ")}]")
+        start = token.end()
     if depth <= 0:
         yield start, len(text)
 
 
 def split(text: str) -> list[str]:
     """Cuts at the commas that stand outside brackets and quotes."""
-    commas = [begin for mark, begin, _, depth in _marks(text) if mark == "," and depth <= 0]
-    parts = (text[a + 1 : b].strip() for a, b in pairwise([-1, *commas, len(text)]))
+    parts, depth, start = [], 0, 0
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
+        if mark in "({[":
+            depth += 1
+        elif mark in ")}]":
+            depth -= 1
+        elif mark == "," and depth <= 0:
+            parts.append(text[start : token.start()].strip())
+            start = token.end()
+    parts.append(text[start:].strip())
     return [part for part in parts if part]
 
 
 def type_end(text: str, start: int) -> int:
     """The position of the space that ends the type which begins at `start`; -1 for none."""
-    marks = _marks(text, start, _BREAK)
-    return next((begin for mark, begin, _, depth in marks if mark == " " and depth <= 0), -1)
+    depth = 0
+    for token in _BREAK.finditer(text, start):
+        mark = text[token.start()]
+        if mark in "({[":
+            depth += 1
+        elif mark in ")}]":
+            depth -= 1
+        elif mark == " " and depth <= 0:
+            return token.start()
+    return -1
 
 
 def attributes(text: str) -> dict[str, str]:

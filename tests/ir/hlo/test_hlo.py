@@ -14,7 +14,7 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Frames
 from jaxlens.ir.hlo.text import attributes, instructions, read_type, split, unescape
-from tests.support.check import check
+from tests.ir.check import check
 from tests.support.paths import RECORDS
 
 HEAD = "HloModule m\n\n"

@@ -13,8 +13,8 @@ import pytest
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.passes import in_order, pass_stages
 from jaxlens.ir.text_store import pack
+from tests.ir.check import check
 from tests.support import programs
-from tests.support.check import check
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 pytestmark = pytest.mark.backend

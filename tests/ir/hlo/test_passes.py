@@ -8,7 +8,7 @@ import pytest
 from jaxlens.errors import CaptureFileError
 from jaxlens.ir.hlo.passes import DumpName, in_order, interval, parse_name, pass_stages
 from jaxlens.ir.text_store import from_bytes, pack, to_bytes
-from tests.support.check import check
+from tests.ir.check import check
 
 NAMES = {
     "module_0000.jit_f.0007.simplification.after_pipeline-start.before_algsimp.txt": DumpName(

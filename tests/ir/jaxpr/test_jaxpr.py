@@ -23,7 +23,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.views.listings import jaxpr as jaxpr_lines
-from tests.support.check import check
+from tests.ir.check import check
 
 pytestmark = pytest.mark.backend
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.jaxpr.params import LIMIT, text
 from jaxlens.views.listings import jaxpr as jaxpr_lines
-from tests.support.check import check
+from tests.ir.check import check
 
 F32 = SimpleNamespace(dtype=SimpleNamespace(name="float32"), shape=(2,), weak_type=False)
 NOWHERE = SimpleNamespace(traceback=None, name_stack="")

@@ -8,7 +8,7 @@ import pytest
 
 from jaxlens.errors import ReadError
 from jaxlens.ir.machine import llvm, native
-from tests.support.check import check
+from tests.ir.check import check
 from tests.support.paths import RECORDS
 
 RECORD = (RECORDS / "scan_grad.ll").read_text()

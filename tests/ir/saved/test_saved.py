@@ -16,7 +16,7 @@ from jaxlens.ir.graph import Module, Node, Region, Span, Type, Value
 from jaxlens.ir.saved.columns import from_columns, to_columns
 from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.ir.saved.save import STAGES
-from tests.support.check import check
+from tests.ir.check import check
 from tests.support.paths import CAPTURES
 
 CPU = next(path for path in CAPTURES if path.name == "mlp_step.cpu.jaxlens")

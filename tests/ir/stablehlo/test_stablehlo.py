@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 from jaxlens.errors import ReadError
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stablehlo import reader as stablehlo
-from tests.support.check import check
+from tests.ir.check import check
 
 pytestmark = pytest.mark.backend
 
