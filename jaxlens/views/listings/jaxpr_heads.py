@@ -17,9 +17,8 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
     """Yields comment lines with the input that each variable is, and which are captured."""
     names = [value.name for value in module.body().parameters]
     split = _constants(module)
-    pairs: list[tuple[str, str]] = []
-    if len(inputs) == len(names) - split:
-        pairs = list(zip(names[split:], inputs, strict=True))
+    matching = len(inputs) == len(names) - split
+    pairs = list(zip(names[split:], inputs, strict=True)) if matching else []
     if len(captured) != split:
         captured = [""] * split
     texts = [

@@ -176,8 +176,7 @@ def _axes(scale: _Scale) -> Iterator[str]:
 def _roof(scale: _Scale, tops: Mapping[str, float], bandwidth: float) -> Iterator[str]:
     """Yields the sloped line of the memory bandwidth, and a horizontal line per peak rate."""
     highest = max(tops.values())
-    low = 10.0**scale.x0
-    start = max(low, 10.0**scale.y0 / bandwidth)
+    start = max(10.0**scale.x0, 10.0**scale.y0 / bandwidth)
     end = highest / bandwidth
     places = [(scale.x(start), scale.y(start * bandwidth)), (scale.x(end), scale.y(highest))]
     yield chart.path(places, "hot")
