@@ -455,7 +455,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedLine:
+class TapeStep:
     """One line of Python that ran while JAX traced.
 
     Attributes:
@@ -496,5 +496,5 @@ class LineTrace:
         cut: Whether there were more steps than are kept.
     """
 
-    steps: tuple[TracedLine, ...]
+    steps: tuple[TapeStep, ...]
     cut: bool = False

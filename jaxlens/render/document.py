@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxlens.ir.facts import TracedLine
+from jaxlens.ir.facts import TapeStep
 from jaxlens.render.graph.figure import Figure
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, Table
@@ -239,7 +239,7 @@ class PassSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class LineTracePlayer:
+class TapeReel:
     """The steps of a line trace, shown one at a time, forwards and backwards.
 
     Attributes:
@@ -250,7 +250,7 @@ class LineTracePlayer:
         table: The same as a table, for text and for pages without scripts.
     """
 
-    steps: tuple[TracedLine, ...]
+    steps: tuple[TapeStep, ...]
     notes: Mapping[int, tuple[str, ...]]
     texts: Mapping[str, tuple[tuple[int, str], ...]]
     equations: Mapping[str, str]
@@ -323,7 +323,7 @@ Block = (
     | Findings
     | TableBlock
     | PassSteps
-    | LineTracePlayer
+    | TapeReel
     | Picture
     | Fold
     | Tabs

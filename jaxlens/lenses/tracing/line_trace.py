@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from jaxlens.captures import Capture
-from jaxlens.ir.facts import LineTrace, TracedLine
+from jaxlens.ir.facts import LineTrace, TapeStep
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.report import Cell, Finding, Report, Table, count
@@ -63,7 +63,7 @@ class Tracing(ProgramFacts):
         library: The library line that recorded most equations, if there are no steps; else "".
     """
 
-    steps: tuple[TracedLine, ...]
+    steps: tuple[TapeStep, ...]
     cut: bool
     loops: tuple[PythonLoop, ...]
     branches: tuple[Branch, ...]
@@ -117,7 +117,7 @@ def facts(capture: Capture) -> Tracing:
     )
 
 
-def _where(step: TracedLine) -> str:
+def _where(step: TapeStep) -> str:
     return f"{step.file}:{step.line}"
 
 
@@ -149,7 +149,7 @@ class _Running:
     times: int = 0
     equations: int = 0
 
-    def contains(self, step: TracedLine) -> bool:
+    def contains(self, step: TapeStep) -> bool:
         """Whether a step belongs to the loop."""
         return step.event != "return" and (step.line == self.header or step.line in self.inside)
 
@@ -159,7 +159,7 @@ class _Running:
 
 
 def _walk(
-    steps: Sequence[TracedLine], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
+    steps: Sequence[TapeStep], blocks: Mapping[str, _Blocks], notes: dict[int, list[str]]
 ) -> tuple[list[PythonLoop], list[Branch]]:
     """Returns the loops and branches that the steps executed, and adds notes to steps.
 
@@ -202,7 +202,7 @@ def _walk(
 
 
 def _decide(
-    steps: Sequence[TracedLine],
+    steps: Sequence[TapeStep],
     at: int,
     n: int,
     statements: _Blocks,
@@ -314,7 +314,7 @@ def table(tracing: Tracing) -> Table:
     return Table("Steps", columns, rows, note, right=(0,), stage="jaxpr")
 
 
-def _code(step: TracedLine, texts: Mapping[str, Sequence[str]]) -> str:
+def _code(step: TapeStep, texts: Mapping[str, Sequence[str]]) -> str:
     """Returns the text of a step's line, indented by call depth."""
     if step.event == "after":
         return "(JAX, when the function is done)"

@@ -27,7 +27,6 @@ from jaxlens.render.document import (
     Findings,
     Fold,
     GraphPane,
-    LineTracePlayer,
     Listing,
     PassSteps,
     Picture,
@@ -35,6 +34,7 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    TapeReel,
     walk,
 )
 from jaxlens.render.html.assets import Kit, scripts, styles
@@ -51,7 +51,7 @@ from jaxlens.render.html.table import findings_html, table_html
 _KITS: Mapping[Kit, type[Block]] = {
     "graph": GraphPane,
     "passes": PassSteps,
-    "line_trace": LineTracePlayer,
+    "line_trace": TapeReel,
     "chart": Picture,
 }
 _KEY = "\0"  # placeholder of the hash; escaped text never has this character
@@ -157,7 +157,7 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
             return table_html(block.table, hues.inline)
         case PassSteps():
             return passes_html(block, hues, budget)
-        case LineTracePlayer():
+        case TapeReel():
             return line_trace_html(block, budget)
         case Picture():
             return _chart(block)

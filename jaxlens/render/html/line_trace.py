@@ -1,21 +1,21 @@
 """The steps of a trace as HTML: a table, which `line_trace/player.js` makes a player of."""
 
 from jaxlens.render.control_chars import visible
-from jaxlens.render.document import LineTracePlayer
+from jaxlens.render.document import TapeReel
 from jaxlens.render.html.payload import Budget, data_html
 from jaxlens.render.html.table import table_html
 
 _EVENTS = ("call", "line", "return", "after", "yield", "resume")
 
 
-def line_trace_html(reel: LineTracePlayer, budget: Budget | None = None) -> str:
+def line_trace_html(reel: TapeReel, budget: Budget | None = None) -> str:
     """The table, and the data for the player."""
     budget = budget or Budget()
     table = table_html(reel.table, inline=False)
     return f"<div class=line-trace>{table}{budget.take(data_html('tape', data(reel)))}</div>"
 
 
-def data(reel: LineTracePlayer) -> dict[str, object]:
+def data(reel: TapeReel) -> dict[str, object]:
     """What the player needs, in short.
 
     Returns:

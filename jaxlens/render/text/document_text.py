@@ -16,7 +16,6 @@ from jaxlens.render.document import (
     Findings,
     Fold,
     GraphPane,
-    LineTracePlayer,
     Listing,
     PassSteps,
     Picture,
@@ -24,6 +23,7 @@ from jaxlens.render.document import (
     Tab,
     TableBlock,
     Tabs,
+    TapeReel,
     walk,
 )
 from jaxlens.render.text.diff import diff_lines
@@ -132,7 +132,7 @@ def block_lines(block: Block, form: Form) -> list[str]:
         case TableBlock() if block.table.volatile and not (form.times or block.asked):
             title = visible(block.table.title)
             return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
-        case TableBlock() | LineTracePlayer():
+        case TableBlock() | TapeReel():
             return table_lines(block.table, form.width)
         case PassSteps():  # with an empty line between tables
             tables = [table_lines(table, form.width) for table in block.tables]

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 from jaxlens.errors import LensError
-from jaxlens.ir.facts import TracedLine
+from jaxlens.ir.facts import TapeStep
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
@@ -219,7 +219,7 @@ def _steps(recorder: Recorder | None, place: str) -> tuple[tuple[Ran, ...], int]
     return tuple(ran[-_STEPS:]), max(len(ran) - _STEPS, 0)
 
 
-def _text(step: TracedLine) -> str:
+def _text(step: TapeStep) -> str:
     """Returns the source line of a step; for a call, the `def` line below the decorators."""
     line = linecache.getline(step.key, step.line).strip()[:_LONGEST_LINE]
     if step.event != "call" or not line.startswith(("@", "#")):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from jaxlens.ir.facts import Bound, Event, LineTrace, TracedLine
+from jaxlens.ir.facts import Bound, Event, LineTrace, TapeStep
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced
@@ -92,7 +92,7 @@ class Recorder:
         self._equations.clear()
         return LineTrace(tuple(steps), self._cut)
 
-    def unfinished(self) -> Iterator[tuple[TracedLine, tuple[str, ...]]]:
+    def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
         """Yields the steps of a failed trace, each with the text of the equations that it added."""
         texts = {equations.part(eqn): equations.equation_text(eqn) for eqn in self._equations}
         for step in self._steps:
@@ -205,9 +205,9 @@ def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 
 
-def _frozen(step: _Step, ids: tuple[str, ...]) -> TracedLine:
+def _frozen(step: _Step, ids: tuple[str, ...]) -> TapeStep:
     file = describe(step.code.co_filename)
-    return TracedLine(
+    return TapeStep(
         step.event,
         step.code.co_filename,
         file.name,

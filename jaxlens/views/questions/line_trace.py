@@ -2,7 +2,7 @@
 
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
-from jaxlens.render.document import Block, Findings, LineTracePlayer, Tab, Tabs
+from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
 from jaxlens.views.listings.panes import jaxpr_tab
@@ -22,7 +22,7 @@ def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
             if node.id in ids
         }
 
-    reel = LineTracePlayer(
+    reel = TapeReel(
         tracing.steps,
         tracing.notes,
         _texts(tracing),
