@@ -196,7 +196,7 @@ def _jitted(
     statics = {n: Static(n, static_text(v)) for n, v in opened.split(static_roots)[0].items()}
     return replace(
         call,
-        traceable=compat.rejit(_new_function(fun, fun, None), info),
+        traceable=compat.rejit(_anew(fun, fun, None), info),
         inputs=tuple(as_input(leaf, leaf.root in donated) for leaf in arrays),
         statics=(*statics.values(), *(s for s in call.statics if s.name not in statics)),
         function=fun,
@@ -221,7 +221,7 @@ def _plain(call: TraceableCall, opened: Call, call_leaves: list[Leaf]) -> Tracea
         function = _with_statics(function, structure, fixed)
     return replace(
         call,
-        traceable=jax.jit(_new_function(function, opened.function, opened.signature)),
+        traceable=jax.jit(_anew(function, opened.function, opened.signature)),
         args=args,
         kwargs=kwargs,
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
@@ -245,7 +245,7 @@ def _check_classes(call: TraceableCall, opened: Call, call_leaves: Sequence[Leaf
         args, kwargs = jax.tree_util.tree_unflatten(structure, values)
         try:
             # JAX rejects the arguments before it calls the function.
-            empty = _new_function(lambda *_, **__: None, opened.function, opened.signature)
+            empty = _anew(lambda *_, **__: None, opened.function, opened.signature)
             jax.jit(empty).trace(*args, **kwargs)
         except TypeError as error:
             kind, root = type(leaf.value).__name__, leaf.name.partition("[")[0].partition(".")[0]
@@ -278,10 +278,13 @@ def _with_statics(
     return completed
 
 
-def _new_function(
+def _anew(
     function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
 ) -> Callable[..., Any]:
-    """Returns a new function object that calls `function`, with name and signature of `named`."""
+    """Returns a new function object that calls `function`, with name and signature of `named`.
+
+    The name of this function is in the frames of HLO text: "_anew.<locals>.traced".
+    """
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)
