@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -65,10 +65,14 @@ class Given(Generic[T]):
         return self._value
 
     def or_else(self, default: T) -> T:
-        """Returns the value, or `default` where it is missing."""
+        """Returns the value, or `default` where the backend or the capture does not provide it.
+
+        Raises:
+            LensError: Another error than `UnavailableError`, such as a text that cannot be read.
+        """
         try:
             return self.get()
-        except LensError:
+        except UnavailableError:
             return default
 
 
