@@ -185,6 +185,32 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
     return Fact(name, words(right), words(array), same, hint)
 
 
+def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str = "") -> Fact:
+    """Returns the fact that JAX can trace a function; where not, it is explained from the error.
+
+    Args:
+        f: The function.
+        *args: The arguments to trace it at.
+        name: What the fact is called.
+        hint: What it suggests that it cannot be traced.
+
+    Raises:
+        Exception: What the function raised, if it has nothing to do with tracing.
+    """
+    import jax
+
+    import jaxlens
+
+    try:
+        jax.eval_shape(lambda *xs: f(*xs), *args)  # a function of its own: nothing is remembered
+    except Exception as error:
+        view = jaxlens.explain(error)
+        if view is None:
+            raise
+        return Fact(name, "a program", type(error).__name__, False, hint, lambda: view)
+    return Fact(name, "a program", "a program", True)
+
+
 def figure(value: float, unit: str = "") -> str:
     """Formats a figure: `6`, `16.1 Mflop`, `262 kB`."""
     if unit:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from jaxlens.ir.spans import describe
 
 Left = Literal["return", "yield", "raise"]
+_CELLS = ("<ipython", "<cell ")
 _MONITORING = ("jax/_src/monitoring.py", "jax\\_src\\monitoring.py")
 
 
@@ -42,12 +43,13 @@ def may_be_users(code: CodeType) -> bool:
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs source code that the user wrote, as a part of the traced program.
 
-    False for generated code, whose file name is like `<string>`, except in `__main__`; and for
-    listeners of JAX's events, which run during a trace but are no part of it.
+    False for generated code, whose file name is like `<string>`, except in `__main__` and for the
+    course's answers (`<cell 3.1>`); and for listeners of JAX's events, which run during a trace but
+    are no part of it.
     """
     code, caller = frame.f_code, frame.f_back
     if caller is not None and caller.f_code.co_filename.endswith(_MONITORING):
         return False
-    if not code.co_filename.startswith("<") or code.co_filename.startswith("<ipython"):
+    if not code.co_filename.startswith("<") or code.co_filename.startswith(_CELLS):
         return True
     return frame.f_globals.get("__name__") == "__main__" and not code.co_qualname.startswith("__cr")

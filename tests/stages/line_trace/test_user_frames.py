@@ -3,6 +3,7 @@
 import sys
 import threading
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -325,3 +326,9 @@ def test_where_all_numbers_are_taken_a_tape_is_the_same() -> None:
     finally:
         for number in (3, 4):
             sys.monitoring.free_tool_id(number)
+
+
+def test_answers_of_the_course_are_the_users() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def f(x):\n    return x * 2\n", "<cell 3.1>", "exec"), names)
+    assert [step.line for step in jaxlens.tape(names["f"], 1.0).steps] == [1, 2, 2]

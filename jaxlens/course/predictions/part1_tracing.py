@@ -1,0 +1,281 @@
+"""Predictions of lessons 1 to 6: tracing, and what it records."""
+
+import dis
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import count
+
+import jaxlens
+from jaxlens.course.predict import Names, Prediction, Truth
+
+_SIZES = count(211)  # JAX remembers a single operation by its shapes: these are new every time
+
+
+def _equations(names: Names) -> Truth:
+    receipt = jaxlens.receipt(names["f"], *names["args"])
+    return Truth(receipt.equations, jaxlens.jaxpr(names["f"], *names["args"]), "equations")
+
+
+def _stablehlo_operations(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    operations = [n for n in capture.stablehlo.module.nodes() if "return" not in n.opcode]
+    return Truth(len(operations), jaxlens.hlo(capture, stage="stablehlo"), "operations")
+
+
+def _kernels(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    return Truth(len(capture.kernels), jaxlens.hlo(capture))
+
+
+def _programs_without_jit(names: Names) -> Truth:
+    import jax.numpy as jnp
+
+    n = next(_SIZES)
+    w, b, x = jnp.ones((3, n)), jnp.ones(n), jnp.ones((4, 3))
+    with jaxlens.recompiles() as log:
+        names["layer"](w, b, x)
+    return Truth(log.compiles + log.operations, log.answer, "programs")
+
+
+def _printed(names: Names) -> str:
+    with redirect_stdout(StringIO()) as out:
+        names["calls"]()
+    return out.getvalue()
+
+
+def _what_is_printed(names: Names) -> Truth:
+    text = _printed(names)
+    shown = "a tracer" if "Tracer" in text else "the numbers" if "1." in text else "nothing"
+    return Truth(shown)
+
+
+def _times_printed(names: Names) -> Truth:
+    return Truth(len(_printed(names).splitlines()))
+
+
+def _length_of_log(names: Names) -> Truth:
+    names["calls"]()
+    return Truth(len(names["log"]))
+
+
+def _distinct_results(names: Names) -> Truth:
+    return Truth(len(set(names["calls"]())))
+
+
+def _does_it_trace(names: Names) -> Truth:
+    try:
+        capture = jaxlens.capture(names["f"], *names["args"])
+        view = jaxlens.tape(capture)
+        return Truth("yes" if capture.jaxpr else "no", view)
+    except Exception as error:
+        return Truth("no", jaxlens.explain(error))
+
+
+def _is_bytecode_longer(names: Names) -> Truth:
+    short, long = (len(list(dis.get_instructions(names[n]))) for n in ("three", "twelve"))
+    return Truth("longer" if long > short else "as long")
+
+
+PREDICTIONS = (
+    Prediction(
+        "1.a",
+        "How many equations does JAX record for `f`?",
+        """
+def f(x):
+    return x * 2 + 1
+
+args = (jnp.arange(5.0),)
+""",
+        _equations,
+        "One for each operation on the array: `mul`, then `add`.",
+    ),
+    Prediction(
+        "1.b",
+        "In StableHLO both operands of an operation have the same shape, and every constant and "
+        "every broadcast is an operation too. How many operations do the two equations of `f` "
+        "become?",
+        """
+def f(x):
+    return x * 2 + 1
+
+args = (jnp.arange(5.0),)
+""",
+        _stablehlo_operations,
+        "Each number is a `constant` and a `broadcast_in_dim` to five elements; with `multiply` "
+        "and `add` that makes six.",
+    ),
+    Prediction(
+        "1.c",
+        "Into how many kernels (pieces of machine code that are started one by one) does XLA "
+        "compile `f`?",
+        """
+def f(x):
+    return x * 2 + 1
+
+args = (jnp.arange(5.0),)
+""",
+        _kernels,
+        "One loop does it all: it loads a number, multiplies, adds, and stores the result.",
+    ),
+    Prediction(
+        "1.d",
+        "How many programs are compiled for the first call of `layer`, without `jit`?",
+        """
+def layer(w, b, x):
+    return jax.nn.relu(x @ w + b)
+""",
+        _programs_without_jit,
+        "One for the product, one for the sum, and one for `relu`.",
+    ),
+    Prediction(
+        "1.e",
+        "How many equations does the line become, those inside of others included?",
+        """
+def f(w, b, x):
+    return jax.nn.relu(x @ w + b)
+
+args = (jnp.ones((8, 3)), jnp.zeros(3), jnp.ones((4, 8)))
+""",
+        _equations,
+        "The product, a broadcast of `b`, the sum, and `relu`: a call with a derivative rule of "
+        "its own, around a jitted function, around a `max`.",
+    ),
+    Prediction(
+        "2.a",
+        "What does the line `print` show when the jitted `f` is called?",
+        """
+@jax.jit
+def f(x):
+    print(x)
+    return x * 2 + 1
+
+def calls():
+    f(jnp.arange(5.0))
+""",
+        _what_is_printed,
+        "While JAX traces, `x` is an object that knows its shape and dtype and holds no numbers.",
+        choices=("the numbers", "a tracer", "nothing"),
+    ),
+    Prediction(
+        "2.b",
+        "How many lines do these three calls print?",
+        """
+@jax.jit
+def f(x):
+    print("f is running")
+    return x * 2 + 1
+
+def calls():
+    f(jnp.arange(5.0)), f(jnp.ones(5)), f(jnp.zeros(5))
+""",
+        _times_printed,
+        "Python runs `f` once, to trace it; all three calls run the program that was recorded.",
+    ),
+    Prediction(
+        "2.c",
+        "The same sum is written twice. How many equations does JAX record?",
+        """
+def f(x):
+    return (x + 1) * (x + 1)
+
+args = (jnp.arange(5.0),)
+""",
+        _equations,
+        "A tracer records what it meets: two `add`, one `mul`. To find equal ones is XLA's work.",
+    ),
+    Prediction(
+        "3.a",
+        "Can JAX trace this `if`?",
+        """
+def f(x):
+    if x.shape[0] > 3:
+        return x.sum()
+    return x
+
+args = (jnp.arange(5.0),)
+""",
+        _does_it_trace,
+        "A shape is made of Python numbers, known while JAX traces, so Python can decide.",
+        choices=("yes", "no"),
+    ),
+    Prediction(
+        "3.b",
+        "How many items has `log` after the three calls?",
+        """
+log = []
+
+@jax.jit
+def f(x):
+    log.append(x)
+    return x * 2
+
+def calls():
+    f(1.0), f(2.0), f(3.0)
+""",
+        _length_of_log,
+        "`append` ran while JAX traced, once. It is no operation on an array, so it is in no "
+        "program.",
+    ),
+    Prediction(
+        "3.c",
+        "How many different numbers do the three calls return?",
+        """
+@jax.jit
+def f(x):
+    return x + np.random.uniform()
+
+def calls():
+    return float(f(1.0)), float(f(1.0)), float(f(1.0))
+""",
+        _distinct_results,
+        "NumPy drew one number while JAX traced, and it became a constant of the program.",
+    ),
+    Prediction(
+        "3.d",
+        "How many equations is this loop?",
+        """
+def f(w, x):
+    for i in range(50):
+        x = jnp.sin(x @ w)
+    return x
+
+args = (jnp.ones((4, 4)), jnp.ones(4))
+""",
+        _equations,
+        "Two for each turn: the loop is Python's, and what ran 50 times was recorded 50 times.",
+    ),
+    Prediction(
+        "4.a",
+        "The two functions differ in one number. Is the bytecode of `twelve` longer?",
+        """
+def three(x):
+    for i in range(3):
+        x = x + 1
+    return x
+
+def twelve(x):
+    for i in range(12):
+        x = x + 1
+    return x
+""",
+        _is_bytecode_longer,
+        "The bytecode says that something is repeated; how often is a constant in it.",
+        choices=("longer", "as long"),
+    ),
+    Prediction(
+        "4.b",
+        "How many equations does `f` become?",
+        """
+def f(x):
+    for i in range(4):
+        y = i * 2
+        x = x + y
+    return x
+
+args = (1.0,)
+""",
+        _equations,
+        "`i * 2` is arithmetic on Python numbers, done while JAX traces. Only the sums meet a "
+        "tracer.",
+    ),
+)

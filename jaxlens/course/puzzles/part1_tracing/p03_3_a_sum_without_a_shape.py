@@ -1,0 +1,79 @@
+"""Puzzle 3.3."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close, traced
+
+
+def check(total: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+
+    first = np.array([-1.0, 2.0, 3.0, -4.0], np.float32)
+    arrays = (first, -first, first * 0)
+    right = [x[x > 0].sum() for x in arrays]
+    hint = "Only the positive numbers are added; without any, the sum is 0."
+    yield close(
+        "total of three arrays", [total(jax.numpy.asarray(x)) for x in arrays], right, hint=hint
+    )
+    hint = "How many numbers are positive is not known while JAX traces, so neither is the shape."
+    yield traced(total, first, hint=hint)
+    jitted = jax.jit(lambda x: total(x))
+    with jaxlens.recompiles() as log:
+        results = [jitted(x) for x in arrays]
+    yield close("total under jit", results, right, hint=hint)
+    hint = "One program must do for every array of four numbers."
+    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+
+
+PUZZLE = Puzzle(
+    id="3.3",
+    title="A sum without a shape",
+    task="""\
+`x[x > 0]` has as many elements as `x` has positive numbers. A shape must be known while JAX traces,
+so this cannot be jitted. Write `total` so that **one program** adds the positive numbers of any
+array of four.
+""",
+    starter="""\
+def total(x):
+    return x[x > 0].sum()
+""",
+    solution="""\
+def total(x):
+    return jnp.where(x > 0, x, 0.0).sum()
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def total(x):
+    (places,) = jnp.nonzero(x > 0)
+    return x[places].sum()
+""",
+            "so neither is the shape",
+        ),
+        WrongAnswer(
+            """\
+def total(x):
+    return sum(v for v in x if v > 0)
+""",
+            "not known while JAX traces",
+        ),
+        WrongAnswer(
+            """\
+def total(x):
+    return jnp.abs(x).sum()
+""",
+            "Only the positive numbers",
+        ),
+    ),
+    hints=(
+        "Which shape would `x[x > 0]` have in `%jaxpr`? JAX must write one down.",
+        "Keep all four elements. What can stand where a number is not to count?",
+        "Put 0 in place of what is not positive, with `jnp.where`, then add all.",
+    ),
+    check=check,
+    after="Shapes stay, values change: mask an element where NumPy would drop it.",
+)

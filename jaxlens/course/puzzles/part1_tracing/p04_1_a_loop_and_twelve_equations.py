@@ -1,0 +1,86 @@
+"""Puzzle 4.1."""
+
+import dis
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    loops = sum(_loops(code)) if code is not None else 0
+    hint = "There is no loop in its bytecode: nothing in it jumps back."
+    yield equal("a loop in its bytecode", bool(loops), True, hint=hint)
+    receipt = jaxlens.receipt(f, 1.0)
+    if set(receipt.primitives) & {"while", "scan"}:
+        hint = "That loop is in the program too; a Python loop is unrolled while JAX traces."
+    else:
+        hint = "An equation is recorded each time that an operation meets a tracer."
+    proof = Proof(jaxlens.jaxpr, (f, 1.0))
+    yield equal("equations", receipt.equations, 12, hint=hint, evidence=proof)
+
+
+def _loops(code: CodeType) -> Iterator[int]:
+    """Yields the backward jumps of a function, and of those inside it."""
+    yield sum(i.opname.startswith("JUMP_BACKWARD") for i in dis.get_instructions(code))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _loops(constant)
+
+
+PUZZLE = Puzzle(
+    id="4.1",
+    title="One loop, twelve equations",
+    task="""\
+Write a function `f` of one number that has **a loop in its bytecode** and whose jaxpr has **exactly
+12 equations**.
+""",
+    starter="""\
+def f(x):
+    for i in range(3):
+        x = x + 1
+    return x
+""",
+    solution="""\
+def f(x):
+    for i in range(12):
+        x = x + 1
+    return x
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def f(x):
+    return x + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1
+""",
+            "no loop in its bytecode",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.fori_loop(0, 12, lambda i, x: x + 1, x)
+""",
+            "no loop in its bytecode",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    for i in range(12):
+        x = x + i * 2 + 1
+    return x
+""",
+            "each time that an operation meets a tracer",
+        ),
+    ),
+    hints=(
+        "`%jaxpr f(1.0)` counts the equations of the starter. What would one more turn add?",
+        "Arithmetic on Python numbers, such as `i * 2`, is done while JAX traces.",
+        "Twelve turns, and one operation on `x` in each.",
+    ),
+    check=check,
+    after="The loop ran while JAX traced; what it did is in the jaxpr, the loop is not.",
+)

@@ -1,0 +1,73 @@
+"""Puzzle 4.2."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    for n in (3, 5):
+        x = np.ones(n, np.float32)
+        receipt = jaxlens.receipt(f, x)
+        equations = receipt.equations
+        if set(receipt.primitives) & {"while", "scan"}:
+            hint = "A loop of `lax` is one equation with a body, whatever the length."
+        elif n == 5 and equations == 3:
+            hint = "It is the same program for both. What does a tracer know that differs?"
+        else:
+            hint = "Nothing but the shape of `x` differs, and a tracer knows its shape."
+        proof = Proof(jaxlens.jaxpr, (f, x))
+        yield equal(f"equations for {n} numbers", equations, n, hint=hint, evidence=proof)
+    parameters = list(inspect.signature(f).parameters)
+    yield equal("arguments of f", len(parameters), 1, hint="`x` alone decides.")
+
+
+PUZZLE = Puzzle(
+    id="4.2",
+    title="One bytecode, two programs",
+    task="""\
+Write **one** function `f(x)` that records **3 equations** for an array of three numbers and **5
+equations** for an array of five. Its bytecode is the same for both, of course.
+""",
+    starter="""\
+def f(x):
+    return x + 1 + 1 + 1
+""",
+    solution="""\
+def f(x):
+    y = x
+    for _ in range(len(x)):
+        y = y + 1
+    return y
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.fori_loop(0, len(x), lambda i, y: y + 1, x)
+""",
+            "A loop of `lax` is one equation",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    for v in x:
+        x = x + v
+    return x
+""",
+            "Nothing but the shape",
+        ),
+    ),
+    hints=(
+        "What does a tracer know? `%jaxpr --tape f(x)` says it in the column *bound*.",
+        "A shape is a tuple of Python numbers, known while JAX traces: `len(x)`, `x.shape[0]`.",
+        "Let a Python loop run `len(x)` times, with one operation on an array in each turn.",
+    ),
+    check=check,
+    after="The program depends on the shape, as the shape decides what Python runs.",
+)
