@@ -16,11 +16,11 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
     shapes = ((6, 8), (8,), (4, 6))
     w, b, x = (random.normal(size=shape).astype(np.float32) for shape in shapes)
     right = np.maximum(x @ w + b, 0)
-    w, b, x = jnp.asarray(w), jnp.asarray(b), jnp.asarray(x)
+    arrays = jnp.asarray(w), jnp.asarray(b), jnp.asarray(x)
     hint = "The layer is still the larger of `x @ w + b` and 0, element by element."
-    yield close("layer(w, b, x)", layer(w, b, x), right, hint=hint)
-    proof = Proof(jaxlens.jaxpr, (layer, w, b, x))
-    primitives = jaxlens.receipt(layer, w, b, x).primitives
+    yield close("layer(w, b, x)", layer(*arrays), right, hint=hint)
+    proof = Proof(jaxlens.jaxpr, (layer, *arrays))
+    primitives = jaxlens.receipt(layer, *arrays).primitives
     products = primitives.get("dot_general", 0)
     hint = "A jaxpr keeps what you write: computed twice in Python, it is recorded twice."
     yield equal("matrix products", products, 1, hint=hint, evidence=proof)
