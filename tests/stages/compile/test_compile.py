@@ -17,7 +17,8 @@ from jaxlens.errors import UnavailableError
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.analyses import cost
 from jaxlens.stages.compile.xla import compile_lowered
-from tests.ir import check, programs
+from tests.ir import check
+from tests.support import programs
 
 pytestmark = pytest.mark.backend
 
