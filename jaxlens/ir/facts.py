@@ -56,7 +56,7 @@ class Constant:
             "attribute"; "" where unknown.
         holder: Name of the function or class that does.
         defined: Where that function is defined.
-        reads: Equations that read it, in all bodies; 0 where nobody counted.
+        reads: Equations that read it, in all bodies; 0 where they were not counted.
         bodies: Bodies of the jaxpr that hold it as a constant of their own.
     """
 
@@ -119,7 +119,7 @@ class Program:
         target: Where it is to run.
         span: Where the function is defined.
         transforms: What was put round it, outermost first ("grad", "vmap").
-        flags: What XLA was told beyond its defaults ("without fusion", "xla_cpu_foo=1").
+        flags: XLA settings that differ from its defaults ("without fusion", "xla_cpu_foo=1").
         unjitted: Whether the function is not jitted: what is shown is its jit, and the call as it
             is written runs op by op. The first line says so in a few words.
         deviations: A sentence for each other way in which the program shown is not the one that
@@ -363,7 +363,7 @@ class Stage:
 
     @cached_property
     def text(self) -> str:
-        """What JAX or XLA printed, as it is where nobody stamps."""
+        """What JAX or XLA printed, as it is without stamps."""
         return unstamped(self.raw) if self._plain is None else self._plain()
 
     @cached_property

@@ -104,7 +104,7 @@ def bare(text: str) -> str:
 
 
 def unstamped(text: str) -> str:
-    """A text of HLO without stamps: each `op_name="..."` as it were had nobody stamped."""
+    """A text of HLO without stamps: each `op_name="..."` as XLA prints it without them."""
     if "_jl" not in text:
         return text
     text = _JOINED.sub(_without, text)
