@@ -48,8 +48,8 @@ for paths, text in edits:
 print("@@" + json.dumps(seen))
 """
 FUNCTION = """
-before = taken
-def taken(*args, **kwargs):
+before = header_line
+def header_line(*args, **kwargs):
     return "EDITED " + before(*args, **kwargs)
 """
 
