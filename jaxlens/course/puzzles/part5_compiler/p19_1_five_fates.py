@@ -1,0 +1,74 @@
+"""Puzzle 19.1."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax.numpy as jnp
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer
+
+_HINTS = {
+    "fused": "Two elementwise operations in a row become one kernel.",
+    "merged": "Write the same expression twice.",
+    "folded": "An equation on constants only: `jnp.sqrt(2.0)`. Python's `2.0 ** 0.5` makes none.",
+    "dead": "Compute something, and do not use it.",
+    "kept": "A matrix product has a kernel of its own.",
+}
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    capture = jaxlens.capture(f, jnp.ones((4, 4)), jnp.ones((4, 4)))
+    fates = [capture.links.fate(node.id).name for node in capture.jaxpr.module.nodes()]
+    missing = [name for name in _HINTS if name not in fates]
+    hint = f"Missing: {', '.join(missing)}. " + " ".join(_HINTS[name] for name in missing[:2])
+    yield Fact(
+        "fates of its equations",
+        ", ".join(_HINTS),
+        ", ".join(dict.fromkeys(fates)) or "no equations",
+        not missing,
+        hint,
+        Proof(jaxlens.hlo, (capture,)),
+        backends=("cpu",),
+    )
+
+
+_SOLUTION = """\
+def f(x, y):
+    unused = jnp.exp(x)
+    h = jnp.tanh(x @ y)
+    s = jnp.sqrt(2.0)
+    return h * s + h * s
+"""
+
+PUZZLE = Puzzle(
+    id="19.1",
+    title="Five fates",
+    task="""\
+Write one function of two matrices, `f32[4,4]` each, in which each of five fates is met by some
+equation: **kept**, **fused**, **merged**, **folded** and **dead**.
+""",
+    starter="""\
+def f(x, y):
+    return jnp.tanh(x @ y)
+""",
+    solution=_SOLUTION,
+    wrong=(
+        WrongAnswer(
+            "def f(x, y):\n    h = jnp.tanh(x @ y)\n    return (h * 2.0 + h * 2.0).sum()\n",
+            "Missing: folded, dead.",
+        ),
+        WrongAnswer(
+            _SOLUTION.replace("jnp.sqrt(2.0)", "2.0 ** 0.5"),
+            "Python's `2.0 ** 0.5` makes none",
+        ),
+        WrongAnswer(_SOLUTION.replace("x @ y", "x * y"), "Missing: kept."),
+    ),
+    hints=(
+        "The cell that prints fates above works for any function: run it on yours.",
+        "The first function of this lesson has four of the five. Which is missing there?",
+        "A product of matrices is kept; `h * s + h * s` merges and fuses; `jnp.sqrt(2.0)` folds.",
+    ),
+    check=check,
+    after="Only two of the five cost anything when the program runs.",
+)
