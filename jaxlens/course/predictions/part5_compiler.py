@@ -1,19 +1,19 @@
-"""Predictions of lessons 18 to 21: HLO, its passes, fusion, and the processor."""
+"""Predictions of lessons 18 to 21: HLO, passes, fusion and machine code."""
 
 import jaxlens
 from jaxlens.course.predict import Names, Prediction, Truth
 
 
-def _language_of_as_text(names: Names) -> Truth:
-    import jax
+def _instructions_of_the_entry(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], names["x"], names["w"])
+    module = capture.hlo.module
+    return Truth(len(module.regions[module.entry].nodes), jaxlens.hlo(capture, stage="hlo"))
 
-    text = jax.jit(names["f"]).lower(names["x"]).as_text()
-    return Truth("StableHLO" if "stablehlo." in text else "HLO")
 
-
-def _instructions_of_a_line(names: Names) -> Truth:
+def _products_of_a_power(names: Names) -> Truth:
     capture = jaxlens.capture(names["f"], names["x"])
-    return Truth(len(tuple(capture.hlo.module.nodes())), jaxlens.hlo(capture, stage="hlo"))
+    products = sum(node.opcode == "multiply" for node in capture.hlo.module.nodes())
+    return Truth(products, jaxlens.hlo(capture, stage="hlo"))
 
 
 def _op_that_chooses(names: Names) -> Truth:
@@ -23,13 +23,13 @@ def _op_that_chooses(names: Names) -> Truth:
     return Truth(word, jaxlens.hlo(capture, stage="hlo"))
 
 
-def _computations_of_a_sum(names: Names) -> Truth:
-    view = jaxlens.hlo(jaxlens.capture(names["f"], names["x"]), stage="hlo")
-    return Truth(sum(line.rstrip() == "}" for line in str(view).splitlines()), view)
+def _computations_of_a_choice(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], names["x"])
+    return Truth(len(capture.hlo.module.regions), jaxlens.hlo(capture, stage="hlo"))
 
 
 def _fate_of_a_root(names: Names) -> Truth:
-    capture = jaxlens.capture(names["f"], names["x"], names["w"])
+    capture = jaxlens.capture(names["layer"], names["x"], names["w"])
     [root] = [node for node in capture.jaxpr.module.nodes() if node.opcode == "sqrt"]
     return Truth(capture.links.fate(root.id).name, jaxlens.hlo(capture))
 
@@ -46,28 +46,30 @@ def _sine_times_zero(names: Names) -> Truth:
     return Truth("yes" if left else "no", jaxlens.hlo(capture))
 
 
-_LINE = """
-def f(x):
-    return x * 2 + 1
-
-x = jnp.arange(5.0)
-"""
-
 PREDICTIONS = (
     Prediction(
         "18.a",
-        "Which language does `print(jax.jit(f).lower(x).as_text())` show?",
-        _LINE,
-        _language_of_as_text,
-        "`lower` writes StableHLO. XLA turns it into HLO when it compiles.",
-        choices=("HLO", "StableHLO"),
+        "How many instructions has the main block of the HLO of `f`, before optimisation?",
+        """
+def f(x, w):
+    return jnp.maximum(x @ w, 0.0).sum(axis=1)
+
+x, w = jnp.ones((4, 8)), jnp.ones((8, 3))
+""",
+        _instructions_of_the_entry,
+        "Besides the three: two parameters, a 0 and its broadcast, and a 0 where the sum begins.",
     ),
     Prediction(
         "18.b",
-        "How many instructions has the HLO of `f`, before optimisation? The jaxpr has 2 equations.",
-        _LINE,
-        _instructions_of_a_line,
-        "Besides multiply and add: the parameter, two constants, and a broadcast for each.",
+        "How many `multiply` has the HLO of `f`, before optimisation?",
+        """
+def f(x):
+    return x ** 8
+
+x = jnp.arange(5.0)
+""",
+        _products_of_a_power,
+        "Squared, squared, and squared again: 2, 4, 8.",
     ),
     Prediction(
         "18.c",
@@ -84,21 +86,21 @@ x = jnp.arange(-2.0, 3.0)
     ),
     Prediction(
         "18.d",
-        "How many computations (blocks in braces) has the HLO of `f`?",
+        "How many computations has the HLO of `f`, before optimisation?",
         """
 def f(x):
-    return x.sum()
+    return lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)
 
 x = jnp.arange(5.0)
 """,
-        _computations_of_a_sum,
-        "The entry, and one that adds two numbers: reduce is told what to do with a pair.",
+        _computations_of_a_choice,
+        "The entry, one for each case, and one that adds two numbers for the sum.",
     ),
     Prediction(
         "19.a",
         "What becomes of `jnp.sqrt(2.0)`?",
         """
-def f(x, w):
+def layer(x, w):
     hidden = jnp.tanh(x @ w)
     unused = jnp.sin(hidden)
     scale = jnp.sqrt(2.0)

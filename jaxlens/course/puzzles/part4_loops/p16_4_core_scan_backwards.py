@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxlens
-from jaxlens.core import numpy as cnp
 from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited, equal
 
 
@@ -19,7 +18,7 @@ def check(grad_of_last: Callable[..., Any]) -> Iterator[Fact]:
         return jax.lax.scan(lambda c, x: (c * x + x, None), jnp.float32(1), xs)[0]
 
     right = np.asarray(jax.grad(last)(xs))
-    got = grad_of_last(cnp.array(xs))
+    got = grad_of_last(xs)
     if np.shape(got) == right.shape and np.allclose(got, 1):
         hint = "The cotangents pass through as they come: the products `c * x` have a say too."
     elif np.shape(got) == right.shape and np.allclose(got, _without_the_second_way(xs)):
@@ -27,8 +26,8 @@ def check(grad_of_last: Callable[..., Any]) -> Iterator[Fact]:
     else:
         hint = "The cotangent comes from the end: `core.scan(..., reverse=True)` starts there."
     yield close("gradient", got, right, hint=hint)
-    proof = Proof(jaxlens.jaxpr, (grad_of_last, cnp.array(xs)))
-    scans = jaxlens.receipt(grad_of_last, cnp.array(xs)).primitives.get("scan", 0)
+    proof = Proof(jaxlens.jaxpr, (grad_of_last, xs))
+    scans = jaxlens.receipt(grad_of_last, xs).primitives.get("scan", 0)
     hint = "One scan forwards that stacks the carries, one back that uses them."
     yield equal("scans in the program", scans, 2, hint=hint, evidence=proof)
 

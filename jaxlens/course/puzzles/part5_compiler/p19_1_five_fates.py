@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most
 
 _HINTS = {
     "fused": "Two elementwise operations in a row become one kernel.",
@@ -19,6 +19,7 @@ _HINTS = {
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
     capture = jaxlens.capture(f, jnp.ones((4, 4)), jnp.ones((4, 4)))
+    proof = Proof(jaxlens.hlo, (capture,))
     fates = [capture.links.fate(node.id).name for node in capture.jaxpr.module.nodes()]
     missing = [name for name in _HINTS if name not in fates]
     hint = f"Missing: {', '.join(missing)}. " + " ".join(_HINTS[name] for name in missing[:2])
@@ -28,15 +29,17 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
         ", ".join(dict.fromkeys(fates)) or "no equations",
         not missing,
         hint,
-        Proof(jaxlens.hlo, (capture,)),
+        proof,
         backends=("cpu",),
     )
+    hint = "Which fate is met twice? One of the two may go."
+    yield at_most("equations", len(fates), 8, hint=hint, evidence=proof)
 
 
 _SOLUTION = """\
 def f(x, y):
     unused = jnp.exp(x)
-    h = jnp.tanh(x @ y)
+    h = x @ y
     s = jnp.sqrt(2.0)
     return h * s + h * s
 """
@@ -45,8 +48,8 @@ PUZZLE = Puzzle(
     id="19.1",
     title="Five fates",
     task="""\
-Write one function of two matrices, `f32[4,4]` each, in which each of five fates is met by some
-equation: **kept**, **fused**, **merged**, **folded** and **dead**.
+`layer` above meets five fates in nine equations. Write a function of two matrices, `f32[4,4]` each,
+that does it in **eight or fewer**: one is kept, others are fused, merged, folded and dead.
 """,
     starter="""\
 def f(x, y):
@@ -63,11 +66,12 @@ def f(x, y):
             "Python's `2.0 ** 0.5` makes none",
         ),
         WrongAnswer(_SOLUTION.replace("x @ y", "x * y"), "Missing: kept."),
+        WrongAnswer(_SOLUTION.replace("x @ y", "jnp.tanh(x @ y)"), "equations, wanted at most 8"),
     ),
     hints=(
-        "The cell that prints fates above works for any function: run it on yours.",
-        "The first function of this lesson has four of the five. Which is missing there?",
-        "A product of matrices is kept; `h * s + h * s` merges and fuses; `jnp.sqrt(2.0)` folds.",
+        "The cell above that prints fates works for any function: run it on yours.",
+        "Which equations of `layer` share a fate with another? Leave one out, and look again.",
+        "Without `tanh`, the two products are still fused with the sum.",
     ),
     check=check,
     after="Only two of the five cost anything when the program runs.",
