@@ -147,4 +147,5 @@ def _document(outcome: Outcome) -> Document:
 def _mark(fact: Fact) -> str:
     if fact.holds:
         return "holds"
-    return f"required on {', '.join(fact.backends)} only" if fact.backends else "missing"
+    required = not fact.backends or _backend() in fact.backends
+    return "missing" if required else f"required on {', '.join(fact.backends)} only"

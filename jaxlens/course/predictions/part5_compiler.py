@@ -49,7 +49,7 @@ def _sine_times_zero(names: Names) -> Truth:
 PREDICTIONS = (
     Prediction(
         "18.a",
-        "How many instructions has the main block of the HLO of `f`, before optimisation?",
+        "How many instructions has the block `ENTRY` of the HLO of `f`, before optimisation?",
         """
 def f(x, w):
     return jnp.maximum(x @ w, 0.0).sum(axis=1)
@@ -86,7 +86,7 @@ x = jnp.arange(-2.0, 3.0)
     ),
     Prediction(
         "18.d",
-        "How many computations has the HLO of `f`, before optimisation?",
+        "How many computations (blocks in braces) has the HLO of `f`?",
         """
 def f(x):
     return lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)

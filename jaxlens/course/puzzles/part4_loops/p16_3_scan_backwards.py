@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
 
 
 def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
@@ -20,7 +20,11 @@ def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
 
     value, pull = scan_vjp(f, 1.0, xs)
     yield close("last carry", value, last(1.0, xs))
-    ct_carry, ct_xs = pull(1.0)
+    cts = pull(1.0)
+    count = len(cts) if isinstance(cts, tuple | list) else 0
+    hint = "Return a pair: the cotangent of the first carry, and an array of those of xs."
+    yield equal("cotangents that pull returns", count, 2, hint=hint)
+    ct_carry, ct_xs = cts
     right_carry, right_xs = jax.grad(last, (0, 1))(1.0, xs)
     yield close("cotangent of the first carry", ct_carry, right_carry)
     reversed_order = np.allclose(ct_xs, np.asarray(right_xs)[::-1])

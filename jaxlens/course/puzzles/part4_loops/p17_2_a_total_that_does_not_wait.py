@@ -44,14 +44,14 @@ def _longest(jaxpr: Any) -> float:
 
 
 def check(totals: Callable[..., Any]) -> Iterator[Fact]:
-    x = np.arange(1.0, 9.0, dtype=np.float32)
     hint = "Element i is the sum of x[0] to x[i]."
-    yield close("totals of 1 to 8", jax.jit(totals)(x), np.cumsum(x), hint=hint)
+    for size in (8, 4):
+        x = np.arange(1.0, size + 1, dtype=np.float32)
+        yield close(f"totals of 1 to {size}", jax.jit(totals)(x), np.cumsum(x), hint=hint)
     ones = jnp.ones(32)
-    yield close("totals of 32 ones", jax.jit(totals)(ones), np.arange(1.0, 33.0), hint=hint)
     proof = Proof(jaxlens.jaxpr, (totals, jnp.ones(8)))
     row = additions_in_a_row(totals, ones)
-    primitives = jaxlens.receipt(totals, ones).primitives
+    primitives = {eqn.primitive.name for eqn in jax.make_jaxpr(totals)(ones).jaxpr.eqns}
     hint = (
         "A loop in the program is short to write, and each step still waits for the one before."
         if "scan" in primitives or "while" in primitives
