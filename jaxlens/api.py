@@ -15,6 +15,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxlens.captures import Capture, load
@@ -142,7 +143,7 @@ def explore(f: Function | Capture, /, *args: Any, **kwargs: Any) -> View:
     return _view("explore", f, args, kwargs)
 
 
-def explain(error: BaseException | None = None) -> View | None:
+def explain(error: BaseException | None = None, *, remedies: bool = True) -> View | None:
     """Explains why tracing failed: the line, the traced value, and what to write instead.
 
     An exception raised by a verb, or by a stage of a capture, already has the answer as a note
@@ -150,6 +151,7 @@ def explain(error: BaseException | None = None) -> View | None:
 
     Args:
         error: The exception; by default the last one that Python or IPython displayed.
+        remedies: Whether to say what to write instead.
 
     Returns:
         A view: `str(view)` is its text, `view.html()` its HTML. None if there is no exception, or
@@ -160,7 +162,10 @@ def explain(error: BaseException | None = None) -> View | None:
 
     error = error or getattr(sys, "last_value", None)
     cause = explanation(error) if error is not None else None
-    return View(None, lambda: document(cause)) if cause is not None else None
+    if cause is None:
+        return None
+    shown = cause if remedies else replace(cause, remedies=())
+    return View(None, lambda: document(shown))
 
 
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:

@@ -48,7 +48,7 @@ LESSONS = (
         0,
         "One line, five programs",
         "What is between my line and the processor?",
-        15,
+        20,
         (),
         "000 002 003",
     ),

@@ -186,7 +186,7 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
 
 
 def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str = "") -> Fact:
-    """Returns the fact that JAX can trace a function; where not, it is explained from the error.
+    """Returns the fact that JAX can trace a function; the evidence is where and why it could not.
 
     Args:
         f: The function.
@@ -197,14 +197,12 @@ def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str
     Raises:
         Exception: What the function raised, if it has nothing to do with tracing.
     """
-    import jax
-
     import jaxlens
 
     try:
-        jax.eval_shape(lambda *xs: f(*xs), *args)  # a function of its own: nothing is remembered
+        jaxlens.capture(f, *args).jaxpr  # noqa: B018 - stages are made when they are read
     except Exception as error:
-        view = jaxlens.explain(error)
+        view = jaxlens.explain(error, remedies=False)  # what to write is the puzzle
         if view is None:
             raise
         return Fact(name, "a program", type(error).__name__, False, hint, lambda: view)

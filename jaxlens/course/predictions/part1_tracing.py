@@ -33,7 +33,7 @@ def _programs_without_jit(names: Names) -> Truth:
     n = next(_SIZES)
     w, b, x = jnp.ones((3, n)), jnp.ones(n), jnp.ones((4, 3))
     with jaxlens.recompiles() as log:
-        names["layer"](w, b, x)
+        names["predict"](w, b, x)
     return Truth(log.compiles + log.operations, log.answer, "programs")
 
 
@@ -68,7 +68,7 @@ def _does_it_trace(names: Names) -> Truth:
         view = jaxlens.tape(capture)
         return Truth("yes" if capture.jaxpr else "no", view)
     except Exception as error:
-        return Truth("no", jaxlens.explain(error))
+        return Truth("no", jaxlens.explain(error, remedies=False))
 
 
 def _is_bytecode_longer(names: Names) -> Truth:
@@ -119,9 +119,9 @@ args = (jnp.arange(5.0),)
     ),
     Prediction(
         "1.d",
-        "How many programs are compiled for the first call of `layer`, without `jit`?",
+        "How many programs are compiled for the first call of `predict`, without `jit`?",
         """
-def layer(w, b, x):
+def predict(w, b, x):
     return jax.nn.relu(x @ w + b)
 """,
         _programs_without_jit,
@@ -185,21 +185,6 @@ args = (jnp.arange(5.0),)
     ),
     Prediction(
         "3.a",
-        "Can JAX trace this `if`?",
-        """
-def f(x):
-    if x.shape[0] > 3:
-        return x.sum()
-    return x
-
-args = (jnp.arange(5.0),)
-""",
-        _does_it_trace,
-        "A shape is made of Python numbers, known while JAX traces, so Python can decide.",
-        choices=("yes", "no"),
-    ),
-    Prediction(
-        "3.b",
         "How many items has `log` after the three calls?",
         """
 log = []
@@ -217,7 +202,7 @@ def calls():
         "program.",
     ),
     Prediction(
-        "3.c",
+        "3.b",
         "How many different numbers do the three calls return?",
         """
 @jax.jit
@@ -229,6 +214,21 @@ def calls():
 """,
         _distinct_results,
         "NumPy drew one number while JAX traced, and it became a constant of the program.",
+    ),
+    Prediction(
+        "3.c",
+        "Can JAX trace this `if`?",
+        """
+def f(x):
+    if x.shape[0] > 3:
+        return x.sum()
+    return x
+
+args = (jnp.arange(5.0),)
+""",
+        _does_it_trace,
+        "A shape is made of Python numbers, known while JAX traces, so Python can decide.",
+        choices=("yes", "no"),
     ),
     Prediction(
         "3.d",
@@ -277,5 +277,18 @@ args = (1.0,)
         _equations,
         "`i * 2` is arithmetic on Python numbers, done while JAX traces. Only the sums meet a "
         "tracer.",
+    ),
+    Prediction(
+        "4.c",
+        "`np.sin` in the place of `jnp.sin`: can JAX trace it?",
+        """
+def f(x):
+    return np.sin(x) + 1
+
+args = (jnp.arange(3.0),)
+""",
+        _does_it_trace,
+        "NumPy wants numbers in memory, and a tracer has none.",
+        choices=("yes", "no"),
     ),
 )
