@@ -6,6 +6,7 @@ basic first. The runner in `check.py` stops at the first fact that does not hold
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,7 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
 
 
 def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str = "") -> Fact:
-    """Returns the fact that JAX can trace a function; the evidence is where and why it could not.
+    """Returns the fact that JAX can trace a function; the evidence says where and why it cannot.
 
     Args:
         f: The function.
@@ -197,16 +198,26 @@ def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str
     Raises:
         Exception: What the function raised, if it has nothing to do with tracing.
     """
-    import jaxlens
+    import jax
 
     try:
-        jaxlens.capture(f, *args).jaxpr  # noqa: B018 - stages are made when they are read
+        jax.eval_shape(lambda *xs: f(*xs), *args)  # a new function: nothing is remembered
     except Exception as error:
-        view = jaxlens.explain(error, remedies=False)  # what to write is the puzzle
-        if view is None:
+        if not type(error).__module__.startswith("jax"):
             raise
-        return Fact(name, "a program", type(error).__name__, False, hint, lambda: view)
+        kind = type(error).__name__
+        return Fact(name, "a program", kind, False, hint, partial(_explained, error))
     return Fact(name, "a program", "a program", True)
+
+
+def _explained(error: Exception) -> View:
+    """Shows why a trace failed. What to write instead is the puzzle, and left out."""
+    import jaxlens
+
+    view = jaxlens.explain(error, remedies=False)
+    if view is None:
+        raise error
+    return view
 
 
 def figure(value: float, unit: str = "") -> str:

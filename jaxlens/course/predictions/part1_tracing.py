@@ -24,7 +24,7 @@ def _stablehlo_operations(names: Names) -> Truth:
 
 def _kernels(names: Names) -> Truth:
     capture = jaxlens.capture(names["f"], *names["args"])
-    return Truth(len(capture.kernels), jaxlens.hlo(capture))
+    return Truth(len(capture.kernels), jaxlens.hlo(capture, stage="optimized"))
 
 
 def _programs_without_jit(names: Names) -> Truth:
