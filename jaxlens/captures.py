@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
-from jaxlens.ir.driver import Attempt, Driver, Loop, Needs, Variant
+from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -25,6 +25,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
+from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save

@@ -28,6 +28,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
+from jaxlens.ir.needs import Needs
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
@@ -38,41 +39,6 @@ Variant = tuple[Program, "Driver"]
 T = TypeVar("T")
 Attempt = tuple[str, str, Callable[[], T]]
 """A way to rewrite a program: in words, in Python, and what traces it."""
-
-
-Passes = Literal["", "fusing", "all"]
-_FEWER_FIRST: tuple[Passes, ...] = ("", "fusing", "all")
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a question needs of a program that costs a compile or a trace of its own.
-
-    `a | b` is what both need: `Capture.gather` meets it with at most one compile, where asking
-    for one thing after another may compile again for what the first compile did not record.
-
-    Attributes:
-        compiled: The optimised program with its kernels, sizes and costs.
-        passes: HLO after passes: of no pass, of those that fuse at least, or of all.
-        profile: What the compile spends its time on.
-        verdict: Whether JAX's caches would have served the call.
-        line_trace: What the function's lines do while it is traced.
-    """
-
-    compiled: bool = False
-    passes: Passes = ""
-    profile: bool = False
-    verdict: bool = False
-    line_trace: bool = False
-
-    def __or__(self, other: "Needs") -> "Needs":
-        return Needs(
-            self.compiled or other.compiled,
-            max(self.passes, other.passes, key=_FEWER_FIRST.index),
-            self.profile or other.profile,
-            self.verdict or other.verdict,
-            self.line_trace or other.line_trace,
-        )
 
 
 @dataclass(frozen=True, slots=True)

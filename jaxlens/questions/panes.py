@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from jaxlens.ir.driver import Needs
+from jaxlens.ir.needs import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
 from jaxlens.questions.question import About, Lens, Option, Question
 from jaxlens.questions.table import LINKED, of_verb

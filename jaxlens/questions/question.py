@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from jaxlens.ir.driver import Needs
+from jaxlens.ir.needs import Needs
 from jaxlens.options import option
 
 if TYPE_CHECKING:  # %load_ext imports the table, but none of these

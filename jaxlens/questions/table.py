@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.ir.driver import Needs
+from jaxlens.ir.needs import Needs
 from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:

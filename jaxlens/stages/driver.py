@@ -13,7 +13,7 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Attempt, Extra, Loop, Needs, Passes, Variant
+from jaxlens.ir.driver import Attempt, Extra, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -30,6 +30,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.frames import origins
+from jaxlens.ir.needs import Needs, Passes
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.ir.driver import Needs
+from jaxlens.ir.needs import Needs
 from jaxlens.questions import show
 from jaxlens.questions.table import QUESTIONS
 from tests.support.jax_events import Compiles

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Driver, Needs
+from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import KERNEL_TEXTS, Kernel, Program
+from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns
 from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any
 
 from jaxlens.errors import LensError
-from jaxlens.ir.spans import BOUNDARY
 
 _OWN = str(Path(__file__).parents[2])
 _CORE = str(Path(__file__).parents[2] / "core")
@@ -79,6 +78,8 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _is_own(link: TracebackType) -> bool:
+    from jaxlens.ir.spans import BOUNDARY  # not imported by %load_ext
+
     file = _file(link)
     return file == BOUNDARY or (file.startswith(_OWN) and not _is_core(link))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import jaxlib
 
-from jaxlens.ir.driver import Passes
+from jaxlens.ir.needs import Passes
 
 # The passes that make fusions have it in their names, but for CPU's library rewriter.
 _FUSING = "fusion|dot-library-rewriter"
