@@ -1,6 +1,7 @@
 """Predictions of lessons 1 to 6: tracing, and what it records."""
 
 import dis
+from ast import literal_eval
 from contextlib import redirect_stdout
 from io import StringIO
 from itertools import count
@@ -74,6 +75,51 @@ def _does_it_trace(names: Names) -> Truth:
 def _is_bytecode_longer(names: Names) -> Truth:
     short, long = (len(list(dis.get_instructions(names[n]))) for n in ("three", "twelve"))
     return Truth("longer" if long > short else "as long")
+
+
+def _first_primitive(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    return Truth(next(capture.jaxpr.module.nodes()).opcode, jaxlens.jaxpr(capture))
+
+
+def _axis_of_the_second(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    node = next(capture.jaxpr.module.nodes())
+    (_, (axis,)), _ = literal_eval(node.attrs["dimension_numbers"])
+    return Truth(axis, jaxlens.jaxpr(capture))
+
+
+def _type_of_the_result(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    return Truth(str(list(capture.jaxpr.module.nodes())[-1].type), jaxlens.jaxpr(capture))
+
+
+def _products(names: Names) -> Truth:
+    receipt = jaxlens.receipt(names["f"], *names["args"])
+    return Truth(receipt.primitives["mul"], jaxlens.jaxpr(receipt.capture))
+
+
+def _inputs(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    return Truth(len(capture.program.inputs), jaxlens.jaxpr(capture))
+
+
+def _first_input(names: Names) -> Truth:
+    capture = jaxlens.capture(names["f"], *names["args"])
+    return Truth(capture.program.inputs[0].name.split("'")[1], jaxlens.jaxpr(capture))
+
+
+def _leaves(names: Names) -> Truth:
+    import jax
+
+    view = jaxlens.jaxpr(names["f"], *names["args"])
+    return Truth(len(jax.tree.leaves(names["args"][0])), view)
+
+
+def _compiles(names: Names) -> Truth:
+    with jaxlens.recompiles() as log:
+        names["calls"]()
+    return Truth(log.compiles, log.answer)
 
 
 PREDICTIONS = (
@@ -290,5 +336,128 @@ args = (jnp.arange(3.0),)
         _does_it_trace,
         "NumPy wants numbers in memory, and a tracer has none.",
         choices=("yes", "no"),
+    ),
+    Prediction(
+        "5.a",
+        "What is the primitive in the jaxpr of `f`?",
+        """
+def f(x):
+    return x**2
+
+args = (jnp.ones(4),)
+""",
+        _first_primitive,
+        "A power by a whole number is an operation of its own. `x * x` would be a `mul`: tracing "
+        "writes down what you asked for, not what it comes to.",
+        choices=("mul", "pow", "integer_pow"),
+    ),
+    Prediction(
+        "5.b",
+        "How many equations has the jaxpr of `f`?",
+        """
+def f(x):
+    unused = jnp.cos(x)
+    y = jnp.sin(x)
+    return y * y
+
+args = (jnp.ones(4),)
+""",
+        _equations,
+        "The cosine is recorded although nothing uses it; its result is called `_`. The sine is "
+        "one equation, and `y * y` reads its result twice.",
+    ),
+    Prediction(
+        "5.c",
+        "`dimension_numbers` names the axes that are summed over: one of `a`, one of `b`. Which "
+        "axis of `b` is it here?",
+        """
+def f(a, b):
+    return jnp.einsum("ij,kj->ik", a, b)
+
+args = (jnp.ones((2, 3)), jnp.ones((4, 3)))
+""",
+        _axis_of_the_second,
+        "The letter `j` is summed over. It names axis 1 in both: `(([1], [1]), ([], []))`.",
+    ),
+    Prediction(
+        "5.d",
+        "`x` is a `bf16[4]`. What is the type of the result?",
+        """
+def f(x):
+    return x * 2.0
+
+args = (jnp.ones(4, jnp.bfloat16),)
+""",
+        _type_of_the_result,
+        "Python's `2.0` is weakly typed: it takes the type of the array that it meets.",
+        choices=("bf16[4]", "f32[4]"),
+    ),
+    Prediction(
+        "5.e",
+        "The loop doubles 1 until it is 100 or more: seven times. How many `mul` are in the jaxpr?",
+        """
+def f(x):
+    return lax.while_loop(lambda x: x < 100, lambda x: x * 2, x)
+
+args = (1.0,)
+""",
+        _products,
+        "One, in the body of the loop. How often it runs depends on a number that tracing does "
+        "not have.",
+    ),
+    Prediction(
+        "6.a",
+        "How many inputs has the jaxpr of `f(params, x)`?",
+        """
+def f(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+args = ({"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}, jnp.ones((5, 3)))
+""",
+        _inputs,
+        "Two arrays of the dictionary, and `x`. A jaxpr knows arrays only.",
+    ),
+    Prediction(
+        "6.b",
+        "Which array comes first among the inputs?",
+        """
+def f(params, x):
+    for w in params["layers"]:
+        x = jnp.tanh(x @ w)
+    return x @ params["head"]
+
+params = {"layers": [jnp.ones((3, 3)), jnp.ones((3, 3))], "head": jnp.ones((3, 1))}
+args = (params, jnp.ones((5, 3)))
+""",
+        _first_input,
+        "Dictionaries are taken apart in the order of their sorted keys, whichever way they were "
+        "written: `head`, then `layers`, then the next argument.",
+        choices=("layers", "head", "x"),
+    ),
+    Prediction(
+        "6.c",
+        "How many leaves has `settings`?",
+        """
+def f(settings, x):
+    return x * settings["rate"] + sum(settings["sizes"])
+
+settings = {"rate": 0.1, "decay": None, "sizes": (64, 32)}
+args = (settings, jnp.ones(3))
+""",
+        _leaves,
+        "0.1, 64 and 32. Numbers are leaves; None is a container with nothing in it.",
+    ),
+    Prediction(
+        "6.d",
+        "How often is `total` compiled?",
+        """
+total = jax.jit(lambda pair: pair[0] + pair[1])
+
+def calls():
+    total([1.0, 2.0])
+    total((1.0, 2.0))
+""",
+        _compiles,
+        "The leaves are the same, the structure is not: a list is no tuple.",
     ),
 )

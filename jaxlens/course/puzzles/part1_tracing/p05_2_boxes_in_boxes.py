@@ -93,8 +93,7 @@ PUZZLE = Puzzle(
     task="""\
 An odd number n becomes 3n + 1, an even one n / 2, and so on until it is 1. `steps` counts the
 steps of one number (up to 99), `all_steps` those of every number in an array. The answers are
-right, but the
-jaxpr has one `while` for each number, and computes both 3n + 1 and n / 2 in every turn.
+right, but the jaxpr has one `while` for each number, and every turn computes both 3n + 1 and n / 2.
 
 Make it **one `scan`, with one `while` in it, with one `cond` in that**.
 """,
