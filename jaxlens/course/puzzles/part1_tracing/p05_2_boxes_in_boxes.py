@@ -78,7 +78,7 @@ def steps(n):
 def all_steps(numbers):
     return lax.map(steps, numbers)
 """
-_WRITTEN_OUT = "jnp.stack([steps(n) for n in numbers])"
+_WRITTEN_OUT = "jnp.stack([steps(n) for n in jnp.unstack(numbers)])"
 _WHERE = edited(
     SOLUTION,
     (
