@@ -1,0 +1,220 @@
+"""Predictions of lessons 10 to 15: derivatives, batches, and rules."""
+
+import jaxlens
+from jaxlens.course.predict import Names, Prediction, Truth
+
+
+def _equations_of_jvp(names: Names) -> Truth:
+    capture = jaxlens.capture(names["change"], 2.0, 1.0)
+    return Truth(jaxlens.receipt(capture).equations, jaxlens.jaxpr(capture))
+
+
+def _backward_of_five_sines(names: Names) -> Truth:
+    answer = jaxlens.ladder(names["gradient"], 2.0)
+    return Truth(len(answer.rungs[-1].backward), answer)
+
+
+def _arrays_kept(names: Names) -> Truth:
+    x = names["x"]
+    answer = jaxlens.memory(names["gradient"], x)
+    return Truth(answer.saved.bytes // x.nbytes, jaxlens.ladder(names["gradient"], x))
+
+
+def _transposed(names: Names) -> Truth:
+    ran = []
+
+    def note(event: object) -> None:
+        ran.append(event)
+
+    with names["core"].listen(note):
+        names["gradient"](1.0)
+    found = [e.name for e in ran if e.kind == "rule" and e.detail.get("rule") == "transpose"]
+    return Truth(" ".join(found), jaxlens.jaxpr(names["gradient"], 1.0))
+
+
+def _cheaper_jacobian(names: Names) -> Truth:
+    x = names["x"]
+    ways = {name: jaxlens.cost(names[name], x) for name in ("columns", "rows")}
+    name = min(ways, key=lambda way: ways[way].flops)
+    return Truth(name, ways[name])
+
+
+def _gradient_beside_loss(names: Names) -> Truth:
+    w, x = names["w"], names["x"]
+    loss = jaxlens.cost(names["loss"], w, x).flops
+    answer = jaxlens.cost(names["gradient"], w, x)
+    return Truth(f"about {round(answer.flops / loss)}", answer)
+
+
+def _size_of_hessian(names: Names) -> Truth:
+    import jax
+
+    shape = jax.eval_shape(jax.hessian(names["f"]), names["x"])
+    return Truth(shape.size * shape.dtype.itemsize / 1e6, unit="MB")
+
+
+def _gradient_of_round(names: Names) -> Truth:
+    return Truth(float(names["gradient"](2.3)), jaxlens.jaxpr(names["gradient"], 2.3))
+
+
+def _gradient_by_wrong_rule(names: Names) -> Truth:
+    return Truth(float(names["gradient"](2.0)), jaxlens.jaxpr(names["gradient"], 2.0))
+
+
+def _forward_through_vjp(names: Names) -> Truth:
+    import jax
+
+    try:
+        jax.jvp(names["gently"], (2.0,), (1.0,))
+    except TypeError:
+        return Truth("an error")
+    return Truth("a number")
+
+
+PREDICTIONS = (
+    Prediction(
+        "10.a",
+        "How many equations has the program that computes the value and its change?",
+        """
+def f(x):
+    return jnp.sin(x) * x
+
+def change(x, t):
+    return jax.jvp(f, (x,), (t,))
+""",
+        _equations_of_jvp,
+        "The sine and its rule make 3, a sine, a cosine and a product. The product and its rule "
+        "make 4: the product itself, one product for each factor that changes, and their sum.",
+    ),
+    Prediction(
+        "10.b",
+        "How many equations has the backward pass?",
+        """
+def five(x):
+    for _ in range(5):
+        x = jnp.sin(x)
+    return x
+
+gradient = jax.grad(five)
+""",
+        _backward_of_five_sines,
+        "Going back through one sine is one product with its slope. The slopes, five cosines, "
+        "were computed on the way forward.",
+    ),
+    Prediction(
+        "10.c",
+        "How many arrays as large as `x` are kept from the forward pass for the backward pass?",
+        """
+def g(x):
+    return jnp.exp(2 * jnp.sin(x)).sum()
+
+gradient = jax.grad(g)
+x = jnp.ones((256, 256))
+""",
+        _arrays_kept,
+        "The slope of each curved step: cos(x) for the sine, and for exp its own result. "
+        "Multiplying by 2 and summing have slopes that do not depend on x.",
+    ),
+    Prediction(
+        "10.d",
+        "For which primitive is a transpose rule used?",
+        """
+gradient = core.grad(core.numpy.sin)
+""",
+        _transposed,
+        "The jvp rule of sin makes a product, cos(x) times the tangent. That product is what is "
+        "linear in the tangent, so it alone is transposed.",
+        choices=("sin", "cos", "mul"),
+    ),
+    Prediction(
+        "11.a",
+        "Here `f` has 100 inputs and 3 results. Which way takes fewer flops?",
+        """
+w = np.ones((100, 3), np.float32)
+x = np.ones(100, np.float32)
+
+def f(x):
+    return jnp.sin(x) @ w
+
+def columns(x):
+    units = np.eye(100, dtype=np.float32)
+    return jax.vmap(lambda t: jax.jvp(f, (x,), (t,))[1], out_axes=1)(units)
+
+def rows(x):
+    _, pull = jax.vjp(f, x)
+    units = np.eye(3, dtype=np.float32)
+    return jax.vmap(lambda ct: pull(ct)[0])(units)
+""",
+        _cheaper_jacobian,
+        "The Jacobian has 100 columns and 3 rows. A column is a run forward, a row a run backward.",
+        choices=("columns", "rows"),
+    ),
+    Prediction(
+        "11.b",
+        "`w` holds 10,000 numbers. How many times the flops of the loss does its gradient take?",
+        """
+def loss(w, x):
+    return (jnp.sin(x @ w) ** 2).sum()
+
+gradient = jax.grad(loss)
+w, x = jnp.ones((100, 100)), jnp.ones((32, 100))
+""",
+        _gradient_beside_loss,
+        "The loss is one number, so one run backward gives all 10,000 slopes: the product forward, "
+        "and one more product backward.",
+        choices=("about 2", "about 100", "about 10000"),
+    ),
+    Prediction(
+        "11.c",
+        "How large is the Hessian of `f`, in MB (1 MB is a million bytes)?",
+        """
+def f(x):
+    return jnp.sin(x @ x)
+
+x = jax.ShapeDtypeStruct((10_000,), jnp.float32)
+""",
+        _size_of_hessian,
+        "10,000 times 10,000 numbers of 4 bytes. The gradient has 0.04 MB.",
+    ),
+    Prediction(
+        "14.a",
+        "What is the gradient at 2.3?",
+        """
+gradient = jax.grad(jnp.round)
+""",
+        _gradient_of_round,
+        "Between two steps, round is flat. JAX has no rule that says otherwise.",
+    ),
+    Prediction(
+        "14.b",
+        "The rule is wrong: the slope of x * x at 2 is 4. What is the gradient at 2?",
+        """
+@jax.custom_jvp
+def square(x):
+    return x * x
+
+@square.defjvp
+def square_jvp(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return x * x, 100 * t
+
+gradient = jax.grad(square)
+""",
+        _gradient_by_wrong_rule,
+        "JAX believes your rule and looks no further; nothing compares it with the function.",
+    ),
+    Prediction(
+        "14.c",
+        "What does `jax.jvp(gently, (2.0,), (1.0,))` give?",
+        """
+@jax.custom_vjp
+def gently(x):
+    return x
+
+gently.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
+""",
+        _forward_through_vjp,
+        "A custom_vjp says what comes back, and nothing about what goes forward. jax.grad works.",
+        choices=("a number", "an error"),
+    ),
+)

@@ -1,0 +1,69 @@
+"""Puzzle 10.1."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edited
+
+
+def check(rules: dict[str, Any]) -> Iterator[Fact]:
+    import jax
+    import jax.numpy as jnp
+
+    hints = {
+        "sin": "Near 0, sin(x) rises as fast as x does: its slope there is 1.",
+        "exp": "The slope of exp is the value of exp.",
+        "log": "The slope of log(x) is steep near 0 and flattens as x grows.",
+        "tanh": "tanh flattens to both sides. With y = tanh(x), its slope is 1 - y * y.",
+    }
+    for name, hint in hints.items():
+        rule = rules.get(name)
+        if not callable(rule):
+            yield Fact(f"rule of {name}", "a function", type(rule).__name__, False)
+            continue
+        f = getattr(jnp, name)
+        for x in (0.7, 2.0):
+            fact = close(f"slope of {name} at {x}", rule(x), jax.grad(f)(x), hint=hint)
+            yield replace(fact, evidence=Proof(jaxlens.jaxpr, (jax.grad(f), x)))
+
+
+SOLUTION = """\
+rules = {
+    "sin": lambda x: jnp.cos(x),
+    "exp": lambda x: jnp.exp(x),
+    "log": lambda x: 1 / x,
+    "tanh": lambda x: 1 - jnp.tanh(x) ** 2,
+}
+"""
+
+PUZZLE = Puzzle(
+    id="10.1",
+    title="Four slopes",
+    task="""\
+Write the derivative of each function as a function of `x`. JAX judges each line at two points.
+""",
+    starter="""\
+rules = {
+    "sin": lambda x: ...,
+    "exp": lambda x: ...,
+    "log": lambda x: ...,
+    "tanh": lambda x: ...,
+}
+""",
+    solution=SOLUTION,
+    wrong=(
+        WrongAnswer(edited(SOLUTION, ("jnp.cos(x)", "-jnp.cos(x)")), "its slope there is 1"),
+        WrongAnswer(edited(SOLUTION, ("jnp.exp(x)", "x * jnp.exp(x - 1)")), "the value of exp"),
+        WrongAnswer(edited(SOLUTION, ("1 / x", "jnp.exp(x)")), "flattens as x grows"),
+        WrongAnswer(edited(SOLUTION, ("1 - jnp.tanh(x) ** 2", "1 - jnp.tanh(x)")), "1 - y * y"),
+    ),
+    hints=(
+        "`%jaxpr jax.grad(jnp.sin)(0.7)`: which function does JAX compute beside the sine?",
+        "A table of derivatives has all four. For tanh, write y for its value.",
+        "cos(x), exp(x), 1 / x and 1 - tanh(x) ** 2.",
+    ),
+    check=check,
+    after="JAX holds such a line for each of its operations, and that is all it needs.",
+)

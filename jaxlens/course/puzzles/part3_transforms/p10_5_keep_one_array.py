@@ -1,0 +1,85 @@
+"""Puzzle 10.5."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+    import jax.numpy as jnp
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    hint = "A product of exponentials is the exponential of a sum."
+    yield close("f(x)", jax.jit(f)(x), np.exp(2 * x).sum(), hint=hint)
+    large = jnp.ones((128, 128))
+    gradient = jax.grad(f)
+    memory = jaxlens.memory(gradient, large)
+    hint = "Which equations leave something to keep? exp keeps its result, a product its factors."
+    proof = Proof(jaxlens.memory, (gradient, large))
+    limit = 1.05 * large.nbytes
+    yield at_most(
+        "kept by autodiff", memory.saved.bytes, limit, unit="B", hint=hint, evidence=proof
+    )
+
+
+PUZZLE = Puzzle(
+    id="10.5",
+    title="Keep one array",
+    task="""\
+For its gradient, `f` keeps several arrays as large as `x`. Write it so that it computes the same
+and keeps **at most one**.
+""",
+    starter="""\
+def f(x):
+    return (jnp.exp(x) * jnp.exp(2 * x) * jnp.exp(-x)).sum()
+""",
+    solution="""\
+def f(x):
+    return jnp.exp(2 * x).sum()
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def f(x):
+    return (jnp.exp(3 * x) * jnp.exp(-x)).sum()
+""",
+            "a product its factors",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return (jnp.exp(x) ** 2).sum()
+""",
+            "exp keeps its result",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return jnp.exp(3 * x).sum()
+""",
+            "exponential of a sum",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return (2 * x).sum()
+""",
+            "exponential of a sum",
+        ),
+    ),
+    hints=(
+        "`%compile --memory jax.grad(f)(jnp.ones((128, 128)))` lists what is saved, line by line.",
+        "The rule of exp reads its own result. Multiplying by a number keeps no array at all.",
+        "exp(a) * exp(b) is exp(a + b).",
+    ),
+    check=check,
+    after=(
+        "The slope of exp is its own result, so the one array serves both passes, and the rule "
+        "of `2 * x` needs none."
+    ),
+)
