@@ -140,13 +140,15 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
             if solved:
                 code = f"{_BEGIN}\n{exercise.solution.strip(chr(10))}\n{_END}"
             cells.append(new_markdown_cell(title))
-            cells.append(new_code_cell(f"%%puzzle {exercise.id}\n{code}"))
+            code = f"%%puzzle {exercise.id}\n{code}"
+            cells.append(new_code_cell(code, metadata=cell.metadata))
         elif words[:1] == ["%%predict"] and len(words) == 2:
             answer = "..."
             if solved:
                 prediction = predictions()[words[1]]
                 answer = str(prediction.truth(prediction.names()).value)
-            cells.append(new_code_cell(f"%%predict {words[1]}\n{answer}"))
+            code = f"%%predict {words[1]}\n{answer}"
+            cells.append(new_code_cell(code, metadata=cell.metadata))
         else:
             cells.append(cell)
     cells.append(new_markdown_cell(footer(lesson)))

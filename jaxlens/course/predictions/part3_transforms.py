@@ -130,19 +130,21 @@ gradient = core.grad(core.numpy.sin)
         "11.a",
         "Here `f` has 100 inputs and 3 results. Which way takes fewer flops?",
         """
-w = np.ones((100, 3), np.float32)
-x = np.ones(100, np.float32)
+w1 = np.linspace(-1, 1, 5000, dtype=np.float32).reshape(100, 50)
+w2 = np.linspace(-1, 1, 150, dtype=np.float32).reshape(50, 3)
+x = np.linspace(0, 1, 100, dtype=np.float32)
 
 def f(x):
-    return jnp.sin(x) @ w
+    hidden = jnp.sin(jnp.sin(x) @ w1)
+    return hidden @ w2
 
 def columns(x):
-    units = np.eye(100, dtype=np.float32)
+    units = np.eye(x.size, dtype=np.float32)
     return jax.vmap(lambda t: jax.jvp(f, (x,), (t,))[1], out_axes=1)(units)
 
 def rows(x):
-    _, pull = jax.vjp(f, x)
-    units = np.eye(3, dtype=np.float32)
+    y, pull = jax.vjp(f, x)
+    units = np.eye(y.size, dtype=np.float32)
     return jax.vmap(lambda ct: pull(ct)[0])(units)
 """,
         _cheaper_jacobian,

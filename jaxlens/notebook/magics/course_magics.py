@@ -42,14 +42,16 @@ class CourseMagics(Magics):
         names = self.shell.user_ns
         with of_the_user(self.shell):
             code = cells.read_cell(self.shell, cell)
-            names.update(own.names_before(chosen))
+            before = own.names_before(chosen)
+            names.update(before)
             try:
                 cells.run(self.shell, code, code.body)
             except Exception as error:
                 kind = type(error).__name__
                 print(f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}")
                 raise
-        outcome = course.check(id, {name: names[name] for name in bound(code) if name in names})
+        given = before.keys() | bound(code)
+        outcome = course.check(id, {name: names[name] for name in given if name in names})
         if outcome.solved and chosen.saves:
             own.save(chosen, cell)
         return outcome

@@ -52,6 +52,12 @@ def test_own_jax_is_saved_and_built_upon(run, elsewhere):
     assert (elsewhere / "my_jax.py").read_text().count("# puzzle") == 2
 
 
+def test_a_check_may_ask_for_what_own_jax_has_from_before(run):
+    run(IMPORTS)
+    ran = run(f"%%puzzle 10.2\n{puzzle('10.2').solution}")
+    assert "Puzzle 10.2 is solved." in ran.out
+
+
 def test_hints_come_one_by_one_and_then_the_solution(run):
     shown = [run("%hint 7.1").out for _ in range(4)]
     assert [re.search(r"Hint \d", text)[0] for text in shown] == [

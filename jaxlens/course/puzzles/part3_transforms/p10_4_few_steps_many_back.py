@@ -83,6 +83,6 @@ def f(x):
     check=check,
     after=(
         "A value that is read twice gets two cotangents, and `add_any` adds them. The backward "
-        "pass is a few times as long as the forward pass, never more."
+        "pass stays within a few times the length of the forward pass."
     ),
 )

@@ -20,7 +20,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     gradient = jax.grad(f)
     memory = jaxlens.memory(gradient, large)
     hint = "Which equations leave something to keep? exp keeps its result, a product its factors."
-    proof = Proof(jaxlens.memory, (gradient, large))
+    proof = Proof(jaxlens.ladder, (gradient, large))
     limit = 1.05 * large.nbytes
     yield at_most(
         "kept by autodiff", memory.saved.bytes, limit, unit="B", hint=hint, evidence=proof
