@@ -13,7 +13,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
     x = jnp.float32(1.5)
     forward = jaxlens.receipt(f, x).equations
-    hint = "Each operation on x is an equation; some operations leave more to do than others."
+    hint = "Each operation is an equation, and what is written twice is computed twice: name it."
     proof = Proof(jaxlens.jaxpr, (f, x))
     yield at_most("equations of f", forward, 2, hint=hint, evidence=proof)
     gradient = jax.grad(f)

@@ -12,6 +12,10 @@ from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, edite
 
 
 def check(log1pexp: Callable[..., Any]) -> Iterator[Fact]:
+    kind = type(log1pexp(0.5))
+    if not kind.__module__.startswith("jaxlens."):
+        hint = "It is written with jax or NumPy: use core.custom_jvp, cnp.log and cnp.exp."
+        yield Fact("type of the result", "an Array of core", kind.__name__, False, hint)
     hint = "The function stays log(1 + exp(x))."
     for x in (-1.0, 0.5, 3.0):
         yield close(f"log1pexp({x})", log1pexp(x), np.logaddexp(0, x), hint=hint)
@@ -55,6 +59,10 @@ def log1pexp(x):
 """,
     solution=SOLUTION,
     wrong=(
+        WrongAnswer(
+            SOLUTION.replace("core.", "jax.").replace("cnp.", "jnp."),
+            "use core.custom_jvp",
+        ),
         WrongAnswer(
             edited(
                 SOLUTION,
