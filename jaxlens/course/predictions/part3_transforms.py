@@ -1,5 +1,7 @@
 """Predictions of lessons 10 to 15: derivatives, batches, and rules."""
 
+from typing import Any
+
 import jaxlens
 from jaxlens.course.predict import Names, Prediction, Truth
 
@@ -21,12 +23,8 @@ def _arrays_kept(names: Names) -> Truth:
 
 
 def _transposed(names: Names) -> Truth:
-    ran = []
-
-    def note(event: object) -> None:
-        ran.append(event)
-
-    with names["core"].listen(note):
+    ran: list[Any] = []
+    with names["core"].listen(ran.append):
         names["gradient"](1.0)
     found = [e.name for e in ran if e.kind == "rule" and e.detail.get("rule") == "transpose"]
     return Truth(" ".join(found), jaxlens.jaxpr(names["gradient"], 1.0))
