@@ -113,12 +113,12 @@ PACKAGES = {
     "course.predictions": "course",
     "course.puzzles": "",
     "course.puzzles.part1_tracing": "course",
-    "course.puzzles.part2_caches": "course",
-    "course.puzzles.part3_transforms": "course",
-    "course.puzzles.part4_loops": "course",
+    "course.puzzles.part2_caches": "course core.*",
+    "course.puzzles.part3_transforms": "course core.*",
+    "course.puzzles.part4_loops": "course core.*",
     "course.puzzles.part5_compiler": "course",
     "course.puzzles.part6_costs": "course",
-    "course.puzzles.part7_running": "course",
+    "course.puzzles.part7_running": "course core.*",
     "notebook.cell": "errors ir",
     "notebook.widgets": (
         "api ask captures errors ir lenses.* options questions render.* report views.* watches"
