@@ -1,6 +1,9 @@
 """Predictions of lessons 18 to 21: HLO, passes, fusion and machine code."""
 
+import re
+
 import jaxlens
+from jaxlens.captures import Capture
 from jaxlens.course.predict import Names, Prediction, Truth
 
 
@@ -44,6 +47,49 @@ def _sine_times_zero(names: Names) -> Truth:
     capture = jaxlens.capture(names["f"], names["x"])
     left = any(node.opcode == "sine" for node in capture.optimized.module.nodes())
     return Truth("yes" if left else "no", jaxlens.hlo(capture))
+
+
+def _runs(capture: Capture) -> Truth:
+    receipt = jaxlens.receipt(capture)
+    return Truth(receipt.kernels + receipt.library_calls, jaxlens.fusion(capture))
+
+
+def _kernels_of_wave(names: Names) -> Truth:
+    return _runs(jaxlens.capture(names["wave"], names["x"]))
+
+
+def _kernels_of_share(names: Names) -> Truth:
+    return _runs(jaxlens.capture(names["share"], names["x"]))
+
+
+def _kernels_with_a_sine(names: Names) -> Truth:
+    fusion = jaxlens.fusion(names["pair"], names["x"])
+    return Truth(sum("sine" in one.operations for one in fusion.fusions), fusion)
+
+
+def _kernels_of_softmax(names: Names) -> Truth:
+    return _runs(jaxlens.capture(names["softmax"], names["x"]))
+
+
+def _at_once(names: Names) -> Truth:
+    kernels = jaxlens.capture(names["line"], names["x"]).kernels
+    code = "\n".join(kernel.llvm_after for kernel in kernels)
+    return Truth("several" if re.search(r"\bf(?:mul|add)\b[a-z ]* <\d+ x float>", code) else "one")
+
+
+def _joined(names: Names) -> Truth:
+    code = jaxlens.capture(names["line"], names["x"]).asm.text
+    return Truth("one" if re.search(r"\b(?:vfn?madd|fmadd|fmla)", code) else "two")
+
+
+def _multiplies_integers(names: Names) -> Truth:
+    code = jaxlens.capture(names["odd"], names["x"]).asm.text
+    return Truth("yes" if re.search(r"\b(?:v?pmul\w*|imul|mul|mla)\b", code) else "no")
+
+
+def _sines_at_once(names: Names) -> Truth:
+    code = jaxlens.capture(names["sines"], names["x"]).asm.text
+    return Truth("one" if re.search(r"\bsinf\b", code) else "several")
 
 
 PREDICTIONS = (
@@ -136,5 +182,127 @@ x = jnp.ones(64)
         _sine_times_zero,
         "0 times NaN is NaN, and the sine of infinity is NaN: XLA may not assume a zero.",
         choices=("yes", "no"),
+    ),
+    Prediction(
+        "20.a",
+        "How many kernels does `wave` run as?",
+        """
+def wave(x):
+    return jnp.sin(x) * 2 + jnp.cos(x) * x
+
+x = jnp.ones((512, 512))
+
+wave(x)
+""",
+        _kernels_of_wave,
+        "Every element of the result needs the same element of `x` only, so one loop does it all.",
+    ),
+    Prediction(
+        "20.b",
+        "How many kernels does `share` run as?",
+        """
+def share(x):
+    return x / x.sum()
+
+x = jnp.arange(5.0)
+
+share(x)
+""",
+        _kernels_of_share,
+        "No element can be divided before all of them were summed.",
+    ),
+    Prediction(
+        "20.c",
+        "How many kernels compute a sine?",
+        """
+def pair(x):
+    s = jnp.sin(x)
+    return s + 1, s * 2
+
+x = jnp.ones((512, 512))
+
+pair(x)
+""",
+        _kernels_with_a_sine,
+        "Here a kernel has one result. Each of the two computes the sine anew, for that is cheaper "
+        "than to write it to memory and read it twice.",
+    ),
+    Prediction(
+        "20.d",
+        "How many kernels and library calls together does `softmax` run as?",
+        """
+def softmax(x):
+    e = jnp.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+x = jnp.ones((512, 512))
+
+softmax(x)
+""",
+        _kernels_of_softmax,
+        "One makes the exponentials, one their sums, one the reciprocals of the sums, and one "
+        "multiplies.",
+    ),
+    Prediction(
+        "21.a",
+        "With 4096 numbers: how many does one multiplication of the LLVM IR handle?",
+        """
+def line(x):
+    return x * 0.5 + 1
+
+x = jnp.arange(4096.0)
+
+line(x)
+""",
+        _at_once,
+        "LLVM sees a loop whose turns do not depend on each other, and does several in one turn.",
+        choices=("one", "several"),
+    ),
+    Prediction(
+        "21.b",
+        "How many of the machine's instructions do the multiplication and the addition of a group "
+        "of numbers?",
+        """
+def line(x):
+    return x * 0.5 + 1
+
+x = jnp.arange(4096.0)
+
+line(x)
+""",
+        _joined,
+        "The processor has an instruction that multiplies and adds: a fused multiply-add.",
+        choices=("one", "two"),
+    ),
+    Prediction(
+        "21.c",
+        "With integers: is there a multiplication among the machine's instructions?",
+        """
+def odd(x):
+    return x * 2 + 1
+
+x = jnp.arange(4096)
+
+odd(x)
+""",
+        _multiplies_integers,
+        "Twice an integer is its bits moved by one place, and then the last bit is free for the 1.",
+        choices=("yes", "no"),
+    ),
+    Prediction(
+        "21.d",
+        "How many sines does the machine code compute at once?",
+        """
+def sines(x):
+    return jnp.sin(x)
+
+x = jnp.arange(4096.0)
+
+sines(x)
+""",
+        _sines_at_once,
+        "The processor has no instruction for a sine, so a function of a library is called for "
+        "each number.",
+        choices=("one", "several"),
     ),
 )

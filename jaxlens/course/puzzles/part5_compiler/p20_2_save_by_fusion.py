@@ -1,0 +1,70 @@
+"""Puzzle 20.2."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, equal
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
+    x = jnp.ones((256, 256))
+    capture = jaxlens.capture(f, x)
+    fusions = jaxlens.fusion(capture)
+    receipt = jaxlens.receipt(capture)
+    proof = Proof(jaxlens.fusion, (capture,))
+    hint = "Each operation more that reads the result of the one before saves a write and a read."
+    if not fusions.fusions:
+        hint = "Nothing was joined: there is one operation, or a library computes it."
+    elif receipt.equations > 2 * sum(len(one.operations) for one in fusions.fusions):
+        hint = "XLA simplified it before there was anything to fuse: factors that are numbers join."
+    yield at_least(
+        "bytes saved by fusion", fusions.saved, 10 * x.nbytes, unit="B", hint=hint, evidence=proof
+    )
+    runs = receipt.kernels + receipt.library_calls
+    hint = "Keep to operations that need nothing but the same element of `x`."
+    yield equal("kernels and library calls", runs, 1, hint=hint, evidence=proof)
+
+
+PUZZLE = Puzzle(
+    id="20.2",
+    title="What one kernel saves",
+    task="""\
+Write an `f` of a 256x256 array that runs as one kernel and for which fusion saves **at least ten
+times the bytes of `x`** (2.6 MB). What it computes is up to you.
+""",
+    starter="""\
+def f(x):
+    return x + 1
+""",
+    solution="""\
+def f(x):
+    return jnp.sin(x) * 2 + jnp.cos(x) * x
+""",
+    wrong=(
+        WrongAnswer("def f(x):\n    return x @ x\n", "a library computes it"),
+        WrongAnswer("def f(x):\n    return x * 2 + 1\n", "saves a write and a read"),
+        WrongAnswer(
+            """\
+def f(x):
+    for _ in range(8):
+        x = jnp.sin(x) / x.sum()
+    return x
+""",
+            "the same element of `x`",
+        ),
+    ),
+    hints=(
+        "Run `%hlo --fusion f(jnp.ones((256, 256)))` and read the column *saved*.",
+        "Each value inside a fusion is neither written nor read again: 262 kB each way.",
+        "Chain five or more elementwise operations: sines, products, sums.",
+    ),
+    check=check,
+    after=(
+        "It still reads `x` once and writes the result once, however long the chain is: "
+        "what the chain would have moved in between is saved."
+    ),
+    backends=("cpu",),
+)

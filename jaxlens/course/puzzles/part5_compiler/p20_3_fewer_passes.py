@@ -1,0 +1,84 @@
+"""Puzzle 20.3."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
+
+
+def check(norm: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
+    def two_passes(x: Any) -> Any:
+        centred = x - x.mean(1, keepdims=True)
+        return centred / jnp.sqrt((centred**2).mean(1, keepdims=True))
+
+    x = jnp.sin(jnp.arange(1.0, 13.0)).reshape(3, 4)
+    hint = "Each row must have mean 0 and standard deviation 1."
+    yield close("norm(x)", norm(x), two_passes(x), rtol=1e-3, hint=hint)
+    big = jnp.ones((512, 512))
+    moved = jaxlens.receipt(two_passes, big).moved
+    capture = jaxlens.capture(norm, big)
+    now = jaxlens.receipt(capture).moved
+    hint = (
+        "The deviations need the mean before they can be squared and summed, so `x` is read anew. "
+        "Which two sums can be taken of `x` itself?"
+    )
+    proof = Proof(jaxlens.fusion, (capture,))
+    limit = int(0.85 * moved)
+    yield at_most("bytes moved", now, limit, unit="B", hint=hint, evidence=proof)
+
+
+SOLUTION = """\
+def norm(x):
+    mean = x.mean(1, keepdims=True)
+    square = (x * x).mean(1, keepdims=True)
+    return (x - mean) / jnp.sqrt(square - mean * mean)
+"""
+
+PUZZLE = Puzzle(
+    id="20.3",
+    title="Fewer passes",
+    task="""\
+`norm` shifts and scales each row to mean 0 and standard deviation 1. It computes the mean, then the
+deviations from it, then their squares, and so it goes through memory more often than it must.
+Change it so that it moves **at most 85 %** of the bytes.
+""",
+    starter="""\
+def norm(x):
+    centred = x - x.mean(1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(1, keepdims=True))
+""",
+    solution=SOLUTION,
+    wrong=(
+        WrongAnswer(
+            "def norm(x):\n    return (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)\n",
+            "`x` is read anew",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def norm(x):
+    centred = jax.vmap(lambda row: row - row.mean())(x)
+    return centred * lax.rsqrt((centred * centred).mean(1, keepdims=True))
+""",
+            "`x` is read anew",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("square - mean * mean", "square")),
+            "standard deviation 1",
+        ),
+    ),
+    hints=(
+        "Run `%hlo --fusion` on the starter: which value is as large as `x` and travels?",
+        "The variance is a difference of two means, and neither needs the other.",
+        "The variance is the mean of the squares less the square of the mean.",
+    ),
+    check=check,
+    after=(
+        "Both sums are taken of `x` itself, so the deviations need not be written. The price is "
+        "digits: where the mean is much larger than the deviations, the difference loses them."
+    ),
+    backends=("cpu",),
+)

@@ -1,0 +1,61 @@
+"""Puzzle 20.4."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close, equal
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
+    x = jnp.sin(jnp.arange(12.0)).reshape(3, 4) + 2
+    y = f(x)
+    hint = "The result has the shape of `x`."
+    yield equal("the shape of f(x)", getattr(y, "shape", ()), (3, 4), hint=hint)
+    hint = "Divide each row by something that makes its sum 1."
+    yield close("the sum of each row", y.sum(1), jnp.ones(3), hint=hint)
+    capture = jaxlens.capture(f, jnp.ones((256, 256)))
+    receipt = jaxlens.receipt(capture)
+    runs = receipt.kernels + receipt.library_calls
+    hint = "Each element of the result must need all numbers of its row in `x`."
+    proof = Proof(jaxlens.fusion, (capture,))
+    yield at_least("kernels and library calls", runs, 2, hint=hint, evidence=proof)
+
+
+PUZZLE = Puzzle(
+    id="20.4",
+    title="It takes two",
+    task="""\
+Write an `f` of a matrix of positive numbers whose result has the same shape, and rows that **sum to
+1**, and that XLA makes **two or more** kernels or library calls of.
+""",
+    starter="""\
+def f(x):
+    return x
+""",
+    solution="""\
+def f(x):
+    return x / x.sum(axis=1, keepdims=True)
+""",
+    wrong=(
+        WrongAnswer(
+            "def f(x):\n    return jnp.full_like(x, 1 / x.shape[1])\n",
+            "all numbers of its row",
+        ),
+        WrongAnswer("def f(x):\n    return x / x.sum()\n", "the sum of each row"),
+        WrongAnswer("def f(x):\n    return x / x.sum(axis=1)[0]\n", "the sum of each row"),
+    ),
+    hints=(
+        "When can a kernel write its first element? Try `%hlo --fusion` on `x / x.sum()`.",
+        "A row's sum is there only after the whole row was read.",
+        "Divide each row by its own sum: `keepdims=True` lets it broadcast.",
+    ),
+    check=check,
+    after=(
+        "No element can be written before its row was summed, so `x` is read twice: once by the "
+        "sum, once by the division."
+    ),
+    backends=("cpu",),
+)

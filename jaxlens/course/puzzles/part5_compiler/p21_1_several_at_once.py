@@ -1,0 +1,72 @@
+"""Puzzle 21.1."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close
+
+_VECTOR = re.compile(r"\b(?:fadd|fmul|fsub)\b[a-z ]* <(\d+) x float>")
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
+    x = jnp.arange(4096.0) / 512
+    hint = "For each element `a` of `x` the result has `a * 0.5 + 1`."
+    yield close("f(x)", f(x), x * 0.5 + 1, hint=hint)
+    capture = jaxlens.capture(f, x)
+    widths = [int(n) for kernel in capture.kernels for n in _VECTOR.findall(kernel.llvm_after)]
+    hint = "Its arithmetic is on single numbers: no instruction does several elements."
+    if any(name in jaxlens.receipt(capture).primitives for name in ("scan", "while")):
+        hint = "A loop of JAX's takes one element in each turn, so no turn has several to offer."
+    proof = Proof(jaxlens.compile, (capture,))
+    found = max(widths, default=1)
+    yield at_least("numbers that one instruction does", found, 2, hint=hint, evidence=proof)
+
+
+PUZZLE = Puzzle(
+    id="21.1",
+    title="Several at once",
+    task="""\
+`f` goes through `x` element by element. Write it so that it returns the same and that its LLVM IR
+has a multiplication or an addition of **several numbers at once**, such as `fadd <8 x float>`.
+""",
+    starter="""\
+def f(x):
+    return lax.map(lambda a: a * 0.5 + 1, x)
+""",
+    solution="""\
+def f(x):
+    return x * 0.5 + 1
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.fori_loop(0, len(x), lambda i, y: y.at[i].set(x[i] * 0.5 + 1), x)
+""",
+            "takes one element in each turn",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    return lax.scan(lambda last, a: (a, a * 0.5 + 1), 0.0, x, unroll=4)[1]
+""",
+            "takes one element in each turn",
+        ),
+        WrongAnswer("def f(x):\n    return x * 1.5\n", "`a * 0.5 + 1`"),
+    ),
+    hints=(
+        "Run `%compile --kernel` on both forms: which types do `fadd` and `fmul` have?",
+        "The compiler can join neighbours only where it sees a loop over all of them.",
+        "Write the arithmetic on the whole array and leave the loop to XLA.",
+    ),
+    check=check,
+    after=(
+        "XLA wrote the loop over elements itself, and so LLVM could take several of them in each "
+        "turn: that is vectorisation."
+    ),
+    backends=("cpu",),
+)

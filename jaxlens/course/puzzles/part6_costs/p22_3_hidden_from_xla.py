@@ -1,0 +1,65 @@
+"""Puzzle 22.3."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least
+
+
+def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
+    capture = jaxlens.capture(f, jnp.ones((64, 64)), jnp.ones(64))
+    receipt = jaxlens.receipt(capture)
+    cost = jaxlens.cost(capture)
+    share = cost.flops / max(receipt.xla_flops, 1)
+    hint = "XLA sees the same work as the equations have: where does it count work once only?"
+    if cost.loops:
+        hint = "XLA counts a loop's body once. How many trips does yours make?"
+    elif receipt.primitives.get("dot_general", 0) > 5:
+        hint = "A Python loop is written out while tracing: XLA sees every product, and counts it."
+    proof = Proof(jaxlens.cost, (capture,))
+    yield at_least("counted flops over XLA's", share, 20, hint=hint, evidence=proof)
+
+
+SOLUTION = """\
+def f(m, v):
+    return lax.scan(lambda v, _: (m @ v, None), v, length=50)[0]
+"""
+
+PUZZLE = Puzzle(
+    id="22.3",
+    title="Hidden from XLA",
+    task="""\
+`m` is a 64x64 matrix and `v` a vector. Write an `f` that does **at least 20 times** as many flops
+as XLA's cost analysis says.
+""",
+    starter="""\
+def f(m, v):
+    return m @ v
+""",
+    solution=SOLUTION,
+    wrong=(
+        WrongAnswer(
+            """\
+def f(m, v):
+    for _ in range(50):
+        v = m @ v
+    return v
+""",
+            "written out while tracing",
+        ),
+        WrongAnswer(SOLUTION.replace("50", "10"), "How many trips"),
+    ),
+    hints=(
+        "Run `%compile --cost` on a program with a `lax.scan`: the last column is XLA's.",
+        "XLA's analysis goes through the program's text once, whatever runs more often.",
+        "A loop that stays a loop, with 20 trips or more.",
+    ),
+    check=check,
+    after=(
+        "`compiled.cost_analysis()` is this figure. For a training step with a scan over its "
+        "layers it is too low by the number of layers."
+    ),
+)

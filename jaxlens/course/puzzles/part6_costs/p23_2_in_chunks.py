@@ -1,0 +1,89 @@
+"""Puzzle 23.2."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+
+
+def check(attend: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+    import jax.numpy as jnp
+
+    n, d = 512, 16
+    q = 3 * jnp.sin(jnp.arange(n * d, dtype=jnp.float32)).reshape(n, d)
+    k, v = jnp.cos(3 * q), jnp.sin(5 * q)
+    hint = "Each row of scores goes through a softmax over **all** keys."
+    wanted = jax.nn.softmax(q @ k.T) @ v
+    yield close("attend(q, k, v)", attend(q, k, v), wanted, rtol=1e-3, hint=hint)
+    capture = jaxlens.capture(attend, q, k, v)
+    receipt = jaxlens.receipt(capture)
+    hint = "All 512x512 scores are in memory at once."
+    if any(name in receipt.primitives for name in ("remat", "remat2", "checkpoint")):
+        hint = "jax.checkpoint saves memory between the forward and the backward pass only."
+    elif not any(name in receipt.primitives for name in ("scan", "while")):
+        hint += " Parts need to come one after the other; vmap would do all parts at once."
+    proof = Proof(jaxlens.memory, (capture,))
+    limit = n * n * 4 // 4
+    found = receipt.temporaries
+    yield at_most("temporaries", found, limit, unit="B", hint=hint, evidence=proof)
+
+
+PUZZLE = Puzzle(
+    id="23.2",
+    title="A part at a time",
+    task="""\
+`attend` compares 512 queries with 512 keys: a softmax over 512x512 scores, which take 1.05 MB. Each
+query needs its own row of scores only. Keep the temporaries **below a quarter** of that.
+""",
+    starter="""\
+def attend(q, k, v):
+    return jax.nn.softmax(q @ k.T) @ v
+""",
+    solution="""\
+def attend(q, k, v):
+    def part(queries):
+        return jax.nn.softmax(queries @ k.T) @ v
+
+    return lax.map(part, q.reshape(16, 32, 16)).reshape(q.shape)
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def attend(q, k, v):
+    part = lambda queries: jax.nn.softmax(queries @ k.T) @ v
+    return jax.vmap(part)(q.reshape(16, 32, 16)).reshape(q.shape)
+""",
+            "vmap would do all parts at once",
+        ),
+        WrongAnswer(
+            """\
+@jax.checkpoint
+def attend(q, k, v):
+    return jax.nn.softmax(q @ k.T) @ v
+""",
+            "the forward and the backward pass only",
+        ),
+        WrongAnswer(
+            """\
+def attend(q, k, v):
+    part = lambda keys, values: jax.nn.softmax(q @ keys.T) @ values
+    parts = lax.map(lambda kv: part(*kv), (k.reshape(16, 32, 16), v.reshape(16, 32, 16)))
+    return parts.mean(0)
+""",
+            "a softmax over **all** keys",
+        ),
+    ),
+    hints=(
+        "Run `%compile --memory attend(q, k, v)`: which values are as large as the scores?",
+        "Cut the queries into parts. What makes the parts run one after the other?",
+        "`lax.map` over `q.reshape(16, 32, 16)`: 16 turns of 32 queries.",
+    ),
+    check=check,
+    after=(
+        "A loop's turns share their scratch memory, so the peak is that of one part. With a "
+        "running maximum the keys can be cut too: that is flash attention."
+    ),
+    backends=("cpu",),
+)
