@@ -21,7 +21,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     hint = "Its arithmetic is on single numbers: no instruction does several elements."
     if any(name in jaxlens.receipt(capture).primitives for name in ("scan", "while")):
         hint = "A loop of JAX's takes one element in each turn, so no turn has several to offer."
-    proof = Proof(jaxlens.compile, (capture,))
+    proof = Proof(jaxlens.jaxpr, (capture,))
     found = max(widths, default=1)
     yield at_least("numbers that one instruction does", found, 2, hint=hint, evidence=proof)
 
