@@ -22,10 +22,8 @@ def _intensity(names: Names) -> Truth:
 
 
 def _first_bound_by_flops(names: Names) -> Truth:
-    import jax
-
     for n in (100, 1_000, 10_000):
-        square = jax.ShapeDtypeStruct((n, n), "float32")
+        square = names["jax"].ShapeDtypeStruct((n, n), "float32")
         cost = jaxlens.cost(jaxlens.capture(names["product"], square, square), roofline="h100")
         if all(point.bound == "compute" for point in cost.points):
             return Truth(f"{n}", cost)
