@@ -3,7 +3,6 @@
 import re
 
 import jaxlens
-from jaxlens.captures import Capture
 from jaxlens.course.predict import Names, Prediction, Truth
 
 
@@ -49,7 +48,7 @@ def _sine_times_zero(names: Names) -> Truth:
     return Truth("yes" if left else "no", jaxlens.hlo(capture))
 
 
-def _runs(capture: Capture) -> Truth:
+def _runs(capture: jaxlens.Capture) -> Truth:
     receipt = jaxlens.receipt(capture)
     return Truth(receipt.kernels + receipt.library_calls, jaxlens.fusion(capture))
 
