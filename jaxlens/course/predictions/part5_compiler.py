@@ -33,19 +33,19 @@ def _computations_of_a_choice(names: Names) -> Truth:
 def _fate_of_a_root(names: Names) -> Truth:
     capture = jaxlens.capture(names["layer"], names["x"], names["w"])
     [root] = [node for node in capture.jaxpr.module.nodes() if node.opcode == "sqrt"]
-    return Truth(capture.links.fate(root.id).name, jaxlens.hlo(capture))
+    return Truth(capture.links.fate(root.id).name, jaxlens.hlo(capture, stage="hlo"))
 
 
 def _sines_that_are_left(names: Names) -> Truth:
     capture = jaxlens.capture(names["f"], names["x"])
     left = sum(node.opcode == "sine" for node in capture.optimized.module.nodes())
-    return Truth(left, jaxlens.hlo(capture))
+    return Truth(left, jaxlens.hlo(capture, stage="optimized"))
 
 
 def _sine_times_zero(names: Names) -> Truth:
     capture = jaxlens.capture(names["f"], names["x"])
     left = any(node.opcode == "sine" for node in capture.optimized.module.nodes())
-    return Truth("yes" if left else "no", jaxlens.hlo(capture))
+    return Truth("yes" if left else "no", jaxlens.hlo(capture, stage="optimized"))
 
 
 def _runs(capture: jaxlens.Capture) -> Truth:

@@ -19,7 +19,7 @@ _HINTS = {
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
     capture = jaxlens.capture(f, jnp.ones((4, 4)), jnp.ones((4, 4)))
-    proof = Proof(jaxlens.hlo, (capture,))
+    proof = Proof(jaxlens.hlo, (capture,), {"stage": "optimized"})
     fates = [capture.links.fate(node.id).name for node in capture.jaxpr.module.nodes()]
     missing = [name for name in _HINTS if name not in fates]
     hint = f"Missing: {', '.join(missing)}. " + " ".join(_HINTS[name] for name in missing[:2])

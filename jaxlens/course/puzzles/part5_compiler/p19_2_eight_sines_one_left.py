@@ -24,7 +24,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
         if left
         else "One sine must be left to compute."
     )
-    proof = Proof(jaxlens.hlo, (capture,))
+    proof = Proof(jaxlens.hlo, (capture,), {"stage": "optimized"})
     yield equal("sine in the optimised program", left, 1, hint=hint, evidence=proof)
 
 
