@@ -25,6 +25,10 @@ def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
         )
         yield equal("what leaves the loop", "a stand-in in a list", "a result", hint=hint)
         return
+    if isinstance(first, tuple):
+        hint = "`scan` returns a pair: the last carry, and what the steps left, stacked."
+        yield equal("the result", "a tuple", "an array", hint=hint)
+        return
     values = np.asarray(first).tolist() if np.shape(first) == (8,) else []
     hint = {
         wanted[1]: "It starts one too late: return the number before the step, not the one after.",
