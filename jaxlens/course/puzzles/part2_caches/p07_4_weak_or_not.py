@@ -1,0 +1,62 @@
+"""Puzzle 7.4."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+
+
+def check(first: Any, second: Any) -> Iterator[Fact]:
+    import jax
+
+    types = [jax.make_jaxpr(lambda x: x)(value).in_avals[0] for value in (first, second)]
+    double = jax.jit(lambda x: x * 2)
+    double(first)
+    with jaxlens.recompiles() as log:
+        double(second)
+
+    def again() -> Any:
+        return jaxlens.key(double, first)
+
+    one, other = ((aval.shape, str(aval.dtype), aval.weak_type) for aval in types)
+    yield equal("shape of second", other[0], one[0], evidence=again)
+    hint = "Another dtype is a reason of its own. Find two of the same dtype."
+    yield equal("dtype of second", other[1], one[1], hint=hint, evidence=again)
+    hint = "One of them must be weak, and the other not: where does a weak number come from?"
+    weak = f"{_word(other[2])} beside {_word(one[2])}"
+    proof = Proof(jaxlens.key, (double, second))
+    yield Fact("type", "weak beside not weak", weak, one[2] != other[2], hint, proof)
+    yield equal("compiles for second", log.compiles, 1, evidence=lambda: log.answer)
+
+
+def _word(weak: bool) -> str:
+    return "weak" if weak else "not weak"
+
+
+PUZZLE = Puzzle(
+    id="7.4",
+    title="The same number, compiled again",
+    task="""\
+A jitted function is called with `first`, then with `second`. Choose two numbers of the same shape
+and the same dtype, such that the second call still **compiles again**.
+""",
+    starter="first = jnp.float32(1)\nsecond = jnp.float32(2)\n",
+    solution="first = jnp.float32(1)\nsecond = 2.0\n",
+    wrong=(
+        WrongAnswer("first = jnp.float32(1)\nsecond = 2\n", "Another dtype is a reason"),
+        WrongAnswer("first = 1.0\nsecond = 2.0\n", "where does a weak number come from"),
+        WrongAnswer(
+            "first = jnp.float32(1)\nsecond = np.float64(2)\n", "where does a weak number come from"
+        ),
+    ),
+    hints=(
+        "`jaxlens.key(f, second)`, after a call of `f(first)`, says whether it would compile.",
+        "Look at how each is written in the key: which of them has the word `weak`?",
+        "A Python number is weak; the same number as an array of JAX's or NumPy's is not.",
+    ),
+    check=check,
+    after=(
+        "A weak number takes the dtype of what it meets, so the two may compute different things."
+    ),
+)

@@ -1,0 +1,97 @@
+"""Puzzle 8.1."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+
+_SIZES = count(3)  # every check has a size of its own, which no earlier one compiled for
+
+
+def check(power: Callable[..., Any]) -> Iterator[Fact]:
+    import numpy as np
+
+    x = np.full(next(_SIZES), 2, np.float32)
+    with jaxlens.recompiles() as log:
+        results = {n: power(x, n) for n in range(1, 9)}
+    for n in (1, 3, 8):
+        yield close(f"x to the power of {n}", results[n], x**n)
+    hints = {
+        0: "Nothing was jitted: keep `jax.jit`.",
+        8: "As long as Python must know `n` while it traces, each `n` is a program.",
+    }
+    if sum("new function object" in reason for reason in log.reasons) > 1:
+        hints[8] = "A function that is jitted anew in every call has an empty cache every time."
+    hint = hints.get(log.compiles, "")
+    yield equal("compiles for n = 1 to 8", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+
+
+PUZZLE = Puzzle(
+    id="8.1",
+    title="Eight exponents",
+    task="""\
+`n` is static, so `power` is compiled for each of eight exponents. Make `n` **data**: one program
+for all of them.
+""",
+    starter="""\
+from functools import partial
+
+
+@partial(jax.jit, static_argnames="n")
+def power(x, n):
+    y = jnp.ones_like(x)
+    for _ in range(n):
+        y = y * x
+    return y
+""",
+    solution="""\
+@jax.jit
+def power(x, n):
+    return lax.fori_loop(0, n, lambda i, y: y * x, jnp.ones_like(x))
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+@jax.jit
+def power(x, n):
+    y = jnp.ones_like(x)
+    for _ in range(n):
+        y = y * x
+    return y
+""",
+            "TracerIntegerConversionError",
+        ),
+        WrongAnswer(
+            "def power(x, n):\n    return jax.jit(lambda x: x**n)(x)\n",
+            "jitted anew in every call",
+        ),
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, static_argnums=1)
+def power(x, n):
+    return lax.fori_loop(0, n, lambda i, y: y * x, jnp.ones_like(x))
+""",
+            "Python must know `n`",
+        ),
+        WrongAnswer(
+            """\
+@jax.jit
+def power(x, n):
+    return lax.fori_loop(0, n, lambda i, y: y * x, x)
+""",
+            "x to the power of 1",
+        ),
+    ),
+    hints=(
+        "`%jaxpr power(jnp.ones(3), 4)`: where is the loop? Which multiplications are there?",
+        "`range(n)` needs a Python number. Which loop takes a number that comes with the call?",
+        "`lax.fori_loop(0, n, lambda i, y: ..., start)` runs in the program, n times.",
+    ),
+    check=check,
+    after="The loop is in the program now, and its length comes with each call.",
+)

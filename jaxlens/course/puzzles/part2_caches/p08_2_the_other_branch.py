@@ -1,0 +1,91 @@
+"""Puzzle 8.2."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
+
+_SIZES = count(4)  # every check has a size of its own, which no earlier one compiled for
+
+
+def check(net: Callable[..., Any]) -> Iterator[Fact]:
+    import numpy as np
+
+    x = np.linspace(0, 1, next(_SIZES), dtype=np.float32)
+    with jaxlens.recompiles() as log:
+        results = [net(x, train=train) for train in (True, False, True)]
+    for train, result in zip((True, False), results, strict=False):
+        yield close(f"net(x, train={train})", result, np.cos(x) if train else x)
+
+    def serve(x: Any) -> Any:
+        return net(x, train=False)
+
+    primitives = jaxlens.receipt(serve, x).primitives
+    hint = "Data cannot choose what is in the program: both sides are, whichever runs."
+    if log.compiles > 1:
+        hint = "`train` is static, and yet both sides are computed: choose with Python's own `if`."
+    proof = Proof(jaxlens.jaxpr, (serve, x))
+    yield equal("cosines with train=False", primitives.get("cos", 0), 0, hint=hint, evidence=proof)
+    hint = "One program for each of the two values; the third call must find the first."
+    yield equal("compiles", log.compiles, 2, hint=hint, evidence=lambda: log.answer)
+
+
+PUZZLE = Puzzle(
+    id="8.2",
+    title="The other branch",
+    task="""\
+A model computes a cosine while it trains, and nothing when it serves. As `train` is data here, the
+program has the cosine in both cases. Change `net` so that with `train=False` there is **no cosine**
+in the program; each of the two values may compile once.
+""",
+    starter="""\
+@jax.jit
+def net(x, train):
+    return jnp.where(train, jnp.cos(x), x)
+""",
+    solution="""\
+from functools import partial
+
+
+@partial(jax.jit, static_argnames="train")
+def net(x, train):
+    return jnp.cos(x) if train else x
+""",
+    wrong=(
+        WrongAnswer(
+            "@jax.jit\ndef net(x, train):\n    return lax.cond(train, jnp.cos, lambda x: x, x)\n",
+            "both sides are, whichever runs",
+        ),
+        WrongAnswer(
+            """\
+from functools import partial
+
+
+@partial(jax.jit, static_argnames="train")
+def net(x, train):
+    return jnp.where(train, jnp.cos(x), x)
+""",
+            "choose with Python's own `if`",
+        ),
+        WrongAnswer(
+            "@jax.jit\ndef net(x, train):\n    return jnp.cos(x) if train else x\n",
+            "TracerBoolConversionError",
+        ),
+        WrongAnswer(
+            """\
+def net(x, train):
+    return jax.jit(lambda x: jnp.cos(x))(x) if train else jax.jit(lambda x: x)(x)
+""",
+            "the third call must find the first",
+        ),
+    ),
+    hints=(
+        "`%jaxpr net(jnp.ones(4), train=False)` shows what is in the program.",
+        "Python's `if` leaves a branch out, where it knows the condition while tracing.",
+        '`static_argnames="train"` lets Python know it: then `if train` works.',
+    ),
+    check=check,
+    after="A program is made for the value of a static argument: what that excludes is not there.",
+)

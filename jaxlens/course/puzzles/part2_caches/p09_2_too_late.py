@@ -1,0 +1,85 @@
+"""Puzzle 9.2."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, equal
+
+
+def check(train: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+    import numpy as np
+
+    old, g = np.arange(1, 7, dtype=np.float32), np.full(6, 2, np.float32)
+    w = jnp.array(old)
+    try:
+        new, total = train(w, jnp.array(g))
+    except RuntimeError as error:
+        reason = str(error).partition(" with ")[0]
+        hint = "`w` was donated: when `step` was called, its memory went to the result."
+        yield Fact("reading w after the step", "no error", reason, False, hint)
+        return
+    yield close("the new weights", new, old - 0.1 * g)
+    wrong = np.shape(total) == () and np.allclose(total, (old - 0.1 * g).sum())
+    hint = "That is the sum of the new weights; the old ones are asked for." if wrong else ""
+    yield close("the sum of the old weights", total, old.sum(), hint=hint)
+    hint = "Without donation a call needs memory for both. Keep it, and read `w` in time."
+    yield equal("w was given away", w.is_deleted(), True, hint=hint)
+
+
+SOLUTION = """\
+from functools import partial
+
+
+@partial(jax.jit, donate_argnames="w")
+def step(w, g):
+    return w - 0.1 * g
+
+
+def train(w, g):
+    total = w.sum()
+    return step(w, g), total
+"""
+
+_TRAIN = """\
+    total = w.sum()
+    return step(w, g), total
+"""
+
+
+def answer(body: str) -> str:
+    """Returns an answer with another body of `train`."""
+    return SOLUTION.replace(_TRAIN, body)
+
+
+PUZZLE = Puzzle(
+    id="9.2",
+    title="Too late",
+    task="""\
+`train` returns the new weights and the sum of the **old** ones, and raises an error. Mend it, and
+let `step` go on donating `w`.
+""",
+    starter=answer("    new = step(w, g)\n    return new, w.sum()\n"),
+    solution=SOLUTION,
+    wrong=(
+        WrongAnswer(
+            answer("    w = step(w, g)\n    return w, w.sum()\n"),
+            "the sum of the new weights",
+        ),
+        WrongAnswer(
+            SOLUTION.replace('@partial(jax.jit, donate_argnames="w")', "@jax.jit"),
+            "Without donation",
+        ),
+        WrongAnswer(
+            answer("    old = w\n    new = step(w, g)\n    return new, old.sum()\n"),
+            "its memory went to the result",
+        ),
+    ),
+    hints=(
+        "Run `train` in a cell, and read the last line of the error.",
+        "`w` can be read until the call that gives it away.",
+        "Compute the sum before the step.",
+    ),
+    check=check,
+    after="A donated array is gone after the call, on the CPU too: read it before.",
+)
