@@ -15,9 +15,9 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
     w, g = np.full((n, n), 3, np.float32), np.full((n, n), 2, np.float32)
     result = step(jnp.array(w), jnp.array(g))
     yield close("the new weights", result, w - 0.1 * g, rtol=2e-2)
-    w, g = jnp.array(w), jnp.array(g)
-    memory = jaxlens.memory(step, w, g)
-    proof = Proof(jaxlens.memory, (step, w, g))
+    arrays = jnp.array(w), jnp.array(g)
+    memory = jaxlens.memory(step, *arrays)
+    proof = Proof(jaxlens.memory, (step, *arrays))
     donated = [entry for entry in memory.donations if entry.donated]
     used = [entry for entry in donated if entry.result]
     if donated:
