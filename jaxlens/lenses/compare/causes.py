@@ -39,7 +39,7 @@ def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
         edited: Whether their equations differ.
     """
     settings = tuple(_settings(before.program, after.program))
-    if edited and _sources(before) != _sources(after):
+    if edited and _sources(before) != _sources(after) and not _same_files(before, after):
         edit = Cause("edit", "The edit")
         return edit, *(cause for cause in settings if cause.kind != "function")
     return settings
@@ -160,6 +160,12 @@ def _sources(capture: Capture) -> set[str]:
     """Returns the texts of the lines that own equations."""
     text = line_text(capture)
     return {text(node) for node in capture.jaxpr.module.nodes()}
+
+
+def _same_files(before: Capture, after: Capture) -> bool:
+    """Whether both were traced from the same text: a static value can leave out a line of it."""
+    texts = Given(lambda: before.sources).or_else({}), Given(lambda: after.sources).or_else({})
+    return bool(texts[0]) and texts[0] == texts[1] and before.program.name == after.program.name
 
 
 def edited_lines(before: Set[str], after: Set[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, equal
 
 
 def check(first: Any, second: Any) -> Iterator[Fact]:
@@ -22,8 +22,8 @@ def check(first: Any, second: Any) -> Iterator[Fact]:
     yield equal("dtype of second", other[1], one[1], hint=hint)
     hint = "One of them must be weak, and the other not: where does a weak number come from?"
     weak = f"{_word(other[2])} beside {_word(one[2])}"
-    proof = Proof(jaxlens.key, (double, second))
-    yield Fact("type", "weak beside not weak", weak, one[2] != other[2], hint, proof)
+    different = one[2] != other[2]
+    yield Fact("type", "weak beside not weak", weak, different, hint, lambda: log.answer)
     yield equal("compiles for second", log.compiles, 1, evidence=lambda: log.answer)
 
 
@@ -48,7 +48,7 @@ and the same dtype, such that the second call still **compiles again**.
         ),
     ),
     hints=(
-        "`jaxlens.key(f, second)`, after a call of `f(first)`, says whether it would compile.",
+        "After a call of `f(first)`, `jaxlens.key(f, second)` says whether it would compile.",
         "Look at how each is written in the key: which of them has the word `weak`?",
         "A Python number is weak; the same number as an array of JAX's or NumPy's is not.",
     ),
