@@ -23,7 +23,9 @@ def _cosines(names: Names) -> Truth:
 
 
 def _second_result(names: Names) -> Truth:
-    return Truth(float(names["second"]), jaxlens.key(names["f"], 1.0, names["options"]))
+    with jaxlens.recompiles() as log:
+        names["f"](1.0, names["options"])
+    return Truth(float(names["second"]), log.answer)
 
 
 def _what_comes(names: Names) -> Truth:
