@@ -81,6 +81,19 @@ def test_equations_of_an_edited_line_are_told_from_new_ones():
     assert not answer.gone
 
 
+def test_a_static_value_that_leaves_a_line_out_is_no_edit():
+    def f(x, train):
+        y = jnp.sin(x)
+        if train:
+            y = jnp.cos(y)
+        return y
+
+    jitted = jax.jit(f, static_argnames="train")
+    before, after = (jaxlens.capture(jitted, X, train=train) for train in (True, False))
+    said = jaxlens.compare(before, after).findings[0].text
+    assert said.startswith("With train=False instead of True: ")
+
+
 def test_donation_is_told_by_what_it_does_to_the_peak():
     def step(p, x):
         return jax.tree.map(lambda a: a - 0.1 * x.sum(), p)
