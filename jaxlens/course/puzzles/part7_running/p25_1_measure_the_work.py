@@ -1,0 +1,125 @@
+"""Puzzle 25.1."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer
+
+
+def slow_product() -> tuple[Callable[..., Any], Any, float]:
+    """Returns a compiled function, its argument, and the seconds that it takes here.
+
+    The matrix is made larger until dispatching the function is much faster than its work.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    f = jax.jit(lambda x: x @ x * 0.001)
+    x, seconds = jnp.ones((512, 512)), 0.0
+    for size in (512, 1024, 2048, 4096, 8192):
+        x = jnp.ones((size, size))
+        f(x).block_until_ready()
+        seconds = min(_seconds(f, x) for _ in range(3))
+        if seconds > 0.005:
+            break
+    return f, x, seconds
+
+
+def _seconds(f: Callable[..., Any], x: Any) -> float:
+    start = time.perf_counter()
+    f(x).block_until_ready()
+    return time.perf_counter() - start
+
+
+def check(timed: Callable[..., Any]) -> Iterator[Fact]:
+    f, x, real = slow_product()
+    found = []
+    for _ in range(3):
+        found.append(float(timed(f, x)))
+        f(x).block_until_ready()  # nothing of this turn is left for the next
+    measured = min(found)
+    hint = (
+        "This is how long it took to ask for the work. Who waits for the result?"
+        if measured < real / 2
+        else "This is more than the work itself. Is it in seconds, and is `f` called once?"
+    )
+    wanted, actual = f"about {real * 1e3:.1f} ms", f"{measured * 1e3:.2f} ms"
+    yield Fact("what you measured", wanted, actual, real / 2 < measured < real * 20, hint)
+
+
+PUZZLE = Puzzle(
+    id="25.1",
+    title="Measure the work",
+    task="""\
+`timed(f, x)` should return the seconds that `f(x)` takes. It is given a jitted function that is
+compiled already and takes several milliseconds, yet it returns a fraction of one. Correct it.
+""",
+    starter="""\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x)
+    return time.perf_counter() - start
+""",
+    solution="""\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x).block_until_ready()
+    return time.perf_counter() - start
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    y = f(x)
+    seconds = time.perf_counter() - start
+    y.block_until_ready()
+    return seconds
+""",
+            "ask for the work",
+        ),
+        WrongAnswer(
+            """\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x)
+    jax.block_until_ready(x)
+    return time.perf_counter() - start
+""",
+            "ask for the work",
+        ),
+        WrongAnswer(
+            """\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x).block_until_ready()
+    return (time.perf_counter() - start) * 1000
+""",
+            "Is it in seconds",
+        ),
+    ),
+    hints=(
+        "Ask `f(x).is_ready()`: what you stop the clock at is not done yet.",
+        "The clock must stop when the result is there. Which array do you have to wait for?",
+        "An array has a method `block_until_ready`; call it on the result, before the second look.",
+    ),
+    check=check,
+    seconds=20.0,
+    after="A call returns when the work is handed over. A time without a wait is the time of that.",
+)

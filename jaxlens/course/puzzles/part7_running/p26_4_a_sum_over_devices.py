@@ -1,0 +1,99 @@
+"""Puzzle 26.4."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.core import numpy as cnp
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close
+from jaxlens.course.puzzles.part7_running.p26_1_place_the_arrays import devices
+
+
+def check(normalise: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+
+    yield devices()
+    x = np.arange(1.0, jax.device_count() + 1, dtype=np.float32)
+    argument = cnp.array(x)
+    value = np.asarray(normalise(argument))
+    hint = ""
+    if np.allclose(value, 1):
+        hint = "Each device divided by a sum of what it has, which is one number: its own."
+    elif np.allclose(value, x / x.mean()):
+        hint = "That is divided by the mean of all."
+    yield close("normalise of 1, 2, 3 ...", value, x / x.sum(), hint=hint)
+    sharding = jaxlens.sharding(normalise, argument)
+    hint = "Nothing travels, so the sum was known before the devices began."
+    yield at_least(
+        "collectives",
+        len(sharding.collectives),
+        1,
+        hint=hint,
+        evidence=Proof(jaxlens.sharding, (normalise, argument)),
+    )
+
+
+PUZZLE = Puzzle(
+    id="26.4",
+    title="A sum over devices",
+    task="""\
+`core.pmap` runs `share` on every device, each with one number of `x`. Each shall return its number
+divided by the sum of **all** of them. Here every device divides by what it has itself. The axis of
+devices has the name `"i"`.
+""",
+    starter="""\
+def share(x):
+    return x / x.sum()
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+    solution="""\
+def share(x):
+    return x / core.lax.psum(x, "i")
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def share(x):
+    return x / core.lax.pmean(x, "i")
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+            "mean of all",
+        ),
+        WrongAnswer(
+            """\
+def share(x):
+    return core.lax.psum(x / x.sum(), "i")
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+            "normalise of 1, 2, 3",
+        ),
+        WrongAnswer(
+            """\
+def share(x):
+    return x / core.lax.psum(x, "d")
+
+
+normalise = core.pmap(share, axis_name="i")
+""",
+            "not solved",
+        ),
+    ),
+    hints=(
+        "Run `%compile --sharding normalise(x)`: nothing travels, so each device knows only its x.",
+        "One operation of `core.lax` gives every device the sum of all. Your own JAX has it too.",
+        '`core.lax.psum(x, "i")`, in place of `x.sum()`.',
+    ),
+    check=check,
+    after="psum is the all-reduce of the lesson, written by hand.",
+)

@@ -1,0 +1,75 @@
+"""Puzzle 27.1."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, figure
+
+
+def check(safe_log: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+
+    hint = "For x > 0 it is the logarithm, and 0 elsewhere."
+    for x, wanted in ((2.0, np.log(2.0)), (0.0, 0.0), (-1.0, 0.0)):
+        yield close(f"safe_log({x:g})", safe_log(x), wanted, hint=hint)
+    gradient = jax.grad(safe_log)
+    yield close("gradient at 2", gradient(2.0), 0.5, hint="There it is a logarithm.")
+    hint = "A derivative of 1/0 times 0 is no number: the logarithm was taken at 0 all the same."
+    for x in (0.0, -1.0):
+        found = float(gradient(x))
+        proof = Proof(jaxlens.jaxpr, (gradient, x))
+        name = f"gradient at {x:g}"
+        yield Fact(name, "finite", figure(found), bool(np.isfinite(found)), hint, proof)
+
+
+PUZZLE = Puzzle(
+    id="27.1",
+    title="A safe logarithm",
+    task="""\
+`safe_log` is right: 0 for all x that are not positive. Its gradient at 0 is not a number. Change it
+so that the values stay as they are, and the gradient is **finite everywhere**.
+""",
+    starter="""\
+def safe_log(x):
+    return jnp.where(x > 0, jnp.log(x), 0.0)
+""",
+    solution="""\
+def safe_log(x):
+    y = jnp.where(x > 0, x, 1.0)
+    return jnp.where(x > 0, jnp.log(y), 0.0)
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return jnp.nan_to_num(jnp.log(x), nan=0.0, neginf=0.0)
+""",
+            "no number",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return jnp.log(jnp.maximum(x, 1e-6))
+""",
+            "0 elsewhere",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    y = jnp.where(x > 0, x, 1.0)
+    return jnp.log(y + 0.01)
+""",
+            "safe_log(2)",
+        ),
+    ),
+    hints=(
+        "Run `%jaxpr --grad safe_log(0.0)`: which equation divides by x?",
+        "Both branches of a `where` are computed, and both are differentiated, at every x.",
+        "Choose a harmless x before the logarithm; then choose the result as before. Two `where`.",
+    ),
+    check=check,
+    after="The logarithm never sees 0, so no 1/0 is there to be multiplied by 0.",
+)

@@ -1,0 +1,92 @@
+"""Puzzle 27.2."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close
+
+
+def check(direction: Callable[..., Any]) -> Iterator[Fact]:
+    import jax
+    import jax.numpy as jnp
+
+    yield close("direction of (3, 4, 0)", direction(jnp.array([3.0, 4.0, 0.0])), [0.6, 0.8, 0.0])
+    zero = jnp.zeros(3)
+    hint = "0/0 was computed on the way, even if something else was returned. Guard the divisor."
+    yield _no_nan("direction of (0, 0, 0)", direction, zero, hint)
+    yield close("direction of (0, 0, 0)", direction(zero), [0.0, 0.0, 0.0])
+
+    def first(x: Any) -> Any:
+        return direction(x)[0]
+
+    hint = "The root is 0 there, and its derivative divides by it. Guard what goes into the root."
+    yield _no_nan("gradient at (0, 0, 0)", jax.grad(first), zero, hint)
+
+
+def _no_nan(name: str, f: Callable[..., Any], x: Any, hint: str) -> Fact:
+    """Returns the fact that no operation of `f(x)` gives a NaN, by JAX's own check of each."""
+    import jax
+
+    proof = Proof(jaxlens.jaxpr, (f, x))
+    try:
+        with jax.debug_nans(True):
+            value = np.asarray(f(x))
+    except FloatingPointError:
+        return Fact(name, "no NaN on the way", "FloatingPointError", False, hint, proof)
+    holds = not np.isnan(value).any()
+    return Fact(name, "no NaN on the way", "none" if holds else "NaN", holds, hint, proof)
+
+
+PUZZLE = Puzzle(
+    id="27.2",
+    title="The direction of nothing",
+    task="""\
+`direction(x)` is `x` divided by its length. Of a vector of zeros it shall be zeros, and neither its
+value nor its gradient there may compute a NaN **on the way**: the check runs both under
+`jax.debug_nans(True)`.
+""",
+    starter="""\
+def direction(x):
+    return x / jnp.sqrt(jnp.sum(x * x))
+""",
+    solution="""\
+def direction(x):
+    squares = jnp.sum(x * x)
+    safe = jnp.where(squares > 0, squares, 1.0)
+    return x / jnp.sqrt(safe)
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def direction(x):
+    length = jnp.sqrt(jnp.sum(x * x))
+    return jnp.where(length > 0, x / length, 0.0)
+""",
+            "Guard the divisor",
+        ),
+        WrongAnswer(
+            """\
+def direction(x):
+    return x / jnp.maximum(jnp.sqrt(jnp.sum(x * x)), 1e-6)
+""",
+            "goes into the root",
+        ),
+        WrongAnswer(
+            """\
+def direction(x):
+    return x / (jnp.linalg.norm(x) + 1e-6)
+""",
+            "goes into the root",
+        ),
+    ),
+    hints=(
+        "Run `direction(jnp.zeros(3))` in `with jax.debug_nans(True):` and read the error.",
+        "Two operations are dangerous at 0: the division, and the derivative of the root.",
+        "Choose a harmless sum of squares with `where` before the root, as in puzzle 27.1.",
+    ),
+    check=check,
+    after="One guard, placed before the first dangerous operation, protects all that follow.",
+)
