@@ -33,8 +33,8 @@ PUZZLE = Puzzle(
     id="24.3",
     title="The derivative of a program",
     task="""\
-`compiled` is a program, made ahead of time. `g` shall be the **derivative** of `f`, and compiled
-ahead of time as well: calling `g` compiles nothing. This way it fails.
+`compiled` is a program, made ahead of time. `g` should be the **derivative** of `f`, also compiled
+ahead of time, so that calling `g` compiles nothing. This way it fails.
 """,
     starter="""\
 def f(x):

@@ -25,28 +25,26 @@ def check(place: Callable[..., Any]) -> Iterator[Fact]:
     yield devices()
     count = jax.device_count()
     mesh = jax.make_mesh((count,), ("d",))
-    x, w = place(mesh, jnp.ones((8 * count, 32)), jnp.ones((32, 2 * count)))
+    x, w = place(mesh, jnp.ones((8, 32)), jnp.ones((32, 8 * count)))
 
     def layer(x: Any, w: Any) -> Any:
         return jnp.tanh(x @ w)
 
     sharding = jaxlens.sharding(layer, x, w)
     proof = Proof(jaxlens.sharding, (layer, x, w))
-    hint = "Both arrays are still on one device: `jax.device_put(x, ...)` returns a placed array."
+    hint = "Both arrays are on one device: `jax.device_put(x, ...)` returns a placed array."
     yield equal("devices at work", sharding.devices, count, hint=hint, evidence=proof)
+    piece = sharding.inputs[1].piece
+    rows, columns = piece.shape if piece is not None else w.shape
+    hint = "Every device has all of W. Name the mesh axis in W's PartitionSpec."
+    held = rows * columns
+    yield at_most("numbers of W on a device", held, 32 * 8, hint=hint, evidence=proof)
     travels = [c.opcode for c in sharding.collectives]
     hint = (
-        "A product needs whole rows of X and whole columns of W. If these are cut, devices must "
-        "send each other what they lack."
+        "A number of the result needs a whole row of X and a whole column of W. What of these "
+        "did you cut?"
     )
     yield equal("what travels", travels, [], hint=hint, evidence=proof)
-    piece = sharding.outputs[0].piece
-    held = int(jnp.prod(jnp.array(piece.shape))) if piece is not None else 0
-    hint = "Nothing travels, as every device computes everything. Cut an axis of X or of W."
-    whole = 8 * count * 2 * count
-    yield at_most(
-        "numbers of the result on a device", held, whole // count, hint=hint, evidence=proof
-    )
 
 
 SOLUTION = """\
@@ -54,50 +52,45 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 
 def place(mesh, X, W):
-    X = jax.device_put(X, NamedSharding(mesh, P("d", None)))
-    W = jax.device_put(W, NamedSharding(mesh, P(None, None)))
+    X = jax.device_put(X, NamedSharding(mesh, P()))
+    W = jax.device_put(W, NamedSharding(mesh, P(None, "d")))
     return X, W
 """
 
 PUZZLE = Puzzle(
     id="26.1",
-    title="Place the arrays",
+    title="A layer too large for one device",
     task="""\
-`place(mesh, X, W)` puts both arrays on the devices of `mesh`, a row of devices named `"d"`. Then
-`jnp.tanh(X @ W)` runs. Place them so that every device computes **its own part** of the result and
-**nothing travels**.
+Now W is the large one: of eight devices, each can hold an eighth of it. `place(mesh, X, W)` puts
+both arrays on the devices of `mesh`, whose axis is called `"d"`; then `jnp.tanh(X @ W)` runs. Place
+them so that **no device has more than its share of W**, and still **nothing travels**.
 """,
     starter="""\
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 
 def place(mesh, X, W):
+    X = jax.device_put(X, NamedSharding(mesh, P("d", None)))
+    W = jax.device_put(W, NamedSharding(mesh, P()))
     return X, W
 """,
     solution=SOLUTION,
     wrong=(
+        WrongAnswer("def place(mesh, X, W):\n    return X, W\n", "on one device"),
+        WrongAnswer(SOLUTION.replace('P(None, "d")', 'P("d", None)'), "all-gather"),
         WrongAnswer(
-            SOLUTION.replace('P("d", None)', "P(None, None)"),
-            "every device computes everything",
-        ),
-        WrongAnswer(
-            SOLUTION.replace('P("d", None)', 'P(None, "d")'),
-            "what they lack",
-        ),
-        WrongAnswer(
-            SOLUTION.replace("P(None, None)", 'P("d", None)'),
-            "all-gather",
-        ),
-        WrongAnswer(
-            SOLUTION.replace("P(None, None)", 'P(None, "d")'),
+            SOLUTION.replace("P())", 'P(None, "d"))').replace(
+                'W, NamedSharding(mesh, P(None, "d")', 'W, NamedSharding(mesh, P("d", None)'
+            ),
             "ShardingTypeError",
         ),
+        WrongAnswer(SOLUTION.replace("P())", 'P("d", None))'), "ShardingTypeError"),
     ),
     hints=(
         "Run `%compile --sharding layer(X, W)` on what you placed: who holds what, what travels?",
-        "Row 3 of the result needs row 3 of X and all of W.",
-        'Rows of X to the devices, `P("d", None)`; all of W to everyone, `P(None, None)`.',
+        "Column 3 of the result needs column 3 of W and all of X.",
+        'Columns of W to the devices, `P(None, "d")`; all of X to everyone, `P()`.',
     ),
     check=check,
-    after="Rows of a batch do not need each other, so the forward pass sends nothing.",
+    after="The result is cut by columns, like W: this is how a layer is spread over devices.",
 )

@@ -39,9 +39,9 @@ PUZZLE = Puzzle(
     id="26.4",
     title="A sum over devices",
     task="""\
-`core.pmap` runs `share` on every device, each with one number of `x`. Each shall return its number
-divided by the sum of **all** of them. Here every device divides by what it has itself. The axis of
-devices has the name `"i"`.
+`core.pmap` runs `share` on every device, each with one number of `x`. Each should return its
+number divided by the sum of **all** of them. Here every device divides by what it has itself. The
+axis of devices has the name `"i"`.
 """,
     starter="""\
 def share(x):

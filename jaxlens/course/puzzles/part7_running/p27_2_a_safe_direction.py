@@ -1,6 +1,8 @@
 """Puzzle 27.2."""
 
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ def _no_nan(name: str, f: Callable[..., Any], x: Any, hint: str) -> Fact:
 
     proof = Proof(jaxlens.jaxpr, (f, x))
     try:
-        with jax.debug_nans(True):
+        with jax.debug_nans(True), redirect_stdout(StringIO()):  # JAX prints that it looks closer
             value = np.asarray(f(x))
     except FloatingPointError:
         return Fact(name, "no NaN on the way", "FloatingPointError", False, hint, proof)
@@ -44,9 +46,9 @@ PUZZLE = Puzzle(
     id="27.2",
     title="The direction of nothing",
     task="""\
-`direction(x)` is `x` divided by its length. Of a vector of zeros it shall be zeros, and neither its
-value nor its gradient there may compute a NaN **on the way**: the check runs both under
-`jax.debug_nans(True)`.
+`direction(x)` is `x` divided by its length. For a vector of zeros it should return zeros, and
+neither its value nor its gradient there may compute a NaN **on the way**: the check runs both
+under `jax.debug_nans(True)`.
 """,
     starter="""\
 def direction(x):

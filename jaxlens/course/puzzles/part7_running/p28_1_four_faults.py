@@ -8,7 +8,7 @@ import numpy as np
 import jaxlens
 from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, edited
 
-LAYERS = 24
+LAYERS = 16
 
 
 def check(
@@ -86,7 +86,7 @@ def train(ws, data, rates):
     return ws
 
 
-args = (jnp.full((24, 8, 8), 0.1), jnp.ones((40, 8)), 0.1)
+args = (jnp.full((16, 8, 8), 0.1, jnp.float32), jnp.ones((40, 8)), 0.1)
 """
 
 _UNROLLED = (
@@ -128,7 +128,7 @@ def train(ws, data, rates):
 
 
 step = make_step(jnp.ones((40, 8)))
-args = (jnp.full((24, 8, 8), 0.1), 0.1)
+args = (jnp.full((16, 8, 8), 0.1, jnp.float32), 0.1)
 """
 
 PUZZLE = Puzzle(
@@ -164,7 +164,7 @@ def train(ws, data, rates):
 
 
 step = make_step(jnp.ones((40, 8)), 0.1)
-args = (jnp.full((24, 8, 8), 0.1),)
+args = (jnp.full((16, 8, 8), 0.1, jnp.float32),)
 """,
     solution=SOLUTION,
     wrong=(
@@ -194,5 +194,6 @@ args = (jnp.full((24, 8, 8), 0.1),)
         "Jit `step(ws, data, rate)` once with `donate_argnums=0`, and scan over the layers.",
     ),
     check=check,
+    seconds=30.0,
     after="Four lenses, four facts, each mended at its cause: one small program that is made once.",
 )
