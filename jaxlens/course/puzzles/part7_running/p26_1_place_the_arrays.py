@@ -77,7 +77,7 @@ def place(mesh, X, W):
     solution=SOLUTION,
     wrong=(
         WrongAnswer("def place(mesh, X, W):\n    return X, W\n", "on one device"),
-        WrongAnswer(SOLUTION.replace('P(None, "d")', 'P("d", None)'), "all-gather"),
+        WrongAnswer(SOLUTION.replace('P(None, "d")', 'P("d", None)'), "wanted none"),
         WrongAnswer(
             SOLUTION.replace("P())", 'P(None, "d"))').replace(
                 'W, NamedSharding(mesh, P(None, "d")', 'W, NamedSharding(mesh, P("d", None)'
