@@ -266,7 +266,7 @@ w = jnp.ones((1000, 1000))
 def train(step, w):
     for _ in range(10):
         w, loss = step(w)
-        print(loss)
+        print(float(loss))
 """,
         _idle_turns,
         "Printing the loss waits for it, so each of the other nine turns begins on an idle device.",
