@@ -20,8 +20,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     random = np.random.default_rng(0)
     rows = random.normal(size=(8 * count, 32)).astype(np.float32)
     weights = random.normal(size=(32, 16)).astype(np.float32) / 8
-    x = jax.device_put(jnp.asarray(rows), NamedSharding(mesh, PartitionSpec("d")))
-    w = jax.device_put(jnp.asarray(weights), NamedSharding(mesh, PartitionSpec()))
+    spec: Any = PartitionSpec  # JAX's has no types
+    x = jax.device_put(jnp.asarray(rows), NamedSharding(mesh, spec("d")))
+    w = jax.device_put(jnp.asarray(weights), NamedSharding(mesh, spec()))
     yield close("f(X, W)", f(x, w), np.square(np.tanh(rows @ weights)).sum(), rtol=1e-3)
     sharding = jaxlens.sharding(f, x, w)
     proof = Proof(jaxlens.sharding, (f, x, w))
