@@ -231,7 +231,7 @@ args = (jnp.arange(5.0),)
     ),
     Prediction(
         "3.a",
-        "How many items has `log` after the three calls?",
+        "How many items does `log` hold after the three calls?",
         """
 log = []
 
@@ -278,7 +278,7 @@ args = (jnp.arange(5.0),)
     ),
     Prediction(
         "3.d",
-        "How many equations is this loop?",
+        "How many equations does this loop become?",
         """
 def f(w, x):
     for i in range(50):
@@ -347,13 +347,13 @@ def f(x):
 args = (jnp.ones(4),)
 """,
         _first_primitive,
-        "A power by a whole number is an operation of its own. `x * x` would be a `mul`: tracing "
-        "writes down what you asked for, not what it comes to.",
+        "Raising to a whole power is a primitive of its own. `x * x` would be a `mul`: tracing "
+        "records the operation that you asked for, not what it amounts to.",
         choices=("mul", "pow", "integer_pow"),
     ),
     Prediction(
         "5.b",
-        "How many equations has the jaxpr of `f`?",
+        "How many equations does the jaxpr of `f` have?",
         """
 def f(x):
     unused = jnp.cos(x)
@@ -407,7 +407,7 @@ args = (1.0,)
     ),
     Prediction(
         "6.a",
-        "How many inputs has the jaxpr of `f(params, x)`?",
+        "How many inputs does the jaxpr of `f(params, x)` have?",
         """
 def f(params, x):
     return jnp.tanh(x @ params["w"] + params["b"])
@@ -436,7 +436,7 @@ args = (params, jnp.ones((5, 3)))
     ),
     Prediction(
         "6.c",
-        "How many leaves has `settings`?",
+        "How many leaves does `settings` have?",
         """
 def f(settings, x):
     return x * settings["rate"] + sum(settings["sizes"])
@@ -449,7 +449,7 @@ args = (settings, jnp.ones(3))
     ),
     Prediction(
         "6.d",
-        "How often is `total` compiled?",
+        "How many times is `total` compiled?",
         """
 total = jax.jit(lambda pair: pair[0] + pair[1])
 
@@ -458,6 +458,6 @@ def calls():
     total((1.0, 2.0))
 """,
         _compiles,
-        "The leaves are the same, the structure is not: a list is no tuple.",
+        "The leaves are the same, the structure is not: a list is not a tuple.",
     ),
 )

@@ -71,5 +71,5 @@ def f(x):
         "`mul a a` is `x * x`, and `mul 2.0 c` is twice the sine.",
     ),
     check=check,
-    after="A jaxpr is your function with every step named: it can be read back.",
+    after="A jaxpr is your function with a name for every step, so you can read it back.",
 )

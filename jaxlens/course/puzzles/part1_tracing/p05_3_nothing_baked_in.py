@@ -18,7 +18,7 @@ def check(score: Callable[..., Any]) -> Iterator[Fact]:
     try:
         inspect.signature(score).bind(x, table)
     except TypeError:  # it takes other arguments
-        hint = "What is not passed at the call is brought along, and becomes part of the program."
+        hint = "What is not passed at the call is captured, and becomes part of the program."
         took = f"score({', '.join(inspect.signature(score).parameters)})"
         proof = Proof(jaxlens.captured, (score, x))
         yield Fact("arguments", "score(x, table)", took, False, hint, proof)
