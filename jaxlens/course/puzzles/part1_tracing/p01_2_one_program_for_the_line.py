@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most, close, equal
 
 _SIZES = count(37)  # JAX remembers a single operation by its shapes: these are new every time
 
@@ -24,8 +24,11 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
     right = np.maximum(np.asarray(x) @ np.asarray(w) + np.asarray(b), 0)
     yield close("layer(w, b, x)", result, right, hint="The numbers must stay as they were.")
     programs = log.compiles + log.operations
-    hint = "Each operation that runs outside of a jitted function is a program of its own."
-    yield at_most("programs for one call", programs, 1, hint=hint, evidence=lambda: log.answer)
+    if programs:
+        hint = "Each operation that runs outside of a jitted function is a program of its own."
+    else:
+        hint = "Nothing was compiled at all, so JAX did not do the work."
+    yield equal("programs for one call", programs, 1, hint=hint, evidence=lambda: log.answer)
     with jaxlens.recompiles() as again:
         layer(w, b, x)
     programs = again.compiles + again.operations
@@ -67,6 +70,13 @@ def layer(w, b, x):
     return jax.jit(lambda: jax.nn.relu(x @ w + b))()
 """,
             "a new function has compiled nothing yet",
+        ),
+        WrongAnswer(
+            """\
+def layer(w, b, x):
+    return np.maximum(np.asarray(x) @ np.asarray(w) + np.asarray(b), 0)
+""",
+            "JAX did not do the work",
         ),
     ),
     hints=(

@@ -12,15 +12,18 @@ _LAYERS = 50
 
 
 def check(network: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+
     random = np.random.default_rng(0).normal(size=(_LAYERS, 4, 4))
     ws = np.linalg.qr(random).Q.astype(np.float32)  # rotations: values stay of a size
     x = np.ones(4, np.float32)
     right = x
     for w in ws:
         right = np.sin(right @ w)
+    args = jnp.asarray(ws), jnp.ones(4)
     hint = "Each layer multiplies by its own matrix, in order, then takes the sine."
-    yield close("network(ws, x)", network(ws, x), right, rtol=1e-3, hint=hint)
-    receipt = jaxlens.receipt(network, ws, x)
+    yield close("network(ws, x)", network(*args), right, rtol=1e-3, hint=hint)
+    receipt = jaxlens.receipt(network, *args)
     primitives = receipt.primitives
     if primitives.get("jit", primitives.get("pjit", 0)) >= 10:
         hint = "A jitted function called in a Python loop is one equation for each call."
@@ -29,7 +32,7 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     else:
         hint = "A Python loop is gone when tracing ends: its body is recorded once for each turn."
     # The evidence is drawn for a few layers: all of them would be a long page.
-    proof = Proof(jaxlens.jaxpr, (network, ws, x)) if receipt.equations <= 60 else None
+    proof = Proof(jaxlens.jaxpr, (network, *args)) if receipt.equations <= 60 else None
     yield at_most("equations", receipt.equations, 20, hint=hint, evidence=proof)
 
 

@@ -26,7 +26,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
 def _loops(code: CodeType) -> Iterator[int]:
     """Yields the backward jumps of a function, and of those inside it."""
-    yield sum(i.opname.startswith("JUMP_BACKWARD") for i in dis.get_instructions(code))
+    yield sum("JUMP_BACKWARD" in i.opname for i in dis.get_instructions(code))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _loops(constant)
@@ -65,6 +65,17 @@ def f(x):
     return lax.fori_loop(0, 12, lambda i, x: x + 1, x)
 """,
             "no loop in its bytecode",
+        ),
+        WrongAnswer(
+            """\
+def f(x):
+    i = 0
+    while i < 3:
+        x = x + 1
+        i += 1
+    return x
+""",
+            "equations, wanted 12, got 3",
         ),
         WrongAnswer(
             """\
