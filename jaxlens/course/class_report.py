@@ -17,7 +17,7 @@ from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
 
 CSV = "class_report.csv"
-_SECONDS = 20.0  # for each answer, so that one of them cannot stop the report
+_SECONDS = 60.0  # for each answer with the start of its process, which is seconds itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,16 @@ def test_the_users_interrupt_stays_an_interrupt():
         raise KeyboardInterrupt
 
 
+def test_evidence_that_cannot_be_shown_changes_no_judgement():
+    def check(f):
+        yield equal("value", f, 1, evidence=lambda: 1 / 0)
+
+    outcome = judge(made(check), {"f": 1})
+    assert outcome.solved
+    assert outcome.evidence is None
+    assert "holds" in str(outcome)
+
+
 def test_a_fact_of_another_backend_is_shown_and_not_required():
     def check(f):
         yield Fact("kernels", "1", "2", False, backends=("tpu",))
