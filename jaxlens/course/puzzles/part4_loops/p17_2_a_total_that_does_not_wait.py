@@ -114,6 +114,7 @@ def totals(x):
     ),
     check=check,
     after=(
-        "Five rounds up and five down, instead of 31 steps. For sums, `jnp.cumsum` is one equation."
+        "The tree of `lax.associative_scan` has five rounds up and five down. For sums there is "
+        "`jnp.cumsum`, one equation."
     ),
 )
