@@ -15,8 +15,10 @@ def check(run: Callable[..., Any]) -> Iterator[Fact]:
 
     x = np.linspace(1, 2, next(_SIZES), dtype=np.float32)
     with jaxlens.recompiles() as log:
-        results = [np.asarray(result) for result in run(x)]
-    yield equal("results", len(results), 3)
+        returned = run(x)
+    listed = [] if returned is None else list(returned)
+    results = [np.asarray(result) for result in listed]
+    yield equal("results", len(results), 3, hint="`run` returns one result for each rate.")
     first = results[0]
     for rate, result in zip((0.1, 0.2, 0.3), results, strict=True):
         stale = rate != 0.1 and result.shape == x.shape and np.allclose(result, first)

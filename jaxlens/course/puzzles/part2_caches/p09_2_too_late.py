@@ -23,7 +23,7 @@ def check(train: Callable[..., Any]) -> Iterator[Fact]:
     wrong = np.shape(total) == () and np.allclose(total, (old - 0.1 * g).sum())
     hint = "That is the sum of the new weights; the old ones are asked for." if wrong else ""
     yield close("the sum of the old weights", total, old.sum(), hint=hint)
-    hint = "Without donation a call needs memory for both. Keep it, and read `w` in time."
+    hint = "Something kept `w`: no donation, a copy, or a NumPy view. Read the sum before the step."
     yield equal("w was given away", w.is_deleted(), True, hint=hint)
 
 
@@ -68,7 +68,7 @@ let `step` go on donating `w`.
         ),
         WrongAnswer(
             SOLUTION.replace('@partial(jax.jit, donate_argnames="w")', "@jax.jit"),
-            "Without donation",
+            "Something kept `w`",
         ),
         WrongAnswer(
             answer("    old = w\n    new = step(w, g)\n    return new, old.sum()\n"),
