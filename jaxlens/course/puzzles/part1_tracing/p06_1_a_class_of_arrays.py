@@ -19,6 +19,8 @@ def check(Line: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the name 
 
     line, x = Line(jnp.arange(3.0), jnp.float32(2)), jnp.ones((5, 3))
     wanted = ("p.b", "p.w")
+    hint = "`Line(w, b)` must have `.w` and `.b`: the fields come in this order."
+    yield close("Line(w, b).w", getattr(line, "w", None), [0, 1, 2], hint=hint)
     leaves = jax.tree.leaves(line)
     if any(leaf is line for leaf in leaves):
         hint = "To JAX a `Line` is one thing of an unknown kind: nobody told it what is inside."

@@ -15,9 +15,9 @@ def check(Config: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the nam
     def scaled(config: Any, x: Any) -> Any:
         return x * config.scale
 
-    leaves = jax.tree.leaves(Config(0.1))
-    if leaves and not isinstance(leaves[0], float):
-        hint = "JAX does not know this class: register it, as it was."
+    config = Config(0.1)
+    if any(leaf is config for leaf in jax.tree.leaves(config)):
+        hint = "JAX does not know this class any more: it must be registered."
         yield Fact("arrays of a Config", "scale", "none", False, hint)
         return
     x, scales = jnp.float32(10), (0.1, 0.2, 0.3)
@@ -79,7 +79,7 @@ class Config:
         ),
         WrongAnswer(
             "class Config:\n    def __init__(self, scale):\n        self.scale = scale\n",
-            "does not know this class",
+            "does not know this class any more",
         ),
     ),
     hints=(
