@@ -12,7 +12,7 @@ def _flops_of_a_chain(names: Names) -> Truth:
 def _xla_counts_a_body_once(names: Names) -> Truth:
     cap = jaxlens.capture(names["steps"], names["m"], names["v"])
     share = jaxlens.cost(cap).flops / jaxlens.receipt(cap).xla_flops
-    return Truth(round(share), jaxlens.cost(cap))
+    return Truth(round(share))
 
 
 def _intensity(names: Names) -> Truth:

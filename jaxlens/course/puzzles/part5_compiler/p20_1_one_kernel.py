@@ -82,4 +82,5 @@ def f(x):
         "of it. XLA cannot know that the sort was not needed; you can."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

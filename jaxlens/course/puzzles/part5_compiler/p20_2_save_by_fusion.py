@@ -67,4 +67,5 @@ def f(x):
         "what the chain would have moved in between is saved."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

@@ -81,4 +81,5 @@ def norm(x):
         "digits: where the mean is much larger than the deviations, the difference loses them."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

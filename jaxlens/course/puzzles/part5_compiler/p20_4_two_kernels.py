@@ -58,4 +58,5 @@ def f(x):
         "sum, once by the division."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

@@ -68,4 +68,5 @@ args = (jnp.ones((512, 512)), jnp.ones((512, 512)))
         "Each number of a matrix product takes part in n products. That is why matrix products "
         "alone come near a device's flops per second."
     ),
+    seconds=30.0,
 )

@@ -62,4 +62,5 @@ def f(m, v):
         "`compiled.cost_analysis()` is this figure. For a training step with a scan over its "
         "layers it is too low by the number of layers."
     ),
+    seconds=30.0,
 )

@@ -64,4 +64,5 @@ def f(ids, table):
         "What is left are the few operations that handle negative indices. On some accelerators "
         "the product can still be the faster way: it is regular work."
     ),
+    seconds=30.0,
 )

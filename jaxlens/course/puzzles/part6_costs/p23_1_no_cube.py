@@ -80,4 +80,5 @@ def dist(a, b, w):
         "digits: where two points are close, large terms cancel."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

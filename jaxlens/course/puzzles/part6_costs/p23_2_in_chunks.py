@@ -86,4 +86,5 @@ def attend(q, k, v):
         "running maximum the keys can be cut too: that is flash attention."
     ),
     backends=("cpu",),
+    seconds=30.0,
 )

@@ -52,4 +52,5 @@ def f(u, v, w):
     check=check,
     after="The brackets that save flops save the memory too: what is never computed needs none.",
     backends=("cpu",),
+    seconds=30.0,
 )
