@@ -27,7 +27,7 @@ def test_a_right_answer(run):
 def test_a_wrong_answer_names_the_fact(run):
     run(IMPORTS)
     ran = run(f"%%puzzle 7.1\n{puzzle('7.1').starter}")
-    assert "compiles, wanted at most 1, got 2" in ran.out
+    assert "compiles, wanted 1, got 2" in ran.out
 
 
 def test_a_name_of_an_earlier_cell_does_not_count(run):

@@ -3,66 +3,86 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 import jaxlens
-from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, at_most
+from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equal
 
 
 def check(epochs: Callable[..., Any]) -> Iterator[Fact]:
-    import jax.numpy as jnp
-
+    random = np.random.default_rng(0)
+    data = random.normal(size=(75, 8)).astype(np.float32)
+    w = random.normal(size=(8, 4)).astype(np.float32)
     with jaxlens.recompiles() as log:
-        epochs(jnp.ones((75, 8)), jnp.ones((8, 4)))
-    each_time = log.compiles >= 6
-    hint = (
-        "A function that is jitted anew in every turn has an empty cache every time."
-        if each_time
-        else "The last batch has 11 rows, and a shape is part of the cache key."
-    )
-    yield at_most("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
+        total = epochs(data, w)
+    hint = "Every row counts once in each of the two epochs, and nothing else does."
+    yield close("total", total, 2 * np.cos(data @ w).sum(), rtol=1e-3, hint=hint)
+    hints = {
+        0: "Nothing was compiled: keep `jax.jit`.",
+        2: "The last batch has 11 rows, and a shape is part of the cache key.",
+    }
+    hint = hints.get(log.compiles, "A function that is jitted anew has an empty cache every time.")
+    yield equal("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
 
+
+SOLUTION = """\
+@jax.jit
+def step(w, x, mask):
+    return (jnp.cos(x @ w) * mask[:, None]).sum()
+
+
+def epochs(data, w):
+    total = 0.0
+    for _ in range(2):
+        for start in range(0, 75, 32):
+            batch = data[start : start + 32]
+            rows = len(batch)
+            mask = (np.arange(32) < rows).astype(np.float32)
+            total += float(step(w, np.pad(batch, ((0, 32 - rows), (0, 0))), mask))
+    return total
+"""
 
 PUZZLE = Puzzle(
     id="7.1",
     title="The last batch",
     task="""\
 75 rows are read in batches of 32, for two epochs. The last batch has 11 rows, so `step` is compiled
-twice. Change the program so that it is compiled **once**.
+twice. Change the program so that it is compiled **once** and returns the same total.
 """,
     starter="""\
 @jax.jit
 def step(w, x):
-    return jnp.sin(x @ w).sum()
+    return jnp.cos(x @ w).sum()
 
 
 def epochs(data, w):
+    total = 0.0
     for _ in range(2):
         for start in range(0, 75, 32):
-            step(w, data[start : start + 32])
+            total += float(step(w, data[start : start + 32]))
+    return total
 """,
-    solution="""\
-@jax.jit
-def step(w, x, mask):
-    return (jnp.sin(x @ w) * mask[:, None]).sum()
-
-
-def epochs(data, w):
-    data = np.asarray(data)
-    for _ in range(2):
-        for start in range(0, 75, 32):
-            batch = data[start : start + 32]
-            rows = len(batch)
-            mask = (np.arange(32) < rows).astype(np.float32)
-            step(w, np.pad(batch, ((0, 32 - rows), (0, 0))), mask)
-""",
+    solution=SOLUTION,
     wrong=(
         WrongAnswer(
             """\
 def epochs(data, w):
+    total = 0.0
     for _ in range(2):
         for start in range(0, 75, 32):
-            jax.jit(lambda w, x: jnp.sin(x @ w).sum())(w, data[start : start + 32])
+            step = jax.jit(lambda w, x: jnp.cos(x @ w).sum())
+            total += float(step(w, data[start : start + 32]))
+    return total
 """,
-            "jitted anew in every turn",
+            "jitted anew",
+        ),
+        WrongAnswer(edited(SOLUTION, (" * mask[:, None]", "")), "Every row counts once"),
+        WrongAnswer(
+            """\
+def epochs(data, w):
+    return 2 * np.cos(data @ w).sum()
+""",
+            "keep `jax.jit`",
         ),
     ),
     hints=(
