@@ -163,7 +163,15 @@ def equal(
     return Fact(name, words(wanted), words(value), value == wanted, hint, evidence, backends)
 
 
-def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str = "") -> Fact:
+def close(
+    name: str,
+    value: Any,
+    wanted: Any,
+    *,
+    rtol: float = 1e-4,
+    hint: str = "",
+    evidence: Callable[[], View] | None = None,
+) -> Fact:
     """Returns the fact that arrays have the same shape and nearly the same elements.
 
     Args:
@@ -172,6 +180,7 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
         wanted: Array or number that is right.
         rtol: Relative tolerance; the absolute one is the same.
         hint: What a wrong value suggests.
+        evidence: Makes the answer of the lens that shows it.
     """
     right = np.asarray(wanted)
     try:
@@ -179,11 +188,11 @@ def close(name: str, value: Any, wanted: Any, *, rtol: float = 1e-4, hint: str =
     except (TypeError, ValueError):
         array = np.asarray(None)
     if array.dtype.kind not in "biufcV":
-        return Fact(name, words(right), type(value).__name__, False, hint)
+        return Fact(name, words(right), type(value).__name__, False, hint, evidence)
     if array.shape != right.shape:
-        return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint)
+        return Fact(name, f"shape {right.shape}", f"shape {array.shape}", False, hint, evidence)
     same = bool(np.allclose(array, right, rtol=rtol, atol=rtol, equal_nan=True))
-    return Fact(name, words(right), words(array), same, hint)
+    return Fact(name, words(right), words(array), same, hint, evidence)
 
 
 def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str = "") -> Fact:

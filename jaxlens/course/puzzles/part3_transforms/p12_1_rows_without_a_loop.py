@@ -1,0 +1,79 @@
+"""Puzzle 12.1."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close, equal
+
+
+def check(batched: Callable[..., Any]) -> Iterator[Fact]:
+    random = np.random.default_rng(0)
+    w, rows = (random.normal(size=shape).astype(np.float32) for shape in ((3, 2), (6, 3)))
+    right = np.tanh(rows @ w).sum(1)
+    try:
+        found = batched(w, rows)
+    except ValueError as error:  # w was mapped too, and has another size
+        if "vmap" not in str(error):
+            raise
+        hint = "`w` has no batch axis: `in_axes` takes an entry for each argument, None for it."
+        yield Fact("a score of each row", "6 scores", "vmap's error", False, hint)
+        return
+    hint = "One score for each row: the sum is over the row's own results."
+    yield close("a score of each row", found, right, hint=hint)
+    primitives = jaxlens.receipt(batched, w, rows).primitives
+    proof = Proof(jaxlens.jaxpr, (batched, w, rows))
+    loops = sum(primitives.get(name, 0) for name in ("scan", "while"))
+    hint = "`lax.map` is a loop: the rows still go through one after another."
+    yield equal("loops", loops, 0, hint=hint, evidence=proof)
+    hint = "Tracing ran your Python loop, and recorded a product for each row."
+    products = primitives.get("dot_general", 0)
+    yield at_most("matrix products", products, 1, hint=hint, evidence=proof)
+
+
+_SCORE = """\
+def score(w, row):
+    return jnp.tanh(row @ w).sum()
+
+
+"""
+
+PUZZLE = Puzzle(
+    id="12.1",
+    title="Rows without a loop",
+    task="""\
+`score` takes one row. `batched` scores every row, and its program grows with the number of rows.
+Write `batched` so that it has **one matrix product** for any number of rows, and no loop. Leave
+`score` as it is.
+""",
+    starter=_SCORE
+    + """\
+def batched(w, rows):
+    return jnp.stack([score(w, row) for row in rows])
+""",
+    solution=_SCORE
+    + """\
+batched = jax.vmap(score, in_axes=(None, 0))
+""",
+    wrong=(
+        WrongAnswer(
+            _SCORE
+            + """\
+def batched(w, rows):
+    return lax.map(lambda row: score(w, row), rows)
+""",
+            "one after another",
+        ),
+        WrongAnswer(_SCORE + "batched = jax.vmap(score)\n", "None for it"),
+        WrongAnswer(_SCORE + "batched = score\n", "One score for each row"),
+    ),
+    hints=(
+        "Run `%jaxpr batched(jnp.ones((3, 2)), jnp.ones((5, 3)))`: what is there five times?",
+        "`jax.vmap` turns a function of one row into a function of all rows.",
+        "The rows have a batch axis at 0, and `w` has none: `in_axes=(None, 0)`.",
+    ),
+    check=check,
+    after="vmap rewrote each operation for all rows at once; nothing repeats.",
+)

@@ -1,0 +1,131 @@
+"""Puzzle 15.1."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxlens
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_most, close
+
+
+def check(make: Callable[..., Any]) -> Iterator[Fact]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def layer(x: Any, w: Any) -> Any:
+        return jnp.tanh(x @ w)
+
+    def plain(x: Any, ws: Any) -> Any:
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    random = np.random.default_rng(0)
+    x = random.normal(size=(1024, 16)).astype(np.float32)
+    ws = random.normal(size=(16, 16, 16)).astype(np.float32) / 4
+    mine = make(layer)
+    yield close("the last layer's result", mine(x, ws), plain(x, ws), rtol=1e-3)
+    gradient = jax.grad(lambda ws: mine(x, ws).sum())
+    memory = jaxlens.memory(gradient, ws)
+    kept = sum(value.bytes for value in memory.residuals)
+    proof = Proof(jaxlens.memory, (gradient, ws))
+    hint = "The input of each checkpointed part is kept. Let more layers share one."
+    if kept > 17 * x.nbytes:
+        hint = "Nothing is computed again: wrap what may be forgotten in jax.checkpoint."
+    yield at_most("kept", kept, 5 * x.nbytes, unit="B", hint=hint, evidence=proof)
+    peak = jaxlens.memory(jax.grad(lambda ws: plain(x, ws).sum()), ws).peak
+    hint = "Many layers are computed again at once, so all their values are there at once."
+    yield at_most(
+        "peak",
+        memory.peak,
+        round(0.75 * peak),
+        unit="B",
+        hint=hint,
+        evidence=proof,
+        backends=("cpu",),
+    )
+
+
+PUZZLE = Puzzle(
+    id="15.1",
+    title="Keep one in four",
+    task="""\
+`make(layer)` returns a network of 16 layers: `x` of shape (1024, 16) goes through one after
+another, and `ws` holds their weights, (16, 16, 16). The backward pass keeps something from
+**every** layer. Change `make` so that the gradient keeps **at most 5 arrays** of the size of `x`
+(65.5 kB), and the peak falls to three quarters of what it was, or less.
+""",
+    starter="""\
+def make(layer):
+    def network(x, ws):
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    return network
+""",
+    solution="""\
+def make(layer):
+    @jax.checkpoint
+    def block(x, ws):
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    def network(x, ws):
+        blocks = ws.reshape(4, 4, 16, 16)  # four blocks of four layers
+        return lax.scan(lambda x, ws: (block(x, ws), None), x, blocks)[0]
+
+    return network
+""",
+    wrong=(
+        WrongAnswer(
+            """\
+def make(layer):
+    layer = jax.checkpoint(layer)
+
+    def network(x, ws):
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    return network
+""",
+            "more layers share one",
+        ),
+        WrongAnswer(
+            """\
+def make(layer):
+    @jax.checkpoint
+    def network(x, ws):
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    return network
+""",
+            "all their values are there at once",
+        ),
+        WrongAnswer(
+            """\
+def make(layer):
+    @jax.checkpoint
+    def block(x, ws):
+        return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
+
+    def network(x, ws):
+        blocks = ws.reshape(8, 2, 16, 16)
+        return lax.scan(lambda x, ws: (block(x, ws), None), x, blocks)[0]
+
+    return network
+""",
+            "more layers share one",
+        ),
+    ),
+    hints=(
+        "Run `%compile --memory` on the gradient: how much is saved for the backward pass, and by "
+        "which line?",
+        "`jax.checkpoint(f)` keeps the inputs of `f`, and computes what is in it again. How many "
+        "layers should `f` be?",
+        "A checkpointed `block` of four layers, and a scan over four blocks: "
+        "`ws.reshape(4, 4, 16, 16)`.",
+    ),
+    check=check,
+    after=(
+        "Four inputs of blocks are kept, and four layers at a time are computed again. With n "
+        "layers, about sqrt(n) of each is least."
+    ),
+    seconds=20.0,
+)
