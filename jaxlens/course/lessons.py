@@ -85,7 +85,13 @@ LESSONS = (
         11, 2, "Wide or tall", "Which way through the chain rule is cheaper?", 15, (10,), "002 003"
     ),
     Lesson(
-        12, 2, "A batch is not a loop", "What does vmap do to a program?", 20, (5,), "002 003 004"
+        12,
+        2,
+        "A batch is not a loop",
+        "What does vmap do to a program?",
+        20,
+        (5, 10),
+        "002 003 004",
     ),
     Lesson(
         13, 2, "Stack them", "Does the order of the transforms matter?", 12, (10, 12), "000 003"

@@ -310,7 +310,7 @@ def score(w, row):
     return jnp.tanh(row @ w).sum()
 
 def batched(w, rows):
-    return jnp.stack([score(w, row) for row in rows])
+    return jnp.stack([score(w, rows[i]) for i in range(len(rows))])
 
 w, rows = jnp.ones((3, 2)), jnp.ones((5, 3))
 """,

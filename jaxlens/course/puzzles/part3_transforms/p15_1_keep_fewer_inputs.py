@@ -48,7 +48,7 @@ def check(make: Callable[..., Any]) -> Iterator[Fact]:
 
 PUZZLE = Puzzle(
     id="15.1",
-    title="Keep one in four",
+    title="Keep fewer inputs",
     task="""\
 `make(layer)` returns a network of 16 layers: `x` of shape (1024, 16) goes through one after
 another, and `ws` holds their weights, (16, 16, 16). The backward pass keeps something from
