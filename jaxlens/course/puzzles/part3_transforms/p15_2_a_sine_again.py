@@ -81,4 +81,5 @@ def f(x):
     ),
     check=check,
     after="One sine more, two arrays less: time is paid for memory.",
+    seconds=20.0,
 )
