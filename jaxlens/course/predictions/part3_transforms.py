@@ -1,7 +1,5 @@
 """Predictions of lessons 10 to 15: derivatives, batches, and rules."""
 
-from typing import Any
-
 from collections.abc import Callable
 from typing import Any
 
