@@ -114,6 +114,7 @@ PACKAGES = {
     "course.puzzles": "",
     "course.puzzles.part1_tracing": "course",
     "course.puzzles.part2_caches": "course core.*",
+    "course.puzzles.part3_batches": "course core.*",
     "course.puzzles.part3_transforms": "course core.*",
     "course.puzzles.part4_loops": "course core.*",
     "course.puzzles.part5_compiler": "course",

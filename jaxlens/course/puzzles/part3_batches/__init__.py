@@ -1,0 +1,1 @@
+"""Puzzles of one part of the course."""
