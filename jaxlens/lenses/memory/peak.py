@@ -19,8 +19,9 @@ from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
-from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live, space_name
+from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
+from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.lenses.constants.names import CapturedNames
 from jaxlens.lenses.memory.buffer_origins import Origin, Origins
 from jaxlens.lenses.memory.residuals import Saved, saved

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
-from jaxlens.ir.hlo.live_ranges import elsewhere, main_memory
+from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
 from jaxlens.lenses.program.kernels import fused, inside

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.hlo.live_ranges import main_memory
+from jaxlens.ir.hlo.memory_spaces import main_memory
 from jaxlens.lenses.program.instructions import CONTROL, ENDS, PLUMBING, users_of, written
 from jaxlens.lenses.program.trip_counts import trips
 

@@ -1,7 +1,8 @@
 """Parses the line of a magic: options, then an expression.
 
-The options of what a magic shows are defined in `questions/panes.py`; those of what it
-captures, which all magics share, are `TakeOptions` here. Both become IPython `magic_arguments`,
+The options of what a magic shows are defined in `options.py` and in the rows of
+`questions/table.py`, which `questions/panes.py` joins; those of what it captures, which all magics
+share, are `TakeOptions` here. Both become IPython `magic_arguments`,
 so that `-h`, `?` and Tab have the same options as the parser.
 """
 

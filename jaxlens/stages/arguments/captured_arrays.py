@@ -17,7 +17,7 @@ from jaxlens.ir.jaxpr.bodies import Finder, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.closed_over import Binding, closed_over, identities
+from jaxlens.stages.arguments.closed_over_names import Binding, closed_over, identities
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.spans import BOUNDARY
 from jaxlens.stages import compat
-from jaxlens.stages.arguments import closed_over, in_place, pytrees
+from jaxlens.stages.arguments import closed_over_names as closed_over
+from jaxlens.stages.arguments import in_place, pytrees
 from jaxlens.stages.arguments.inputs import (
     Leaf,
     as_input,

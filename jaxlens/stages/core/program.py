@@ -17,7 +17,7 @@ from jax.interpreters import mlir
 
 from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.closed_over import closure, code_globals
+from jaxlens.stages.arguments.closed_over_names import closure, code_globals
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")

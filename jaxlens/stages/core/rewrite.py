@@ -14,7 +14,7 @@ from typing import Any
 from jaxlens.errors import OptionError, nearest
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
-from jaxlens.stages.arguments.closed_over import closure, code_globals
+from jaxlens.stages.arguments.closed_over_names import closure, code_globals
 
 _MODULES = {
     "jax": "jaxlens.core",

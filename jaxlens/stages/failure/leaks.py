@@ -9,7 +9,7 @@ from typing import Any
 from jaxlens.ir.failure import TracedValue
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
-from jaxlens.stages.arguments.closed_over import Binding, closed_over
+from jaxlens.stages.arguments.closed_over_names import Binding, closed_over
 from jaxlens.stages.failure.failing_value import tracers
 from jaxlens.stages.trace.sources import source_text
 

@@ -13,8 +13,8 @@ from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
 from jaxlens.report import Table, count
 from jaxlens.views.listings import jaxpr as jaxpr_lines
+from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.rows import changed_attributes
-from jaxlens.views.passes.side_by_side import diff as change_diff
 from jaxlens.views.report_blocks import report_blocks
 
 _MOST = 300  # rows of equations

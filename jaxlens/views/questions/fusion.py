@@ -19,7 +19,7 @@ from jaxlens.render.link_data import Web
 from jaxlens.report import amount, count
 from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.links import weave
-from jaxlens.views.passes.side_by_side import diff as change_diff
+from jaxlens.views.passes.hlo_diff import diff as change_diff
 
 _WIDTH, _ROW, _TOP = 860.0, 42.0, 8.0
 _NAME, _BOX, _BAR, _END = 10.0, 238.0, 660.0, 850.0  # x of a row's parts, and its end

@@ -21,9 +21,9 @@ from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
+from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
 from jaxlens.views.passes.pane import Atoms, passes_blocks
-from jaxlens.views.passes.side_by_side import diff as change_diff
 
 _SHOWN = ("stablehlo", "hlo", "optimized")
 

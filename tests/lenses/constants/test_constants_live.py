@@ -12,7 +12,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.facts import Constant
 from jaxlens.stages.arguments import captured_limits
-from jaxlens.stages.arguments.closed_over import closed_over
+from jaxlens.stages.arguments.closed_over_names import closed_over
 
 pytestmark = pytest.mark.backend
 

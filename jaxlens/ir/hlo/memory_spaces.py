@@ -1,0 +1,53 @@
+"""Memory spaces: which parts of a value lie outside main memory, and what the spaces are called."""
+
+import re
+from collections.abc import Iterator
+
+from jaxlens.ir.graph import Type
+
+# XLA writes `S(1)` into the layout of what is outside main memory (HBM on GPU and TPU).
+_SPACE = re.compile(r"S\((\d{1,3})\)")
+# Spaces of other platforms have no name. Source: XLA's layout.h, and Mosaic's memory spaces.
+_NAMES = {
+    ("tpu", 1): "VMEM",
+    ("tpu", 2): "SMEM",
+    ("tpu", 5): "host memory",
+    ("cuda", 5): "host memory",
+    ("gpu", 5): "host memory",
+}
+
+
+def main_memory(type_: Type) -> Type:
+    """A type without its parts outside main memory: its `bytes` are those in main memory."""
+    if type_.dtype:
+        return Type("") if _space(type_) else type_
+    parts = [part for part in _arrays(type_) if not _space(part)]
+    return Type("", parts=tuple(parts))
+
+
+def elsewhere(type_: Type) -> bool:
+    """Whether any part of a value lies outside main memory."""
+    return any(_space(part) for part in _arrays(type_))
+
+
+def _arrays(type_: Type) -> Iterator[Type]:
+    pending = [type_]
+    while pending:
+        part = pending.pop()
+        if part.dtype:
+            yield part
+        else:
+            pending.extend(part.parts)
+
+
+def space_name(number: int, platform: str) -> str:
+    """The name of a memory space, `VMEM`; `memory space S(6)` for an unknown one."""
+    if not number:
+        return "HBM" if platform in ("tpu", "cuda", "gpu", "rocm") else "main memory"
+    return _NAMES.get((platform, number), f"memory space S({number})")
+
+
+def _space(type_: Type) -> int:
+    """The memory space of an array; 0 for main memory."""
+    match = _SPACE.search(type_.layout)
+    return int(match[1]) if match else 0
