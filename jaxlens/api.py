@@ -20,7 +20,7 @@ from typing import Any
 
 from jaxlens.captures import Capture, load
 from jaxlens.errors import CellError, OptionError
-from jaxlens.ir.cells import CalledProgram
+from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.options import read_options
 from jaxlens.questions.panes import OPTIONS
 from jaxlens.views.view import View

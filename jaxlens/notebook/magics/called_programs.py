@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.cells import CalledProgram
+from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Findings
 from jaxlens.report import Finding

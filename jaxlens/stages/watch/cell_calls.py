@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens.captures import Capture
-from jaxlens.ir.cells import CalledProgram, CallSite
+from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.call import equinox_calls

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxlens.ir.cells import CalledProgram
+from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.report import Cell, Finding, Table, count
 
