@@ -23,7 +23,8 @@ class CourseMagics(Magics):
         """Judge this cell as the answer to a puzzle of the course.
 
         The cell runs once, in your namespace. Then jaxlens asks JAX and XLA about what it
-        defined, and says whether the puzzle is solved, and what it looked up.
+        defined, and says whether the puzzle is solved, and what it looked up. A puzzle of
+        your own JAX begins with the names that `my_jax.py` defines so far, and is added to it.
 
             %%puzzle 7.1
             def epochs(data, w): ...
@@ -53,7 +54,10 @@ class CourseMagics(Magics):
         given = before.keys() | bound(code)
         outcome = course.check(id, {name: names[name] for name in given if name in names})
         if outcome.solved and chosen.saves:
-            own.save(chosen, cell)
+            try:
+                own.save(chosen, cell)
+            except OSError as error:
+                print(f"{own.FILE} could not be written here ({error.strerror}); copy the cell")
         return outcome
 
     @line_magic

@@ -77,3 +77,15 @@ def test_a_prediction(run):
 def test_a_magic_without_an_id_says_what_to_write(run):
     ran = run("%%puzzle\nf = 1")
     assert "takes one id, as in %%puzzle 7.1" in str(ran.error)
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(run, monkeypatch):
+    def refuse(*args):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("jaxlens.course.own.save", refuse)
+    run(IMPORTS)
+    ran = run(f"%%puzzle 2.1\n{puzzle('2.1').solution}")
+    assert ran.ok
+    assert "my_jax.py could not be written here (Permission denied)" in ran.out
+    assert "Puzzle 2.1 is solved." in ran.out
