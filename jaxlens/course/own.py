@@ -48,31 +48,22 @@ def save(puzzle: Puzzle, code: str, folder: str | Path = ".") -> Path:
     return path
 
 
-def names_before(puzzle: Puzzle, folder: str | Path = ".") -> dict[str, Any]:
-    """Returns what the sections before a puzzle define; nothing for a puzzle off the track."""
-    if not puzzle.saves:
-        return {}
-    return names_of([entry for entry in track() if precedes(entry, puzzle)], folder)
-
-
-def names_of(entries: list[Puzzle], folder: str | Path | None = ".") -> dict[str, Any]:
-    """Runs sections one after another and returns what they define.
+def names_before(puzzle: Puzzle, folder: str | Path | None = ".") -> dict[str, Any]:
+    """Runs the sections before a puzzle and returns what they define.
 
     Args:
-        entries: Puzzles of the track.
+        puzzle: A puzzle; before one off the track there is nothing.
         folder: Where the learner's file is; None takes the course's solutions only.
     """
+    if not puzzle.saves:
+        return {}
     texts = sections(Path(folder) / FILE) if folder is not None else {}
     module = ModuleType("my_jax")
-    for entry in entries:
-        text = texts.get(entry.id, entry.solution)
-        exec(compile(text, f"<cell my_jax {entry.id}>", "exec"), module.__dict__)
+    for entry in track():
+        if _order(entry) < _order(puzzle):
+            text = texts.get(entry.id, entry.solution)
+            exec(compile(text, f"<cell my_jax {entry.id}>", "exec"), module.__dict__)
     return {name: value for name, value in vars(module).items() if not name.startswith("__")}
-
-
-def precedes(entry: Puzzle, puzzle: Puzzle) -> bool:
-    """Whether a puzzle comes before another in the course."""
-    return _order(entry) < _order(puzzle)
 
 
 def _order(puzzle: Puzzle) -> tuple[int, int]:

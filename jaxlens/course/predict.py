@@ -3,7 +3,6 @@
 A prediction is data and one function, like a puzzle. Its program is run in a namespace of its own.
 """
 
-import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from jaxlens.course.namespace import run_source
 from jaxlens.errors import OptionError, nearest
 from jaxlens.render.document import Block, Code, Document, Fold, Tab, Tabs
 from jaxlens.views.view import View
@@ -57,18 +57,7 @@ class Prediction:
 
     def names(self) -> Names:
         """Runs the program and returns what it defined."""
-        import jax
-        import numpy as np
-
-        import jaxlens
-        from jaxlens import core
-
-        file = f"<cell {self.id}>"
-        linecache.cache[file] = (len(self.code), None, self.code.splitlines(True), file)
-        names: Names = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
-        names |= {"jaxlens": jaxlens, "core": core}
-        exec(compile(self.code, file, "exec"), names)
-        return names
+        return run_source(self.code, f"<cell {self.id}>")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

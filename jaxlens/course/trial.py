@@ -2,7 +2,6 @@
 passes.
 """
 
-import linecache
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from jaxlens.course import own
 from jaxlens.course.check import judge
 from jaxlens.course.errors import user_error
+from jaxlens.course.limits import LimitError
+from jaxlens.course.namespace import run_source
 from jaxlens.course.puzzle import Puzzle
 
 
@@ -43,14 +44,16 @@ def trials(puzzle: Puzzle) -> list[TriedAnswer]:
 
 def _trial(puzzle: Puzzle, kind: str, code: str, says: str, solved: bool) -> TriedAnswer:
     start = time.perf_counter()
-    done = False
+    done = stopped = False
     try:
         outcome = judge(puzzle, run_answer(puzzle, code))
-        outcome.compute()  # the evidence too must be there
+        outcome.prove()
+        outcome.compute()
         sentence, done = outcome.sentence, outcome.solved
+        stopped = isinstance(outcome.error, LimitError)  # that is no judgement on the answer
     except Exception as error:  # as the cell would show it
         sentence = user_error(error).text
-    expected = done == solved and says in sentence
+    expected = done == solved and says in sentence and not stopped
     return TriedAnswer(puzzle.id, kind, expected, sentence, time.perf_counter() - start)
 
 
@@ -72,17 +75,5 @@ def run_answer(puzzle: Puzzle, code: str, folder: str | None = None) -> dict[str
     Returns:
         All names of the namespace.
     """
-    import jax
-    import numpy as np
-
-    import jaxlens
-    from jaxlens import core
-
-    file = f"<cell {puzzle.id}>"
-    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
-    names: dict[str, Any] = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
-    names |= {"jaxlens": jaxlens, "core": core, "cnp": core.numpy}
-    if puzzle.saves:
-        names |= own.names_of([e for e in own.track() if own.precedes(e, puzzle)], folder)
-    exec(compile(code, file, "exec"), names)
-    return names
+    before = own.names_before(puzzle, folder)
+    return run_source(code, f"<cell {puzzle.id}>", before)
