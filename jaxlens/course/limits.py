@@ -56,18 +56,17 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield
-        done.set()
-        watcher.join()  # an interrupt that was sent arrives inside this block
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()  # an interrupt that was sent arrives inside the outer block
     except KeyboardInterrupt:
-        done.set()
         if not reason:
             raise  # the user's own
         raise LimitError(
             f"the answer was stopped as {reason[0]}; is there a loop that grows?"
         ) from None
-    finally:
-        done.set()
 
 
 def resident() -> int:
