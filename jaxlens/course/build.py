@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
-from jaxlens.course.library import modules, puzzle
+from jaxlens.course.library import ids_of, puzzle
 from jaxlens.course.predict import predictions
 from jaxlens.errors import UnavailableError, missing_package
+from jaxlens.report import count
 
 SETUP = """\
 %load_ext jaxlens
@@ -172,8 +173,7 @@ def _book(lesson: int, cells: list[Any]) -> Any:
 def heading(lesson: Lesson) -> str:
     """Returns the first cell of a lesson: its question, its minutes and what it needs."""
     needs = ", ".join(link(BY_NUMBER[n]) for n in lesson.needs) or "NumPy, and no JAX"
-    count = sum(id.split(".")[0] == str(lesson.number) for id in modules())
-    puzzles = f"{count} puzzle{'s' if count != 1 else ''}"
+    puzzles = count(len(ids_of(lesson.number)), "puzzle")
     return (
         f"# {lesson.number}. {lesson.title}\n\n"
         f"**{lesson.question}**\n\n"

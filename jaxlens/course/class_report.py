@@ -2,7 +2,7 @@
 
 DIR holds a folder for each learner, with the lessons and the progress file. What a progress file
 says is what happened in the learner's own process, so every `%%puzzle` cell of the notebooks is
-judged again, in a fresh process for each learner.
+judged again, each in a process of its own.
 """
 
 import csv

@@ -32,10 +32,15 @@ def puzzle(id: str) -> Puzzle:
     """
     if id not in modules():
         raise OptionError(f"there is no puzzle {id!r}; {nearest(id, modules())}")
-    found: Puzzle = import_module(modules()[id]).PUZZLE
-    return found
+    entry: Puzzle = import_module(modules()[id]).PUZZLE
+    return entry
 
 
 def puzzles() -> tuple[Puzzle, ...]:
     """Returns all puzzles, in the order of the course."""
     return tuple(map(puzzle, modules()))
+
+
+def ids_of(lesson: int) -> tuple[str, ...]:
+    """Returns the ids of a lesson's puzzles, in order."""
+    return tuple(id for id in modules() if id.split(".")[0] == str(lesson))

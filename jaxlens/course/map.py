@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxlens.course.lessons import LESSONS, PARTS, Lesson
-from jaxlens.course.library import modules
+from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
 from jaxlens.render.document import Block, Document, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
@@ -88,7 +88,7 @@ def _row(lesson: Lesson, progress: Record) -> Iterator[Cell]:
 
 def state(lesson: Lesson, progress: Record) -> str:
     """Returns how many puzzles of a lesson are solved: `done`, `2 of 5`."""
-    ids = [id for id in modules() if id.split(".")[0] == str(lesson.number)]
+    ids = ids_of(lesson.number)
     solved = sum(id in progress.solved for id in ids)
     return "done" if ids and solved == len(ids) else f"{solved} of {len(ids)}"
 

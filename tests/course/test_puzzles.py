@@ -9,7 +9,7 @@ import pytest
 
 import jaxlens
 from jaxlens.course.lessons import BY_NUMBER, LESSONS
-from jaxlens.course.library import modules, puzzles
+from jaxlens.course.library import ids_of, modules, puzzles
 
 LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 
@@ -17,7 +17,7 @@ LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 @pytest.mark.backend
 @pytest.mark.parametrize("lesson", LESSONS_WITH_PUZZLES)
 def test_answers_are_judged_as_they_must_be(lesson):
-    ids = [id for id in modules() if id.split(".")[0] == str(lesson)]
+    ids = ids_of(lesson)
     command = [sys.executable, "-m", "jaxlens", "course", "check", *ids]
     done = subprocess.run(command, capture_output=True, text=True)
     bad = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
