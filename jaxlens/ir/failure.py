@@ -18,6 +18,7 @@ Mistake = Literal[
     "key as data",
     "data as key",
     "static",
+    "argument",
     "carry",
     "branches",
     "other",
@@ -41,11 +42,13 @@ _WHY: Mapping[Mistake, str] = {
     "key as data": "a random key is no number: the functions of jax.random make numbers of it",
     "data as key": "a random key was expected here, as jax.random.key makes it",
     "static": "a static argument must be hashable: no list, dict or array",
+    "argument": "each argument of a traced function must be an array, a number, or a pytree of "
+    "these",
     "carry": "what a loop carries must keep its shape and dtype",
     "branches": "all branches must give results of the same structure, shapes and dtypes",
     "other": "",
 }
-_NAMES_TYPES = ("carry", "branches")  # JAX's message says what differs
+_NAMES_TYPES = ("argument", "carry", "branches")  # JAX's message says what differs
 _MOST = 3
 _LONGEST = 160  # characters of a line
 

@@ -41,6 +41,9 @@ def answer(
 
     why = _why(name, error)
     own = [program for program in programs if program.own]
+    if len(why) > 1 and not own:  # the failure is explained, and JAX's operations explain nothing
+        sentence = f"{name} cannot be traced. The cell ran as written, op by op."
+        return View(None, lambda: nothing(magic.verb, why, sentence))
     for capture, ordered in _largest(magic, own or programs):
         with suppress(Exception):  # the next largest is shown
             view: View = getattr(api, magic.verb)(capture, **magic.show).compute()

@@ -27,7 +27,7 @@ from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.failure.failing_line import failing_line
 from jaxlens.stages.failure.failing_value import operands, traced_value
 from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
-from jaxlens.stages.failure.remedies import LEAKED, hashable, remedies
+from jaxlens.stages.failure.remedies import LEAKED, hashable, opaque, remedies
 from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace.trace import trace
 
@@ -59,11 +59,13 @@ _BY_MESSAGE: tuple[tuple[str, Mistake], ...] = (
     (r"carry input and carry output must have equal types|\bcarry must keep", "carry"),
     (r"(cond|switch) branch(es| outputs)|the branches must return equal", "branches"),
     (r"Non-hashable static arguments", "static"),
+    (r"as an abstract array\. The problematic value|^Argument .* not a valid JAX type", "argument"),
     (r"invalid PRNG key data|PRNG key type|expected a (PRNG )?key", "data as key"),
     (r"\bkey<\w+>|PRNGKeyArray", "key as data"),
 )
 _DETAIL = re.compile(
-    r"^(?:The (?:input carry|output of) .*|\w+ output is .* but .*)$", re.MULTILINE
+    r"^(?:The (?:input carry|output of) .*|\w+ output is .* but .*)$|The problematic value .*$",
+    re.MULTILINE,
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -160,6 +162,9 @@ def _explained(
         )
     if mistake == "static" and call is not None and place is not None:
         return failure(name, remedies=tuple(hashable(call, place)))  # no line of it has run
+    if mistake == "argument" and line is not None:
+        cures = tuple(opaque(str(error)))
+        return failure(name, line.place, line.code, line.file.library, remedies=cures)
     if line is None or _is_own(again) or (mistake == "other" and not line.below):
         return None  # raised by the user's code or a library, with no frame of JAX below it
     value = traced_value(line, mistake)

@@ -20,7 +20,7 @@ from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.line_trace.equations import equation_text
 
 _MOST = 6  # operands that are listed
-_OF_NO_VALUE: tuple[Mistake, ...] = ("carry", "branches", "other")
+_OF_NO_VALUE: tuple[Mistake, ...] = ("argument", "carry", "branches", "other")
 _OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
 _OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
 _CONVERSIONS = ("int", "float", "complex", "bool", "round")

@@ -1,6 +1,7 @@
 """Remedies for a failing line; a remedy that can be traced is checked by tracing it."""
 
 import ast
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -230,6 +231,32 @@ def hashable(call: TraceableCall, place: ResolvedTarget) -> Iterator[Remedy]:
             yield Remedy("Pass a tuple in the place of the list", static_text(fixed), outcome)
             return
     yield Remedy("Pass something hashable: a tuple, a string, a number, a frozen dataclass")
+
+
+_OPAQUE = re.compile(r"of type '?<class '(?P<type>[^']+)'>'?(?:.* at path (?P<path>\w+))?")
+
+
+def opaque(message: str) -> Iterator[Remedy]:
+    """Proposes what to do with an argument that is neither an array nor a pytree.
+
+    Args:
+        message: Message of JAX's exception; it names the class, and under jit the argument.
+    """
+    match = _OPAQUE.search(message)
+    if match is None:
+        return
+    kind = match["type"].rpartition(".")[2]
+    if "." in match["type"]:  # a class of a module, no built-in one
+        yield Remedy(
+            f"If it holds arrays, make {kind} a pytree: a dataclass, whose fields become inputs",
+            f"@jax.tree_util.register_dataclass\n@dataclass\nclass {kind}:",
+        )
+    if match["path"]:
+        yield Remedy(
+            "If it is a setting, make it a static argument: the program is then made for its "
+            "value, and anew for each other",
+            f"static_argnames={match['path']!r}",
+        )
 
 
 # ---- the time limit ------------------------------------------------------------------------------

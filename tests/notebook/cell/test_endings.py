@@ -340,6 +340,16 @@ def test_a_call_that_python_cannot_trace_runs(cell: Any, shell: Any) -> None:
     assert shell.user_ns["_"].shape == ()
 
 
+def test_of_an_explained_call_jaxs_own_operations_are_not_shown(cell: Any, shell: Any) -> None:
+    cell("def h(x):\n    y = jnp.sin(x).sum()\n    if y > 0:\n        return y\n    return -y")
+    ran = cell("%jaxpr --tape h(jnp.ones(3))")
+    assert ran.ok, ran.out
+    text = " ".join(ran.shown.split())
+    assert "h(jnp.ones(3)) cannot be traced. The cell ran as written, op by op." in text
+    assert "if y > 0:" in text
+    assert "greater" not in text
+
+
 def test_a_function_that_draws_is_not_traced_as_well(cell: Any, shell: Any) -> None:
     cell("import types\nplt = types.ModuleType('matplotlib.pyplot')\nplt.drawn = []")
     cell("def show(x):\n    plt.drawn.append(1)\n    return g(x, w)")

@@ -348,5 +348,31 @@ def test_an_exception_that_nobody_looked_at_is_explained_from_its_traceback():
     assert text.startswith("TracerBoolConversionError while tracing returns_either")
 
 
+class Brightness:
+    """Neither an array nor a pytree."""
+
+    def __call__(self, image):
+        return image + 0.5
+
+
+def opaque_to_jit():
+    jax.jit(lambda t, image: t(image))(Brightness(), X)
+
+
+def opaque_to_grad():
+    jax.grad(lambda t: t(X).sum())(Brightness())
+
+
+@pytest.mark.parametrize("call", [opaque_to_jit, opaque_to_grad])
+def test_an_argument_that_is_no_pytree(call):
+    try:
+        call()
+    except TypeError as error:
+        text = str(jaxlens.explain(error))
+    assert "must be an array, a number, or a pytree of these" in text
+    assert "@jax.tree_util.register_dataclass\n@dataclass\nclass Brightness:" in text
+    assert ("static_argnames='t'" in text) == (call is opaque_to_jit)  # grad has none static
+
+
 def test_nothing_was_raised():
     assert jaxlens.explain() is None
