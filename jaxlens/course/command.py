@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from jaxlens.course.lessons import LESSONS
+from jaxlens.course.lessons import LESSONS, PARTS, Lesson
 from jaxlens.course.library import modules, puzzle, puzzles
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     trying = verbs.add_parser("try", help="try a puzzle that you are writing")
     trying.add_argument("file", type=Path, metavar="FILE")
     for name, what in (("solved", "the course with solutions"), ("blank", "the course to solve")):
-        building = verbs.add_parser(name, help=f"build {what}")
+        building = verbs.add_parser(name, help=f"build {what}; keeps files that are there")
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
     report = verbs.add_parser("report", help="a table of a class's progress, answers run anew")
     report.add_argument("folder", type=Path, metavar="DIR")
@@ -53,38 +53,51 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from jaxlens.course.build import build
 
-    for path in build(options.folder, solved=options.verb == "solved"):
+    for path in build(options.folder, solved=options.verb == "solved", keep=True):
         print(path)
+    print("what was there is kept: to build a notebook anew, delete it first")
     return 0
 
 
 def listing(*, as_json: bool) -> int:
     """Prints lessons with their puzzles."""
-    entries = [
-        {
-            "id": str(lesson.number),
-            "title": lesson.title,
-            "question": lesson.question,
-            "minutes": lesson.minutes,
-            "needs": list(lesson.needs),
-            "puzzles": [
-                {"id": p.id, "title": p.title, "backends": list(p.backends) or ["all"]}
-                for p in puzzles()
-                if p.lesson == lesson.number
-            ],
-        }
-        for lesson in LESSONS
-    ]
     if as_json:
-        print(json.dumps(entries, indent=1))
+        print(json.dumps(list(map(_entry, LESSONS)), indent=1))
         return 0
     for lesson in LESSONS:
         print(f"{lesson.number:>4}  {lesson.title}: {lesson.question}  ({lesson.minutes} minutes)")
-        for p in puzzles():
-            if p.lesson == lesson.number:
-                where = f"  [{', '.join(p.backends)}]" if p.backends else ""
-                print(f"      {p.id:5} {p.title}{where}")
+        for p in _puzzles(lesson):
+            where = f"  [{', '.join(p.backends)}]" if p.backends else ""
+            print(f"      {p.id:5} {p.title}{where}")
     return 0
+
+
+def _puzzles(lesson: Lesson) -> list[Puzzle]:
+    return [p for p in puzzles() if p.lesson == lesson.number]
+
+
+def _entry(lesson: Lesson) -> dict[str, object]:
+    """Returns a lesson with its puzzles as JSON-able data."""
+    return {
+        "id": str(lesson.number),
+        "title": lesson.title,
+        "part": PARTS[lesson.part],
+        "question": lesson.question,
+        "minutes": lesson.minutes,
+        "needs": list(map(str, lesson.needs)),
+        "lectures": lesson.lectures.split(),
+        "file": f"{lesson.file}.ipynb",
+        "puzzles": [
+            {
+                "id": p.id,
+                "title": p.title,
+                "lesson": str(lesson.number),
+                "backends": list(p.backends) or ["all"],
+                "seconds": p.seconds,
+            }
+            for p in _puzzles(lesson)
+        ],
+    }
 
 
 def tried(chosen: list[Puzzle]) -> int:

@@ -2,10 +2,11 @@
 
 import nbformat
 
-from jaxlens.course.build import build, sources
+from jaxlens.course.build import build, sources, tour
 from jaxlens.course.lessons import BY_NUMBER, LESSONS
 from jaxlens.course.library import modules, puzzle
 from jaxlens.course.predict import predictions
+from tests.support.paths import ROOT
 
 
 def cells(path):
@@ -34,13 +35,21 @@ def test_building_twice_gives_the_same_files(tmp_path):
 
 
 def test_every_source_is_a_lesson():
-    assert {path.stem for path in sources().glob("*.md")} <= {lesson.file for lesson in LESSONS}
+    names = {"00_tour", *(lesson.file for lesson in LESSONS)}
+    assert {path.stem for path in sources().glob("*.md")} == names
 
 
 def test_every_puzzle_and_prediction_stands_in_its_lesson():
-    written = {lesson.number for lesson in LESSONS if (sources() / f"{lesson.file}.md").exists()}
-    for number in written:
-        lines = (sources() / f"{BY_NUMBER[number].file}.md").read_text().splitlines()
+    for number, lesson in BY_NUMBER.items():
+        lines = (sources() / f"{lesson.file}.md").read_text().splitlines()
         for magic, ids in (("%%puzzle", modules()), ("%%predict", predictions())):
             wanted = {f"{magic} {id}" for id in ids if id.split(".")[0] == str(number)}
             assert {line for line in lines if line.startswith(magic)} == wanted
+
+
+def test_the_committed_tour_is_built_from_its_source():
+    committed = nbformat.read(ROOT / "notebooks" / "00_tour.ipynb", as_version=4)
+    built = tour()
+    assert [(c.source, c.metadata) for c in committed.cells] == [
+        (c.source, c.metadata) for c in built.cells
+    ]
