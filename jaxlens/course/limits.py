@@ -11,6 +11,11 @@ from pathlib import Path
 from jaxlens.errors import LensError
 
 _TICK = 0.05  # seconds between two looks
+_STUCK = (
+    "The answer was interrupted as {}, but it still runs within XLA, which does not look for "
+    "interrupts: is there a while_loop without end? Restart the kernel."
+)
+_PATIENCE = 3.0  # seconds that a call into XLA has to end after the interrupt
 _BUSY = 4  # times the limit, for a process that waits for others
 
 
@@ -22,8 +27,9 @@ class LimitError(LensError):
 def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
     """Interrupts the block if it takes too long or the process grows too much.
 
-    The interrupt is Python's own, as from the keyboard, so a call into XLA ends first. It works
-    on the main thread only; elsewhere there is no limit.
+    The interrupt is Python's own, as from the keyboard, so a call into XLA ends first; if it does
+    not end soon, a line on stderr says that only a new kernel helps. The limit works on the main
+    thread only.
 
     Args:
         seconds: Limit of the block's duration, where the process has a CPU to itself.
@@ -51,6 +57,8 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
                 reason.append(f"it took more than {memory / 1e9:.1f} GB of memory")
             if reason:
                 _thread.interrupt_main()
+                if not done.wait(_PATIENCE):
+                    print(_STUCK.format(reason[0]), file=sys.stderr, flush=True)
                 return
 
     watcher = threading.Thread(target=watch, daemon=True)

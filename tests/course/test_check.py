@@ -5,6 +5,7 @@ import time
 import pytest
 
 import jaxlens
+from jaxlens.course import limits
 from jaxlens.course.check import judge
 from jaxlens.course.library import puzzle
 from jaxlens.course.limits import LimitError, limited
@@ -71,6 +72,16 @@ def test_a_loop_without_end_is_stopped():
     outcome = judge(made(check, seconds=0.3), {"f": 1})
     assert time.monotonic() - start < 5
     assert "took more than 0.3 s" in outcome.sentence
+
+
+def test_a_program_that_no_interrupt_reaches_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(limits, "_PATIENCE", 0.1)
+    monkeypatch.setattr(limits._thread, "interrupt_main", lambda: None)  # as within XLA
+    with limits.limited(0.0):
+        end = time.process_time() + 0.5
+        while time.process_time() < end:
+            pass
+    assert "still runs within XLA" in capsys.readouterr().err
 
 
 def test_growth_of_memory_is_stopped():
