@@ -5,6 +5,7 @@ names, defaults, arguments of partials, attributes of objects, and the same of t
 it refers to. Nothing is called and no property is evaluated.
 """
 
+import dis
 import functools
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments.pytrees import leaves
 
+_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _MOST, _LEAVES = 5_000, 200_000  # things that are looked at, and values in them
 
 
@@ -134,9 +136,20 @@ def code_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     codes = [function.__code__]
     for code in codes:
         codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        for name in code.co_names:
+        for name in dict.fromkeys(_loads(code)):
             if name in function.__globals__:
                 yield name, function.__globals__[name]
+
+
+def _loads(code: CodeType) -> Iterator[str]:
+    """Yields the names that bytecode loads as globals; `co_names` has those of attributes too."""
+    # `dis.get_instructions` takes a hundred times as long, and a model has many functions.
+    pairs, high = code.co_code, 0
+    for op, low in zip(pairs[::2], pairs[1::2], strict=True):
+        index = high | low
+        high = index << 8 if op == dis.EXTENDED_ARG else 0
+        if op == _LOAD_GLOBAL:
+            yield code.co_names[index >> 1]  # the lowest bit says that a call follows
 
 
 def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:

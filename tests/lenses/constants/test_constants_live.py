@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens import core
 from jaxlens.ir.facts import Constant
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.arguments.closed_over_names import closed_over
+from jaxlens.stages.core.program import is_core_call
 
 pytestmark = pytest.mark.backend
 
@@ -135,6 +137,16 @@ def test_nothing_of_the_users_is_called() -> None:
     careful = Careful()
     found = closed_over(lambda x: careful and x * 2)
     assert [held.name for names in found.values() for held in names] == ["careful"]
+
+
+def test_an_attribute_is_no_global_of_the_same_name() -> None:
+    names = {"table": X, "np": np, "core": core}
+    exec("def f(x):\n    return x * np.table + np.core.one", names)
+    assert id(X) not in closed_over(names["f"])
+    assert not is_core_call(names["f"], (X,), {})
+    exec("def g(x):\n    return core.sin(x) * table + [table for _ in x]", names)
+    assert [b.name for b in closed_over(names["g"])[id(X)]] == ["table"]
+    assert is_core_call(names["g"], (X,), {})
 
 
 def test_cycles_and_many_things_end() -> None:
