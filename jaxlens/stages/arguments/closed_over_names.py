@@ -133,12 +133,11 @@ def closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def code_globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yields the globals that a function's code names, also in functions defined inside it."""
-    codes = [function.__code__]
+    codes, names = [function.__code__], dict[str, None]()
     for code in codes:
         codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        for name in dict.fromkeys(_loads(code)):
-            if name in function.__globals__:
-                yield name, function.__globals__[name]
+        names |= dict.fromkeys(_loads(code))
+    yield from ((n, function.__globals__[n]) for n in names if n in function.__globals__)
 
 
 def _loads(code: CodeType) -> Iterator[str]:
