@@ -1,9 +1,11 @@
 """Donation: inputs whose buffer a result reuses, inputs that could be donated, and failures.
 
-JAX matches a donated input with a result of the same shape and dtype. The aliases of the optimised
-module (`input_output_alias`) say which inputs and results share a buffer.
+JAX matches a donated input with a result of the same type, and leaves the others of as many
+elements to XLA (`jax.buffer_donor`), which reuses a buffer for a result of as many bytes. The
+aliases of the optimised module (`input_output_alias`) say which inputs and results share a buffer.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,10 +61,12 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
             why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
             candidates.append(_donation(leaf, result, why))
     free = [result for n, result in enumerate(outputs) if n not in shared.values()]
-    for leaf in inputs:
-        n = next((n for n, result in enumerate(free) if _fits(leaf, result)), None)
-        if not leaf.donated and n is not None:
-            candidates.append(_donation(leaf, free.pop(n).name))
+    for fits in (_has_type, _fits):
+        taken = {candidate.name for candidate in candidates}
+        for leaf in inputs:
+            n = next((n for n, result in enumerate(free) if fits(leaf, result)), None)
+            if not leaf.donated and leaf.name not in taken and n is not None:
+                candidates.append(_donation(leaf, free.pop(n).name))
     return tuple(candidates)
 
 
@@ -71,6 +75,14 @@ def _donation(leaf: Input, result: str, why: str = "") -> Donation:
 
 
 def _fits(leaf: Input, result: Input) -> bool:
+    """Whether a result has the type of an input, or as many elements and bytes."""
+    if _has_type(leaf, result):
+        return True
+    sized = leaf.type.bytes is not None and leaf.type.bytes == result.type.bytes
+    return sized and math.prod(leaf.type.shape) == math.prod(result.type.shape)
+
+
+def _has_type(leaf: Input, result: Input) -> bool:
     return (leaf.type.dtype, leaf.type.shape) == (result.type.dtype, result.type.shape)
 
 
@@ -81,15 +93,15 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read
     if not alike:
         near = [r for r in outputs if r.type.shape == leaf.type.shape]
         also = f"; {near[0].name} has its shape, but is {near[0].type.dtype}" if near else ""
-        return f"no result is {leaf.type}{also}"
+        return f"no result has the size of {leaf.type}{also}"
     if not is_read:
         return "the program does not read it"
     if rivals > len(alike):
         return (
-            f"{count(len(alike), 'result')} of type {leaf.type} for "
+            f"{count(len(alike), 'result')} of the size of {leaf.type} for "
             f"{count(rivals, 'donated input')} of it"
         )
-    return "a result of its type exists, but XLA did not use it (layout, sharding or backend)"
+    return "a result of its size exists, but XLA did not use it (layout, sharding or backend)"
 
 
 def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
@@ -111,7 +123,7 @@ def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
         roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
         names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
         results = count(len(possible), "result")
-        fits = "has the type of an input" if len(possible) == 1 else "have the types of inputs"
+        fits = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
         yield Finding(
             f"Donation could save at most {_size(possible)}: {results} {fits} not donated "
             f"({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "

@@ -178,19 +178,19 @@ def _donating(aliases: str, inputs: tuple[Input, ...], outputs: tuple[Input, ...
 
 
 def test_donation_says_who_found_a_result_and_why_others_did_not():
-    f32, i32 = Type("f32", (4, 8)), Type("i32", (4, 8))
-    given = (Input("x", f32, donated=True), Input("w", f32, donated=True), Input("b", i32, True))
+    f32, bf16 = Type("f32", (4, 8)), Type("bf16", (4, 8))
+    given = (Input("x", f32, donated=True), Input("w", f32, donated=True), Input("b", bf16, True))
     answer = donations(
         _donating("input_output_alias={ {0}: (0, {}, may-alias) }", given, (Input("result", f32),))
     )
     assert [(d.name, d.result, d.why) for d in answer] == [
         ("x", "result", ""),
-        ("w", "", "1 result of type f32[4,8] for 2 donated inputs of it"),
-        ("b", "", "no result is i32[4,8]; result has its shape, but is f32"),
+        ("w", "", "1 result of the size of f32[4,8] for 2 donated inputs of it"),
+        ("b", "", "no result has the size of bf16[4,8]; result has its shape, but is f32"),
     ]
 
 
-def test_what_could_be_donated_is_found_by_shape_and_dtype():
+def test_what_could_be_donated_is_found_by_type():
     f32 = Type("f32", (4, 8))
     given = (Input("x", f32), Input("w", Type("f32", (8, 2))), Input("b", f32))
     answer = donations(_donating("", given, (Input("result", f32),)))

@@ -381,5 +381,15 @@ def test_donated_inputs_and_why_some_find_no_result():
         ("b", ""),
         ("c", ""),
     ]
-    assert donations[1].why == "no result is f32[4,8]"
-    assert donations[2].why == "no result is f32[3]; result[1] has its shape, but is bf16"
+    assert donations[1].why == "no result has the size of f32[4,8]"
+    why = "no result has the size of f32[3]; result[1] has its shape, but is bf16"
+    assert donations[2].why == why
+
+
+def test_a_result_of_another_type_and_the_same_size_reuses_a_buffer():
+    functions = (lambda x: (x * 2).reshape(8, 4), lambda x: (x * 2).astype(jnp.int32))
+    for function in functions:
+        before = jaxlens.memory(jax.jit(function), jnp.ones((4, 8)))
+        assert [(d.name, d.donated) for d in before.donations] == [("x", False)]
+        after = jaxlens.memory(jax.jit(function, donate_argnums=0), jnp.ones((4, 8)))
+        assert [(d.name, d.result) for d in after.donations] == [("x", "result")]
