@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
+    from jaxlens.running import timeline
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -72,6 +73,7 @@ __all__ = [
     "recompiles",
     "sharding",
     "tape",
+    "timeline",
     "times",
     "watch",
     "without",
@@ -94,6 +96,7 @@ _HOMES = (
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
         "load": "jaxlens.captures",
+        "timeline": "jaxlens.running",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")

@@ -51,6 +51,7 @@ PACKAGES = {
     ),
     "stages.compile": "errors ir.* stages.compat",
     "stages.measure": "errors ir.* stages.compat stages.compile",
+    "stages.timeline": "errors ir.* stages.compat stages.compile stages.line_trace",
     "stages.experiments": (
         "captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
         "stages.compile"
@@ -73,6 +74,7 @@ PACKAGES = {
         "stages.existing"
     ),
     "lenses": "captures errors ir.* links.* report",
+    "lenses.timeline": "errors ir report",
     "lenses.program": "captures errors ir.* links.* report lenses",
     "lenses.tracing": "captures errors ir.* links.* report lenses",
     "lenses.constants": "captures errors ir.* links.* report lenses lenses.program",
@@ -107,6 +109,7 @@ PACKAGES = {
     ),
     "questions": "captures errors ir links lenses.* options render.* report views.*",
     "api": "captures errors ir options questions stages.* views.*",
+    "running": "errors ir lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",
@@ -125,8 +128,8 @@ PACKAGES = {
         "api ask captures errors ir lenses.* options questions render.* report views.* watches"
     ),
     "notebook.magics": (
-        "api ask captures errors ir lenses.* options questions render.* report views.* watches "
-        "course notebook.cell notebook.widgets"
+        "api ask captures errors ir lenses.* options questions render.* report running views.* "
+        "watches course notebook.cell notebook.widgets"
     ),
     "notebook": "errors ir notebook.cell notebook.magics notebook.widgets",
     # The shell command starts programs and asks each layer whether it works here.

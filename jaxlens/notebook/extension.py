@@ -10,10 +10,11 @@ from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 
-_NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
+_NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile", "timeline")
 _COURSE = ("puzzle", "hint", "reveal", "predict")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_COURSE)]
 
@@ -37,7 +38,7 @@ def load(shell: Any) -> None:
     _loaded[shell] = before, completions, awaits, comms
     shell.input_transformers_post.append(awaits)
     shell.register_magics(ProgramMagics(shell, comms), WatchMagics(shell, comms))
-    shell.register_magics(CourseMagics(shell))
+    shell.register_magics(RunningMagics(shell, comms), CourseMagics(shell))
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
     shell.events.register("post_run_cell", comms.cell_done)
@@ -58,7 +59,7 @@ def unload(shell: Any) -> None:
         magics.pop(name, None)
         if magic is not None:
             magics[name] = magic
-    for magics_type in (ProgramMagics, WatchMagics, CourseMagics):
+    for magics_type in (ProgramMagics, WatchMagics, RunningMagics, CourseMagics):
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     for done in (comms.cell_done, _settle):
         shell.events.unregister("post_run_cell", done)

@@ -521,6 +521,19 @@ RECOMPILES: Question[Any] = Question(
     python="jaxlens.recompiles()`, `watch(f)`, `assert_compiles(n)`, `key(f, x)",
 )
 
+TIMELINE: Question[Any] = Question(
+    "timeline",
+    About(
+        "Who waits for whom, at which line?",
+        measured="dispatches, waits and executions of one run, by JAX's profiler; the line of "
+        "each by the clock; a wait is a time in which Python stood still, so a value that is "
+        "read when it is ready is none",
+        counted="which program a wait was for (it ended then), what makes a line wait (by its "
+        "text), and how many programs were dispatched without a wait between them",
+    ),
+    python="jaxlens.timeline(f, x)",
+)
+
 QUESTIONS: tuple[Question[Any], ...] = (
     WHY,
     COST,
@@ -539,6 +552,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     LADDER,
     KEY,
     RECOMPILES,
+    TIMELINE,
 )
 """All questions; those of one magic in the order of its help and of its output."""
 

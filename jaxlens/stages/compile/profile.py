@@ -42,12 +42,16 @@ class Session:
 
     As a context manager it starts on entry and stops on an error; the caller stops it otherwise.
 
+    Args:
+        host_level: How much the profiler records of the host; 3 includes XLA's passes.
+
     Attributes:
         note: Why there is no profile; "" otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host_level: int = 3) -> None:
         self.note = ""
+        self._host_level = host_level
         self._path: Path | None = None
         self._over = False
         self._lock = threading.Lock()
@@ -68,7 +72,7 @@ class Session:
             if self._over:  # interrupted before it began
                 return
             try:
-                self._path = start("jaxlens-profile-", host_level=3)
+                self._path = start("jaxlens-profile-", self._host_level)
             except UnavailableError as error:
                 self.note = str(error)
             except Exception as error:

@@ -72,7 +72,7 @@ class Recorder:
         from jaxlens.core import listen  # imported here: few programs use the core
 
         try:
-            with listen(self._hear), printing(self._print), _following(self) as self._stop:
+            with listen(self._hear), printing(self._print), following(self) as self._stop:
                 yield
         finally:
             self._frames.clear()
@@ -199,7 +199,7 @@ class Recorder:
             self._frames[-1].step.printed += printed
 
 
-def _following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
+def following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
     """Follows frames by `sys.monitoring` if it has a free tool id, else by `sys.settrace`."""
     number = frames_monitored.tool()
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)

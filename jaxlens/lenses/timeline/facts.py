@@ -1,0 +1,249 @@
+"""Facts of one run: which line dispatched what, which line waited, how busy the devices were."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+
+ELSEWHERE = CodeLine("no line of yours", "")
+_LONGEST = 8  # steps of a pattern that repeats
+
+# What makes Python wait, as it is written in a line; of several the first in this list counts.
+_WAITERS = (
+    (r"\bblock_until_ready\b", "block_until_ready"),
+    (r"\bdevice_get\b", "device_get"),
+    (r"\.item\(", ".item()"),
+    (r"\.tolist\(", ".tolist()"),
+    (r"\b(float|int|complex|bool)\(", r"\1(...)"),
+    (r"\b(?:np|numpy|onp)\.(\w+)\(", r"np.\1"),
+    (r"\b(print|str|repr|format|list|tuple|max|min)\(", r"\1(...)"),
+    (r"\bf[\"']", "an f-string"),
+    (r"^(if|elif|while|assert)\b", r"\1"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LineUse:
+    """What one line did.
+
+    Attributes:
+        line: The line; `ELSEWHERE` if it is unknown.
+        dispatches: Number of dispatches by program.
+        at_once: Number of those that were executed within the call.
+        waits: How often Python waited there.
+        waited_for: The programs that it waited for, those that are known.
+        waiter: What makes it wait, by the line's text: "float(...)"; "" if that is not clear.
+        waiting: Seconds of these waits.
+        executing: Seconds in which devices executed what it dispatched.
+    """
+
+    line: CodeLine
+    dispatches: Mapping[str, int]
+    at_once: int
+    waits: int
+    waited_for: tuple[str, ...]
+    waiter: str
+    waiting: float
+    executing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of Python: it dispatched a program, or waited for one.
+
+    Attributes:
+        kind: What it did.
+        program: The program; "" if unknown.
+        line: The line.
+    """
+
+    kind: str
+    program: str
+    line: CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What one device did.
+
+    Attributes:
+        device: "CPU 0".
+        executing: Seconds of execution while Python ran.
+        after: Seconds of execution after Python was done.
+    """
+
+    device: str
+    executing: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFacts:
+    """The facts of one run.
+
+    Attributes:
+        timeline: Dispatches, waits and executions, each with its time.
+        ran: What was run: "cell", or "call of train".
+        lines: What each line did, in order of the first dispatch or wait.
+        devices: What each device did.
+        steps: Dispatches and waits in order; equal ones that repeat are one group with a count.
+        most_queued: The most programs that were dispatched without a wait between them.
+        behind: Number of dispatched programs that were not done when Python was.
+    """
+
+    timeline: RunTimeline
+    ran: str
+    lines: tuple[LineUse, ...] = ()
+    devices: tuple[DeviceUse, ...] = ()
+    steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
+    most_queued: int = 0
+    behind: int = 0
+
+    @property
+    def dispatched(self) -> int:
+        """Number of programs that were dispatched."""
+        return len(self.timeline.dispatches)
+
+    @property
+    def waits(self) -> int:
+        """How often Python waited for a device."""
+        return len(self.timeline.waits)
+
+    @property
+    def waiting(self) -> float:
+        """Seconds in which Python waited."""
+        return sum(wait.seconds for wait in self.timeline.waits)
+
+    @property
+    def compiled(self) -> tuple[Dispatch, ...]:
+        """The dispatches that compiled their program."""
+        return tuple(d for d in self.timeline.dispatches if d.compiling)
+
+
+def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
+    """Returns the facts of a run.
+
+    Args:
+        timeline: What was recorded.
+        ran: What was run, in the sentences.
+    """
+    done = Counter(e.program for e in timeline.executions if e.end <= timeline.seconds)
+    called = Counter(d.program for d in timeline.dispatches)
+    return TimelineFacts(
+        timeline,
+        ran,
+        tuple(_lines(timeline)),
+        tuple(_devices(timeline)),
+        repeated(_steps(timeline)),
+        _most_queued(timeline),
+        sum((called - done).values()) if timeline.executions else 0,
+    )
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one line did, while it is being counted."""
+
+    dispatches: Counter[str] = field(default_factory=Counter)
+    waited_for: dict[str, None] = field(default_factory=dict)
+    at_once: int = 0
+    waits: int = 0
+    waiting: float = 0.0
+    executing: float = 0.0
+
+
+def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
+    uses: dict[CodeLine, _Use] = {}
+    for event in _in_order(timeline):
+        use = uses.setdefault(event.line or ELSEWHERE, _Use())
+        if isinstance(event, Wait):
+            use.waits += 1
+            use.waiting += event.seconds
+            use.waited_for |= {event.program: None} if event.program else {}
+        else:
+            use.dispatches[event.program] += 1
+            use.at_once += event.at_once
+    for execution in timeline.executions:
+        if execution.line in uses:
+            uses[execution.line].executing += execution.seconds
+    for line, use in uses.items():
+        yield LineUse(
+            line,
+            dict(use.dispatches),
+            use.at_once,
+            use.waits,
+            tuple(use.waited_for),
+            waiter(line.text) if use.waits else "",
+            use.waiting,
+            use.executing,
+        )
+
+
+def _in_order(timeline: RunTimeline) -> list[Dispatch | Wait]:
+    return sorted((*timeline.dispatches, *timeline.waits), key=lambda event: event.start)
+
+
+def waiter(text: str) -> str:
+    """Returns what makes Python wait in a line, by its text: "float(...)", "np.asarray"."""
+    for pattern, words in _WAITERS:
+        if match := re.search(pattern, text):
+            return match.expand(words)
+    return ""
+
+
+def _devices(timeline: RunTimeline) -> Iterable[DeviceUse]:
+    by_device: dict[str, list[Execution]] = {}
+    for execution in timeline.executions:
+        by_device.setdefault(execution.device, []).append(execution)
+    for device, executions in sorted(by_device.items()):
+        during = after = reached = 0.0
+        for execution in sorted(executions, key=lambda e: e.start):
+            start, end = max(execution.start, reached, 0.0), execution.end
+            if end > start:  # programs that overlap count once
+                during += max(min(end, timeline.seconds) - start, 0.0)
+                after += max(end - max(start, timeline.seconds), 0.0)
+                reached = end
+        yield DeviceUse(device, during, after)
+
+
+def _most_queued(timeline: RunTimeline) -> int:
+    most = queued = 0
+    for event in _in_order(timeline):
+        queued = 0 if isinstance(event, Wait) else queued + (not event.at_once)
+        most = max(most, queued)
+    return most
+
+
+def _steps(timeline: RunTimeline) -> list[Step]:
+    steps = []
+    for event in _in_order(timeline):
+        if isinstance(event, Wait):
+            kind = "waits for"
+        else:
+            kind = "computes" if event.at_once else "dispatches"
+        steps.append(Step(kind, event.program, event.line or ELSEWHERE))
+    return steps
+
+
+def repeated(steps: Sequence[Step]) -> tuple[tuple[int, tuple[Step, ...]], ...]:
+    """Groups steps: a pattern of up to eight steps that repeats is one group with its count."""
+    groups: list[tuple[int, tuple[Step, ...]]] = []
+    at = 0
+    while at < len(steps):
+        best = (1, 1)  # repetitions, steps
+        for length in range(1, min(_LONGEST, (len(steps) - at) // 2) + 1):
+            times = 1
+            pattern = steps[at : at + length]
+            while steps[at + times * length : at + (times + 1) * length] == pattern:
+                times += 1
+            if times > 1 and times * length > best[0] * best[1]:
+                best = times, length
+        times, length = best
+        if times == 1 and groups and groups[-1][0] == 1:
+            groups[-1] = 1, (*groups[-1][1], steps[at])
+        else:
+            groups.append((times, tuple(steps[at : at + length])))
+        at += times * length
+    return tuple(groups)

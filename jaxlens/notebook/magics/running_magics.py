@@ -1,0 +1,53 @@
+"""`%%timeline`: run a whole cell, and say what it dispatched and where it waited."""
+
+from typing import Any
+
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from jaxlens.notebook.magics.tracebacks import of_the_user
+from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
+from jaxlens.questions.table import TIMELINE
+
+
+@magics_class
+class RunningMagics(WholeCellMagics):
+    """`%%timeline`."""
+
+    @line_cell_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @HELP
+    def timeline(self, line: str, cell: str | None = None) -> Any:
+        """Who waits for whom, at which line? Run the cell once, then show it over time.
+
+        All of the cell runs as usual, under JAX's profiler. What follows is how often Python
+        waited for the device, at which lines, and for which programs; then the lanes of Python
+        and the devices over time.
+
+            %%timeline -o run
+            for batch in batches:
+                value = predict(params, batch).sum()
+                print(float(value))
+
+        In one line, which gives the value:  y = %timeline predict(params, x)
+        In Python:    jaxlens.timeline(predict, params, x)
+        """
+        options, rest = self.options_of(self.timeline, line, cell)
+        if options.help:
+            return self.print_help(self.timeline, TIMELINE)
+        check_name(options.o)
+        with of_the_user(self.shell):
+            code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
+            from jaxlens.running import Timeline  # imports JAX, which %load_ext does not
+
+            with Timeline("cell" if cell is not None else "line") as run:
+                try:
+                    return self.run_whole(code, cell)
+                finally:
+                    run.__exit__()
+                    answer = run.answer
+                    if options.o:
+                        self.shell.user_ns[options.o] = answer
+                    self.display(answer)

@@ -1,0 +1,58 @@
+"""What magics share that run a whole cell, or the statement behind them, as it stands."""
+
+import ast
+import keyword
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic_arguments import argument
+
+from jaxlens.errors import OptionError
+from jaxlens.notebook.magics.magic_line import parse, split
+from jaxlens.notebook.magics.magics import OutputMagics
+from jaxlens.questions.question import Question
+
+if TYPE_CHECKING:
+    from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
+
+HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
+
+
+def check_name(name: str) -> None:
+    """Raises OptionError if the value of `-o` is no name."""
+    if name and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise OptionError(f"-o takes a name to store the answer under, got {name!r}")
+
+
+class WholeCellMagics(OutputMagics):
+    """Reads a line's options, prints help, and runs a whole cell once."""
+
+    def options_of(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
+        """Returns the options at the start of a line, and the text behind them."""
+        called = ("%" if cell is None else "%%") + magic.__name__
+        words, rest = split(magic.parser, called, line, alone=cell is not None)
+        if cell is not None:
+            words, rest = [*words, *rest.split()], ""
+        return parse(magic.parser, called, words), rest
+
+    def print_help(self, magic: Any, question: Question[Any]) -> None:
+        """Prints what a magic answers, how its figures are known, and its options."""
+        print(f"{question.about}\n\n{magic.__doc__}")
+
+    def run_whole(self, code: "ParsedCell", cell: str | None) -> Any:
+        """Runs a whole cell, whose result IPython displays, or a line, and returns its value."""
+        from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
+
+        if not code.body:
+            return None
+        *before, last = code.body
+        cells.run(self.shell, code, tuple(before))
+        shown = cell is None or self.shell.ast_node_interactivity.startswith("last")
+        if not isinstance(last, ast.Expr) or not shown:
+            cells.run(self.shell, code, (last,))
+            return None
+        value = cells.evaluate(self.shell, code, last.value)
+        if cell is None:
+            return value
+        if not cells.is_quiet(cell):
+            self.shell.displayhook(value)
+        return None

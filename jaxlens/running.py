@@ -1,0 +1,90 @@
+"""The verbs about this process as it runs: who waits for the device.
+
+jaxlens.timeline(train, params, data)   # calls it once, and says what it waited for
+"""
+
+import sys
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.timeline import RunTimeline
+from jaxlens.lenses.timeline.facts import TimelineFacts, facts
+from jaxlens.lenses.timeline.report import report
+from jaxlens.stages.timeline.record import TimelineRecording
+from jaxlens.views.answer import Answer
+from jaxlens.views.questions.timeline import document
+
+
+class Timeline:
+    """A context manager that records what a block dispatches and waits for; see `timeline`.
+
+    Args:
+        ran: What is run, in the sentences: "cell".
+        caller: The frame whose line counts until a line of the user's begins.
+    """
+
+    def __init__(self, ran: str, caller: FrameType | None = None) -> None:
+        self._ran = ran
+        self._recording = TimelineRecording(caller)
+
+    def __enter__(self) -> "Timeline":
+        self._recording.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self._recording.__exit__(kind, error, trace)
+
+    @property
+    def answer(self) -> Answer[TimelineFacts]:
+        """The run as a view with facts."""
+        return answer(self._recording.timeline, self._ran)
+
+
+def answer(recorded: RunTimeline, ran: str) -> Answer[TimelineFacts]:
+    """Returns the answer about a recorded run."""
+    known = facts(recorded, ran)
+    return Answer(None, lambda: document(known), lambda: report(known), lambda: known)
+
+
+def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Answer[TimelineFacts]:
+    """Who waits for whom, at which line? Calls a function once, and says.
+
+        jaxlens.timeline(train, params, data)
+
+    JAX's profiler records what the call dispatches, where Python waits, and when the devices
+    execute; the lines are those of your files and cells. The call is a real one: what it donates
+    is donated, what it prints is printed, and its errors are raised. It returns when the devices
+    are done.
+
+    Args:
+        f: A function, jitted or not.
+        *args: Its arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.dispatched`, `.waits` and `.most_queued` (the most programs that were
+        dispatched without a wait between them), `.lines` (each with `.line`, `.dispatches`,
+        `.waits`, `.waited_for`, `.waiting` in seconds), `.devices`, and `.timeline` with each
+        dispatch, wait and execution.
+
+    Raises:
+        OptionError: `f` is not callable.
+    """
+    if not callable(f):
+        raise OptionError(
+            f"timeline takes a function and its arguments, got {type(f).__name__}: "
+            "jaxlens.timeline(f, x)"
+        )
+    name = getattr(f, "__name__", type(f).__name__)
+    record = Timeline(f"call of {name}", sys._getframe(1))
+    with record:
+        result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
+    del result
+    return record.answer
