@@ -17,7 +17,7 @@ from jaxlens.views.answer import Answer
 from jaxlens.views.questions.timeline import document
 
 
-class Timeline:
+class TimelineBlock:
     """A context manager that records what a block dispatches and waits for; see `timeline`.
 
     Args:
@@ -29,7 +29,7 @@ class Timeline:
         self._ran = ran
         self._recording = TimelineRecording(caller)
 
-    def __enter__(self) -> "Timeline":
+    def __enter__(self) -> "TimelineBlock":
         self._recording.__enter__()
         return self
 
@@ -83,7 +83,7 @@ def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Answer[Time
             "jaxlens.timeline(f, x)"
         )
     name = getattr(f, "__name__", type(f).__name__)
-    record = Timeline(f"call of {name}", sys._getframe(1))
+    record = TimelineBlock(f"call of {name}", sys._getframe(1))
     with record:
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result

@@ -61,7 +61,9 @@ def readme_rows() -> list[str]:
 
 def _magics(question) -> str:
     if not question.verb:
-        return "`%%recompiles`, `%%norecompile`"
+        return {"recompiles": "`%%recompiles`, `%%norecompile`"}.get(
+            question.name, f"`%%{question.name}`"
+        )
     value = f" {question.metavar}" if question.metavar else ""
     more = (f"`--{option.name}`" for option in question.options if option.about)
     return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])

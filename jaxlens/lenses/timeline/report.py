@@ -121,7 +121,7 @@ def _lines(facts: TimelineFacts) -> Table:
         "Lines",
         ("line", "code", "dispatches", "waits", "what waits", "for"),
         tuple(rows),
-        "What waits is told from the line's text."
+        "What waits is read off the line's text."
         + f" {left} more lines are left out." * (left > 0),
         right=(3,),
     )

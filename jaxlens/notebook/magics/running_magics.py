@@ -37,12 +37,12 @@ class RunningMagics(WholeCellMagics):
         options, rest = self.options_of(self.timeline, line, cell)
         if options.help:
             return self.print_help(self.timeline, TIMELINE)
-        check_name(options.o)
+        check_name(options.o, "answer")
         with of_the_user(self.shell):
             code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
-            from jaxlens.running import Timeline  # imports JAX, which %load_ext does not
+            from jaxlens.running import TimelineBlock  # imports JAX, which %load_ext does not
 
-            with Timeline("cell" if cell is not None else "line") as run:
+            with TimelineBlock("cell" if cell is not None else "line") as run:
                 try:
                     return self.run_whole(code, cell)
                 finally:

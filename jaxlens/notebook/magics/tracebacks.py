@@ -17,6 +17,8 @@ from jaxlens.errors import LensError
 
 _OWN = str(Path(__file__).parents[2])
 _CORE = str(Path(__file__).parents[2] / "core")
+# Functions of NumPy's and JAX's are called through this file while a timeline is recorded.
+_HOOKS = str(Path(__file__).parents[2] / "stages" / "compat" / "waits.py")
 
 
 @contextlib.contextmanager
@@ -81,7 +83,8 @@ def _is_own(link: TracebackType) -> bool:
     from jaxlens.ir.spans import BOUNDARY  # not imported by %load_ext
 
     file = _file(link)
-    return file == BOUNDARY or (file.startswith(_OWN) and not _is_core(link))
+    library = _is_core(link) or file == _HOOKS
+    return file == BOUNDARY or (file.startswith(_OWN) and not library)
 
 
 def _is_core(link: TracebackType) -> bool:
@@ -97,9 +100,11 @@ def _is_of_python_or_core(link: TracebackType) -> bool:
 
 
 def _is_pythons(link: TracebackType) -> bool:
-    """Whether a frame is of the standard library, which occurs between frames of jaxlens."""
+    """Whether a frame is of the standard library, or between the user's and NumPy's or JAX's."""
     name = _file(link)
-    return name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
+    return name == _HOOKS or (
+        name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
+    )
 
 
 def _file(link: TracebackType) -> str:

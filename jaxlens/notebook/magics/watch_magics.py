@@ -36,7 +36,7 @@ class WatchMagics(WholeCellMagics):
         options, rest = self.options_of(self.recompiles, line, cell)
         if options.help:
             return self.print_help(self.recompiles, RECOMPILES)
-        check_name(options.o)
+        check_name(options.o, "log")
         with of_the_user(self.shell):
             code = self.read_code("%recompiles", cell, rest)
             from jaxlens.watches import RecompileLog  # imports JAX, which %load_ext does not

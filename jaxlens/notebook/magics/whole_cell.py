@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 HELP = argument("-h", "--help", action="store_true", help="show this and do nothing")
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, what: str) -> None:
     """Raises OptionError if the value of `-o` is no name."""
     if name and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise OptionError(f"-o takes a name to store the answer under, got {name!r}")
+        raise OptionError(f"-o takes a name to store the {what} under, got {name!r}")
 
 
 class WholeCellMagics(OutputMagics):

@@ -55,4 +55,4 @@ from jaxlens.stages.compat.transformed import (
     transform_name,
     wrapped,
 )
-from jaxlens.stages.compat.waits import mark_batched_waits
+from jaxlens.stages.compat.waits import mark_waits

@@ -4,7 +4,7 @@ The names are those that XLA's runtime gives its events (jax 0.10.2 and 0.12.0.1
 is a call of a compiled function, with `...Execute...` inside where it gives a program to a device;
 `...Buffer::Await` is a pair of events around a wait for an array that is not ready, and none is
 recorded for one that is; events with `hlo_op` are instructions that a device executes. What a later
-version names otherwise is missing from the answer.
+version names otherwise is missing from the answer. Other waits have events of ours (`WAIT`).
 """
 
 import re
@@ -19,8 +19,8 @@ from jaxlens.ir.timeline import Dispatch, Execution, Wait
 
 MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""
-BATCHED = "jaxlens wait"
-"""Name of the events around waits for several arrays."""
+WAIT = "jaxlens wait"
+"""Name of the events around reads of arrays that are not ready."""
 
 _CALL = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
 _EXECUTE = re.compile(r"Executable::Execute|^Execute(Replicated|Sharded)")
@@ -98,7 +98,7 @@ def read(data: bytes) -> ThreadEvents:
     return ThreadEvents(
         tuple(thread.marks),
         tuple(sorted(dispatches, key=lambda d: d.start)),
-        tuple(sorted(thread.waits, key=lambda w: w.start)),
+        tuple(_outermost(thread.waits)),
         tuple(sorted(executions, key=lambda e: e.start)),
     )
 
@@ -124,7 +124,7 @@ def _thread(events: Iterable[Any]) -> _Thread:
             elif stats.get("_c") in begun:
                 first = begun.pop(stats["_c"])
                 thread.waits.append(Wait(first, end - first, None))
-        elif name == BATCHED:
+        elif name == WAIT:
             thread.waits.append(Wait(start, end - start, None))
         elif inside and _EXECUTE.search(name):
             current.executes = True
@@ -133,6 +133,15 @@ def _thread(events: Iterable[Any]) -> _Thread:
         elif inside and any(key == "hlo_op" for key, _ in event.stats):
             current.at_once = True
     return thread
+
+
+def _outermost(waits: Iterable[Wait]) -> Iterator[Wait]:
+    """Yields waits in order, without those within others: a read may be recorded twice."""
+    end = 0.0
+    for wait in sorted(waits, key=lambda w: (w.start, -w.seconds)):
+        if wait.start >= end:
+            yield wait
+            end = wait.end
 
 
 def _instructions(

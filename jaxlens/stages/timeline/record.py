@@ -42,9 +42,7 @@ class TimelineRecording:
     def __enter__(self) -> "TimelineRecording":
         self._session.start()
         if not self._session.note:
-            stop = compat.mark_batched_waits(read_profile.BATCHED)
-            if stop is not None:
-                self._stack.callback(stop)
+            self._stack.callback(compat.mark_waits(read_profile.WAIT))
             self._mark()
             self._stack.enter_context(self._log.logging())
         self._start = time.perf_counter_ns()

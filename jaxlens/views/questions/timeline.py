@@ -1,8 +1,8 @@
 """The view of a run: findings, lanes of Python and the devices over time, and the tables."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, Wait
 from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
 from jaxlens.render import chart
@@ -41,15 +41,16 @@ def picture(facts: TimelineFacts) -> Picture:
     return Picture(
         "Python and the device over time",
         f"{alt}; executions on {devices}" if devices else alt,
-        _drawing(facts.timeline),
+        _drawing(facts),
         tuple(_text(facts)),
         note="Left to right: time. Colours are lines of yours: an execution has the colour of the "
         "line that dispatched it.",
     )
 
 
-def _drawing(timeline: RunTimeline) -> str:
+def _drawing(facts: TimelineFacts) -> str:
     """Returns the lanes as SVG: Python's dispatches and waits, then the executions by device."""
+    timeline = facts.timeline
     lanes: list[tuple[str, list[_Event]]] = [
         ("Python dispatches", list(timeline.dispatches)),
         ("Python waits", list(timeline.waits)),
@@ -59,8 +60,7 @@ def _drawing(timeline: RunTimeline) -> str:
         lanes.append((f"{device} executes", own))
     end = max([timeline.seconds, *(e.end for e in timeline.executions)]) or 1e-9
     scale = (_WIDTH - _LEFT - _RIGHT) / end
-    places = [(event.line or ELSEWHERE).place for _, events in lanes for event in events]
-    hues = line_hues(place for place in dict.fromkeys(places) if place != ELSEWHERE.place)
+    hues = line_hues(use.line.place for use in facts.lines if use.line != ELSEWHERE)
     bottom = _TOP + _ROW * len(lanes)
     marks = list(_axis(end, scale, bottom))
     for number, (name, events) in enumerate(lanes):
@@ -80,8 +80,12 @@ def _drawing(timeline: RunTimeline) -> str:
     marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
     side: chart.Anchor = "start" if x < _WIDTH / 2 else "end"
     marks.append(chart.words(x, _TOP - 9, "Python is done", "text", side))
-    marks += _legend(hues, timeline, bottom + 36)
-    return chart.chart(_WIDTH, bottom + 52 + 18 * len(_named(hues)), marks)
+    named = [use.line for use in facts.lines if use.line != ELSEWHERE][:_LEGEND]
+    for number, owner in enumerate(named):
+        top = bottom + 36 + 18 * number
+        marks.append(chart.rect(_LEFT, top - 9, 14, 10, chart.hue(hues[owner.place])))
+        marks.append(chart.words(_LEFT + 20, top, shorten(f"{owner.place}: {owner.text}", 90)))
+    return chart.chart(_WIDTH, bottom + 30 + 18 * len(named), marks)
 
 
 def _drawn(events: Iterable[_Event], scale: float) -> Iterator[_Event]:
@@ -113,20 +117,6 @@ def _tip(event: _Event) -> str:
     kinds = {Dispatch: "dispatches", Wait: "waits for", Execution: "execution of"}
     text = f": {line.text}" if line.text else ""
     return f"{kinds[type(event)]} {program}, {duration(event.seconds)}; {line.place}{text}"
-
-
-def _named(hues: Mapping[str, int]) -> list[str]:
-    return list(hues)[:_LEGEND]
-
-
-def _legend(hues: Mapping[str, int], timeline: RunTimeline, y: float) -> Iterator[str]:
-    """Yields a row for each line: its colour, its place and its text."""
-    events: tuple[Dispatch | Wait, ...] = (*timeline.dispatches, *timeline.waits)
-    texts = {event.line.place: event.line.text for event in events if event.line}
-    for number, place in enumerate(_named(hues)):
-        top = y + 18 * number
-        yield chart.rect(_LEFT, top - 9, 14, 10, chart.hue(hues[place]), line=place)
-        yield chart.words(_LEFT + 20, top, shorten(f"{place}  {texts.get(place, '')}", 90))
 
 
 def _text(facts: TimelineFacts) -> Iterator[str]:

@@ -6,9 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 
-MAGICS = sorted({*ProgramMagics.magics["cell"], *WatchMagics.magics["cell"]})
+MAGICS = sorted(
+    name
+    for kind in (ProgramMagics, WatchMagics, RunningMagics)
+    for name in {**kind.magics["cell"], **kind.magics["line"]}
+)
 # What the examples name.
 SETTING = """
 import jax, jax.numpy as jnp, jaxlens

@@ -1,0 +1,78 @@
+"""`%%timeline` in a real shell."""
+
+import pytest
+
+from jaxlens.notebook.magics.complete import complete
+
+SETUP = """
+import jax, jax.numpy as jnp
+@jax.jit
+def step(w):
+    w = jax.lax.fori_loop(0, 8, lambda _, y: y @ w, w)
+    return w, w.sum()
+w = jnp.eye(700) * 0.5
+jax.block_until_ready(step(w));
+"""
+
+
+@pytest.fixture(autouse=True)
+def _names(run):
+    assert run(SETUP).ok
+
+
+def test_the_first_sentence_names_the_line(run, shell):
+    ran = run(
+        "%%timeline -o t\nran = 0\nfor _ in range(3):\n    w, loss = step(w)\n    "
+        "value = float(loss)\n    ran += 1\nran"
+    )
+    assert ran.ok, ran.out
+    assert "Out[2]: 3" in ran.out  # the cell's own result, made once
+    assert shell.user_ns["t"].findings[0].text == (
+        "Python waits for the device 3 times, at cell 2:5, `value = float(loss)`, for step, which "
+        "cell 2:4 dispatches."
+    )
+    assert ran.shown.startswith("timeline of the cell: 3 dispatches, 3 waits\n\n- Python waits")
+    # A terminal's output is not saved, so it has the times.
+    assert "CPU 0 is idle meanwhile" in ran.shown or shell.user_ns["t"].html()
+
+
+def test_the_line_magic_gives_the_value(run, shell):
+    ran = run("y = %timeline -o t float(step(w)[1])")
+    assert ran.ok, ran.out
+    assert isinstance(shell.user_ns["y"], float)
+    assert shell.user_ns["t"].waits == 1
+
+
+def test_an_error_is_the_users_and_the_run_is_shown(run, shell):
+    ran = run("%%timeline -o t\nfloat(step(w)[1])\n1 / 0")
+    assert isinstance(ran.error, ZeroDivisionError)
+    assert "jaxlens" not in ran.out.replace("%%timeline", "")
+    assert "----> 3 1 / 0" in ran.out
+    assert shell.user_ns["t"].waits == 1
+
+
+def test_what_records_a_read_is_not_in_its_traceback(run):
+    for code in ("np.asarray('a', dtype=int)", "np.asarray(gone)", "float(gone.sum())"):
+        setup = "import numpy as np\ngone = jnp.ones(3)\ngone.delete()\n"
+        ran = run(f"%%timeline\n{setup}{code}")
+        assert not ran.ok
+        assert "jaxlens" not in ran.out.replace("%%timeline", ""), ran.out
+        assert f"----> 5 {code}" in ran.out
+
+
+def test_a_name_that_is_none_is_one_line(run):
+    ran = run("%%timeline -o 3x\n1")
+    assert "OptionError: -o takes a name to store the answer under, got '3x'" in ran.out
+
+
+def test_help_says_what_is_measured(run):
+    ran = run("%timeline -h")
+    assert ran.out.startswith("Who waits for whom, at which line?\n  measured:")
+    assert complete("%%timeline -") == ["-o", "-h", "--help"]
+
+
+def test_the_magics_leave_with_the_extension(run, shell):
+    shell.extension_manager.unload_extension("jaxlens")
+    assert "timeline" not in shell.magics_manager.magics["cell"]
+    shell.extension_manager.load_extension("jaxlens")
+    assert "timeline" in shell.magics_manager.magics["cell"]
