@@ -27,6 +27,22 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """Words of a cell that open another notebook.
+
+    Attributes:
+        text: The words, as the cell has them.
+        address: Where they lead, relative to the notebook with the output.
+        label: What a screen reader says instead, and the tooltip; it holds the words. "": the
+            words themselves.
+    """
+
+    text: str
+    address: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A table's cell: its text, and its value for sorting and JSON."""
 
@@ -34,6 +50,7 @@ class Cell:
     value: float | int | str | None = None
     ids: tuple[str, ...] = ()
     bar: float | None = None  # share of the column's largest, 0..1, drawn as a bar in HTML
+    links: tuple[Link, ...] = ()  # in the order of their words in the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """The map of the course: lessons by part, what each needs, and what is done."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxlens.course.lessons import LESSONS, PARTS, Lesson
+from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
 from jaxlens.render.document import Block, Document, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
-from jaxlens.report import Cell, Table, count
+from jaxlens.report import Cell, Link, Table, count
 from jaxlens.views.view import View
 
 
@@ -66,24 +66,64 @@ def document(progress: Record) -> Document:
         figure(progress), "The lessons, with an arrow from each to those that need it"
     )
     tables = tuple(part_table(part, progress) for part in range(len(PARTS)))
-    tabs = (Tab("Lessons", tables, in_text=True), Tab("What needs what", (graph,)))
+    needs = TableBlock(Table("The same as a table", *_needs()))
+    tabs = (Tab("Lessons", tables, in_text=True), Tab("What needs what", (graph, needs)))
     return Document("course", heading, (Tabs(tabs),))
 
 
 def part_table(part: int, progress: Record) -> Block:
     """Returns the lessons of a part as a table."""
     rows = tuple(tuple(_row(lesson, progress)) for lesson in LESSONS if lesson.part == part)
-    columns = ("", "lesson", "question", "min", "needs", "puzzles")
-    return TableBlock(Table(PARTS[part], columns, rows, right=(0, 3)))
+    columns = ("", "lesson", "question", "min", "needs", "lectures", "puzzles")
+    note = "" if part else "Lectures: those on tracing and compiling that treat the same."
+    return TableBlock(Table(PARTS[part], columns, rows, note, right=(0, 3)))
 
 
 def _row(lesson: Lesson, progress: Record) -> Iterator[Cell]:
     yield Cell(str(lesson.number), lesson.number)
-    yield Cell(lesson.title)
+    yield Cell(lesson.title, links=(_link(lesson, lesson.title),))
     yield Cell(lesson.question)
     yield Cell(str(lesson.minutes), lesson.minutes)
-    yield Cell(", ".join(map(str, lesson.needs)) or "-")
+    needs = [BY_NUMBER[n] for n in lesson.needs]
+    numbers = ", ".join(str(need.number) for need in needs) or "-"
+    yield Cell(numbers, links=tuple(_link(need, str(need.number)) for need in needs))
+    yield Cell(_ranges(lesson.lectures.split()))
     yield Cell(state(lesson, progress))
+
+
+def _ranges(lectures: Sequence[str]) -> str:
+    """Returns names of lectures with three or more in a row as a range: `000, 002-004`."""
+    runs: list[list[str]] = []
+    for name in lectures:
+        if runs and int(name) == int(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(r) for r in runs)
+
+
+def _needs() -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+    """Returns columns and rows: each lesson, what it needs, and what needs it."""
+    rows = tuple(
+        (
+            _names([lesson]),
+            _names([BY_NUMBER[n] for n in lesson.needs]),
+            _names([other for other in LESSONS if lesson.number in other.needs]),
+        )
+        for lesson in LESSONS
+    )
+    return ("lesson", "needs", "is needed by"), rows
+
+
+def _names(lessons: Sequence[Lesson]) -> Cell:
+    names = [(lesson, f"{lesson.number}. {lesson.title}") for lesson in lessons]
+    links = tuple(_link(lesson, name) for lesson, name in names)
+    return Cell(", ".join(name for _, name in names) or "-", links=links)
+
+
+def _link(lesson: Lesson, text: str) -> Link:
+    label = "" if lesson.title in text else f"{lesson.number}. {lesson.title}"
+    return Link(text, f"{lesson.file}.ipynb", label)
 
 
 def state(lesson: Lesson, progress: Record) -> str:
@@ -98,10 +138,11 @@ def figure(progress: Record) -> Figure:
     boxes = tuple(
         Box(
             str(lesson.number),
-            f"{lesson.number}. {lesson.title}",
+            name := f"{lesson.number}. {lesson.title}",
             state(lesson, progress),
             "output" if state(lesson, progress) == "done" else "input",
-            hint=lesson.question,
+            hint=f"{name}: {lesson.question}",
+            link=f"{lesson.file}.ipynb",
         )
         for lesson in LESSONS
     )

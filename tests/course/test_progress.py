@@ -6,6 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens.course import progress_file
+from jaxlens.course.library import ids_of
 from jaxlens.errors import OptionError
 
 
@@ -61,7 +62,20 @@ def test_the_line_of_one_session_goes_into_the_next(tmp_path, monkeypatch):
 
 def test_the_map_names_every_lesson(tmp_path):
     state = jaxlens.course.progress(tmp_path)
-    text = str(state)
+    text = state.text(width=120)
     for lesson in jaxlens.course.lessons.LESSONS:
         assert lesson.title in text
     assert "svg" in state.html()
+
+
+def test_the_map_opens_every_lesson(tmp_path):
+    page = jaxlens.course.progress(tmp_path).html()
+    for lesson in jaxlens.course.lessons.LESSONS:
+        assert page.count(f"<a href={lesson.file}.ipynb ") >= 2  # by part, and by what it needs
+
+
+def test_the_map_names_lectures_and_what_needs_what(tmp_path):
+    text = jaxlens.course.progress(tmp_path).text(full=True, width=200)
+    (row,) = [line for line in text.splitlines() if "Which call compiles" in line]
+    assert " ".join(row.split()).endswith(f"20 1 000, 001 0 of {len(ids_of(7))}")
+    assert "17. Sums in a tree" in text

@@ -40,6 +40,8 @@ class Box:
         line: Source line that owns the node, as `Line.line`.
         nodes: Ids of the nodes that it represents, unless that is `id` alone: a folded run.
             Consecutive numbers may be written as an inclusive range: "e120-e480".
+        link: Address of the notebook that it opens, relative to the one with the output; "" for
+            none.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Box:
     hint: str = ""
     line: str = ""
     nodes: tuple[str, ...] = ()
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def graph_data(
         - `note`: what was folded or left out.
         - `stage`: the stage whose ids these are.
         - `hues`: index of the hue of each source line that has one.
+        - `links`: `Box.link` of the first panel's boxes, by id; left out where none has one.
         - `shut`: boxes whose panel is left out, as `[panel, box, name of its panel]`; a running
           kernel serves them (`panel_data`).
 
@@ -85,7 +86,9 @@ def graph_data(
         notes = [note.removesuffix("; every box opens") for note in notes]  # now untrue
         noun = "box does" if left_out == 1 else "boxes do"
         notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
+    links = {clean(box.id): box.link for box in figure.panels[0].boxes if box.link}
     return {
+        **({"links": links} if links else {}),
         "kinds": list(KINDS),
         "panels": rows,
         "open": [places(map(str, path)) for path in paths],

@@ -52,8 +52,7 @@ def page_style() -> str:
     root, line = ".jaxlens-drawing", themed("line")
     rules = {
         " .view": "overflow:auto;max-height:80vh;border-radius:8px",
-        " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px;opacity:.6",
-        ":is(:hover,:focus-within) .tools": "opacity:1",
+        " .tools": "display:flex;gap:4px;justify-content:flex-end;padding:2px 4px",
         " button": f"font:12px/1 {FONT};min-width:26px;height:24px;padding:0 6px;cursor:pointer;"
         f"color:{themed('text')};background:{themed('panel')};border:1px solid {line};"
         "border-radius:5px",

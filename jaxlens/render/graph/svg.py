@@ -110,10 +110,11 @@ def _box(placed: Drawn, bare: bool) -> str:
         about, kind = f" data-id={_quoted(clean(box.id))}{line}", f"graph-box {kind}"
         hint = f"<title>{_escaped(box_hint(box))}</title>"
     inside = f"{hint}{shape}{_label(placed, bare)}"
-    return (
+    drawn = (
         f'<g class="{kind}{" open" if placed.open else ""}"{about}'
         f' transform="translate({_n(placed.x)} {_n(placed.y)})">{inside}</g>'
     )
+    return f"<a href={_quoted(clean(box.link))}>{drawn}</a>" if box.link and not bare else drawn
 
 
 def _label(placed: Drawn, bare: bool) -> str:

@@ -1,6 +1,6 @@
 """Tables and findings as HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from jaxlens.render.document import Findings
@@ -74,8 +74,24 @@ def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> st
     elif end:
         rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
     ids = "" if staged else attr("data-id", " ".join(cell.ids))
-    text = escaped(cell.text).replace(" ", "&nbsp;") if whole else escaped(cell.text)
+    text = "".join(_parts(cell))
+    if whole and not cell.links:
+        text = text.replace(" ", "&nbsp;")
     return f"<td{kind}{style(*rules)}{ids}>{text}</td>"
+
+
+def _parts(cell: Cell) -> Iterator[str]:
+    """Yields the text of a cell, with its links as elements.
+
+    `data-opens` keeps the address: a notebook writes another into `href`.
+    """
+    rest = cell.text
+    for link in cell.links:
+        before, _, rest = rest.partition(link.text)
+        label = attr("title", link.label) + attr("aria-label", link.label)
+        address = attr("href", link.address) + attr("data-opens", link.address)
+        yield f"{escaped(before)}<a{address}{label}>{escaped(link.text)}</a>"
+    yield escaped(rest)
 
 
 def findings_html(block: Findings) -> str:

@@ -269,8 +269,24 @@ export class Drawing {
   clicked(path, event) {
     if (this.view.moved) return;
     if (path) this.choose(path);
+    if (this.follow(path)) return;
     if (path && this.onDoor(event)) this.toggle(path);
     else this.pin(path);
+  }
+
+  /**
+   * Opens the notebook that a box stands for, as the table beside the drawing does: a notebook
+   * page knows how to open the links that it has read, and a link made here would leave it.
+   * @param {string} path
+   */
+  follow(path) {
+    const address = this.data.links?.[this.boxes.get(path)?.box[0] ?? ""];
+    const link = [...this.links.root.querySelectorAll("a[data-opens]")].find(
+      (one) => one.getAttribute("data-opens") === address,
+    );
+    if (!address || !(link instanceof HTMLElement)) return false;
+    link.click();
+    return true;
   }
 
   /** The pointer or the focus is on a box. @param {string} path */

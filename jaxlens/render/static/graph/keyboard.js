@@ -74,7 +74,7 @@ function beside(drawing, dx, dy) {
 const KEYS = [
   ["↓ ↑", "along the edges: to what reads the box, to what it reads; into and out of an open box"],
   ["← →", "to the box beside it"],
-  ["Enter", "open or shut the box (also: its marker, or a double click)"],
+  ["Enter", "open or shut the box (also: its marker, or a double click); open its lesson"],
   ["Space", "pin the box, in all panes (also: a click)"],
   ["n", "only its neighbours: one step, two steps, all again"],
   ["h", "what its operation does"],
@@ -99,7 +99,7 @@ export function keyPressed(drawing, event) {
   };
   /** @type {Record<string, () => unknown>} */
   const acts = {
-    Enter: () => drawing.toggle(drawing.chosen),
+    Enter: () => drawing.follow(drawing.chosen) || drawing.toggle(drawing.chosen),
     " ": () => drawing.pin(drawing.chosen),
     ArrowLeft: () => beside(drawing, -1, 0),
     ArrowRight: () => beside(drawing, 1, 0),

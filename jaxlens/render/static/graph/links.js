@@ -104,7 +104,7 @@ export class PaneLinks {
         pin: !!pinned && (own.includes(pinned) || this.nodes(drawn).join(" ") === pinned),
       };
       for (const [name, on] of Object.entries(marks)) element.classList.toggle(name, on);
-      element.setAttribute("aria-pressed", String(marks.pin));
+      if (element.hasAttribute("aria-pressed")) element.setAttribute("aria-pressed", String(marks.pin));
       element.querySelector(":scope > .node-count")?.remove();
       if (inner) element.append(badge(drawn, inner));
       any ||= marks.lit || marks.holds;

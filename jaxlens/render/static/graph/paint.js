@@ -128,7 +128,7 @@ export function boxElement(drawn, data, opens) {
       transform: `translate(${num(x)} ${num(y)})`,
       "data-path": path, "data-node": id,
       // Its title is its name
-      role: "button", "aria-pressed": "false",
+      ...(data.links?.[id] ? { role: "link" } : { role: "button", "aria-pressed": "false" }),
       "aria-expanded": opens ? String(open) : "",
       tabindex: -1,
     },

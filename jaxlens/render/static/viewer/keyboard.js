@@ -75,7 +75,8 @@ class Keys {
     if (target.closest(".jaxlens-figure") || target.matches(TYPED)) return;
     const action = this.actions(event);
     if (action === undefined) {
-      if (event.key.length === 1) event.stopPropagation();
+      // A notebook would take Enter from a link, to edit the cell
+      if (event.key.length === 1 || target.matches("a")) event.stopPropagation();
       return;
     }
     if (action() === false) return;
