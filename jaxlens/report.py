@@ -27,7 +27,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CellLink:
     """Words of a cell that open another notebook.
 
     Attributes:
@@ -50,7 +50,7 @@ class Cell:
     value: float | int | str | None = None
     ids: tuple[str, ...] = ()
     bar: float | None = None  # share of the column's largest, 0..1, drawn as a bar in HTML
-    links: tuple[Link, ...] = ()  # in the order of their words in the text
+    links: tuple[CellLink, ...] = ()  # in the order of their words in the text
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
 from jaxlens.render.document import Block, Document, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
-from jaxlens.report import Cell, Link, Table, count
+from jaxlens.report import Cell, CellLink, Table, count
 from jaxlens.views.view import View
 
 
@@ -121,9 +121,9 @@ def _names(lessons: Sequence[Lesson]) -> Cell:
     return Cell(", ".join(name for _, name in names) or "-", links=links)
 
 
-def _link(lesson: Lesson, text: str) -> Link:
+def _link(lesson: Lesson, text: str) -> CellLink:
     label = "" if lesson.title in text else f"{lesson.number}. {lesson.title}"
-    return Link(text, f"{lesson.file}.ipynb", label)
+    return CellLink(text, f"{lesson.file}.ipynb", label)
 
 
 def state(lesson: Lesson, progress: Record) -> str:
