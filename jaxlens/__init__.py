@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxlens import course
-    from jaxlens.api import capture, compile, explain, explore, hlo, jaxpr
+    from jaxlens.api import capture, compile, explain, explore, glossary, hlo, jaxpr
     from jaxlens.ask import (
         captured,
         compare,
@@ -63,6 +63,7 @@ __all__ = [
     "explain",
     "explore",
     "fusion",
+    "glossary",
     "hlo",
     "jaxpr",
     "key",

@@ -168,6 +168,25 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
     return View(None, lambda: document(shown))
 
 
+def glossary(word: str) -> View:
+    """What a word of a program means: for a first meeting, then what an expert wants to know.
+
+    Args:
+        word: A primitive, an op, an HLO opcode, a pass, an attribute, or a word such as "thunk",
+            "ROOT", "weak type" or "{1,0}", as a program's text has it.
+
+    Returns:
+        A view: each meaning of the word at two depths, with the lesson that teaches it and the
+        page of JAX or XLA that says more.
+
+    Raises:
+        OptionError: The glossary has no such word; the message names near ones.
+    """
+    from jaxlens.views.glossary import document
+
+    return View(None, lambda: document(word)).compute()
+
+
 def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Capture, Any]:
     """Compiles a program without passes or with other flags; returns it and the times of both."""
     from jaxlens.stages.experiments.recompile import without

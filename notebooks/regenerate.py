@@ -17,7 +17,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from jaxlens.course.build import build, index, tour, write
-from jaxlens.course.lessons import BY_NUMBER
+from jaxlens.ir.lessons import BY_NUMBER
 
 HERE = Path(__file__).resolve().parent
 

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.course.library import ids_of, puzzle
 from jaxlens.course.predict import predictions
 from jaxlens.errors import OptionError, UnavailableError, missing_package
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.report import count
 
 SETUP = """\

@@ -6,10 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-from jaxlens.course.lessons import LESSONS, PARTS, Lesson
 from jaxlens.course.library import modules, puzzle, puzzles
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
+from jaxlens.ir.lessons import LESSONS, PARTS, Lesson
 
 
 def main(argv: list[str]) -> int:

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxlens.course.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.course.library import ids_of, modules
 from jaxlens.course.progress_file import Record, current, join
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
 from jaxlens.render.document import Block, Document, GraphPane, Tab, TableBlock, Tabs
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.report import Cell, CellLink, Table, count

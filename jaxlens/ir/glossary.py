@@ -1,13 +1,19 @@
-"""One sentence and the name of one page for each word that a program's text may show.
+"""Two depths of explanation, a page and a lesson for each word that a program's text may show.
 
 The words stand in `glossary.tsv`, one a line: its kind, the word as JAX or XLA prints it, the
-page that says more, and the sentence. What XLA's compilers for closed machines do is not
-documented; where only a pass's name says it, the sentence says so too.
+page that says more, and the sentence for a first meeting. `glossary_expert.tsv` has what decides
+cost, fusion and semantics: its kinds, the lesson that teaches it (0 for none), the words it is
+about (`*` stands for any characters), and the text. Texts of several rows that name a word follow
+each other, so that a family's text is written once.
+
+What XLA's compilers for closed machines do is not documented. Where only a pass's name says it,
+the sentence begins with "Unknown".
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -16,13 +22,52 @@ from typing import Literal, get_args
 from jaxlens.ir.stage import STAGES
 
 Kind = Literal[
-    "primitive", "op", "instruction", "attribute", "pass", "target", "llvm", "asm", "ptx", "stage"
-]  # "target": names that custom calls call; "asm": machine instructions of CPUs
+    "primitive",
+    "op",
+    "instruction",
+    "attribute",
+    "pass",
+    "target",
+    "llvm",
+    "asm",
+    "ptx",
+    "word",
+    "stage",
+]  # "target": names that custom calls call; "asm": machine instructions of CPUs; "word": the rest
+# What each kind is called where a word may have several.
+KIND_NAMES: Mapping[Kind, str] = MappingProxyType(
+    {
+        "primitive": "primitive",
+        "op": "StableHLO op",
+        "instruction": "HLO instruction",
+        "attribute": "attribute",
+        "pass": "pass",
+        "target": "target of a call",
+        "llvm": "LLVM instruction",
+        "asm": "machine instruction",
+        "ptx": "PTX instruction",
+        "word": "",
+        "stage": "stage",
+    }
+)
 
 _NUMBERED = re.compile(r"[-.]\d+$")
 _HALF = re.compile(r"-(?:start|update|done)$")
 _LAPACK = re.compile(r"^lapack-[sdcz]")
 _INDEX = re.compile(r"\[\d+\]$")
+_LAYOUT = re.compile(r"\{[\d,]*(?::[^}]*)?\}")
+# The lesson that teaches to read a kind, for words that no lesson is about.
+_LESSONS: Mapping[str, int] = {
+    "primitive": 5,
+    "op": 1,
+    "instruction": 18,
+    "pass": 19,
+    "target": 20,
+    "llvm": 21,
+    "asm": 21,
+    "ptx": 21,
+}
+_UNKNOWN = "Unknown: jaxlens has no entry for this pass; what it changed here is all that it says."
 
 # Where a page is, by how its name starts; `{}` is the rest of the name.
 _ADDRESSES = {
@@ -39,12 +84,17 @@ class Entry:
     """What there is to say of a word.
 
     Attributes:
-        sentence: What it computes, means or does.
+        sentence: What it computes, means or does, for a first meeting.
         link: Name of the page that says more ("jax.lax.scan", "StableHLO: add"); "" for none.
+        lesson: Number of the lesson that teaches it; 0 for none.
+        expert: What decides its cost, its fusion and its layout, exact semantics, and what to
+            watch for, a paragraph each.
     """
 
     sentence: str
     link: str
+    lesson: int = 0
+    expert: tuple[str, ...] = ()
 
 
 def entry(kind: Kind, word: str) -> Entry | None:
@@ -61,6 +111,24 @@ def entry(kind: Kind, word: str) -> Entry | None:
     """
     entries = _rows_by_key()[kind]
     return next((entries[form] for form in _forms(kind, _key(kind, word)) if form in entries), None)
+
+
+def pass_entry(name: str) -> Entry:
+    """What there is to say of a pass; of one that is not in the glossary, that it is unknown."""
+    return entry("pass", name) or Entry(_UNKNOWN, "XLA: HLO passes", _LESSONS["pass"])
+
+
+def meanings(word: str) -> dict[Kind, Entry]:
+    """Every entry of a word as a user types it, by kind."""
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    by_kind = {kind: entry(kind, word) for kind in kinds if kind != "llvm" or " " not in word}
+    return {kind: meaning for kind, meaning in by_kind.items() if meaning is not None}
+
+
+def similar(word: str) -> list[str]:
+    """Words of the glossary that are spelled nearly so."""
+    listed = {name for kind in get_args(Kind) for name in words(kind)}
+    return get_close_matches(word, sorted(listed), 4)
 
 
 def words(kind: Kind) -> Mapping[str, Entry]:
@@ -114,6 +182,17 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
         yield _LAPACK.sub("lapack-", plain)
         library, mark, _ = plain.lstrip("-").partition("$")
         yield f"--{library}" if mark else f"{plain.partition('-')[0]}-"
+    elif kind == "word":  # `ynn_fusion.3` is a form of `ynn_fusion`, `{1,0}` of `layout`
+        plain = _NUMBERED.sub("", key)
+        yield plain
+        yield plain.lower()
+        yield plain.lower().removesuffix("s")
+        yield plain.replace("-", " ")
+        if _LAYOUT.fullmatch(key):
+            yield "layout"
+        if "-" in plain:
+            yield f"{plain.partition('-')[0]}-*"
+            yield f"*-{plain.rpartition('-')[2]}"
     elif kind == "llvm":
         yield key.rpartition(" ")[2]
     elif kind == "ptx":  # `fma.rn.f32` is a form of `fma.rn` and of `fma`
@@ -129,13 +208,52 @@ def _forms(kind: Kind, key: str) -> Iterator[str]:
 @cache
 def _rows() -> Mapping[str, Mapping[str, Entry]]:
     """The table, by kind and word. Rows of kind "page" have the addresses that follow no rule."""
-    entries: dict[str, dict[str, Entry]] = {kind: {} for kind in (*get_args(Kind), "page")}
-    text = files("jaxlens.ir").joinpath("glossary.tsv").read_text("utf-8")
-    for row in text.splitlines()[1:]:
-        kind, word, link, sentence = row.split("\t")
-        entries[kind][word] = Entry(sentence, link)
-    entries["stage"] = {stage.name: Entry(stage.meaning, "") for stage in STAGES}
+    rows: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in (*get_args(Kind), "page")}
+    for kind, word, link, sentence in _table("glossary.tsv"):
+        rows[kind][word] = sentence, link
+    spelled = {kind: {_plain(word): word for word in by} for kind, by in rows.items()}
+    expert: dict[tuple[str, str], list[str]] = {}
+    lessons: dict[tuple[str, str], int] = {}
+    for kinds, lesson, names, text in _table("glossary_expert.tsv"):
+        for kind in kinds.split():
+            for word in dict.fromkeys(_named(names, spelled[kind])):
+                expert.setdefault((kind, word), []).append(text)
+                if lesson != "0":
+                    lessons.setdefault((kind, word), int(lesson))
+    entries = {
+        kind: {
+            word: Entry(
+                sentence,
+                link,
+                lessons.get((kind, word), _LESSONS.get(kind, 0)),
+                tuple(expert.get((kind, word), ())),
+            )
+            for word, (sentence, link) in by.items()
+        }
+        for kind, by in rows.items()
+    }
+    entries["stage"] = {stage.name: Entry(stage.meaning, "", 1, (stage.step,)) for stage in STAGES}
     return entries
+
+
+def _plain(word: str) -> str:
+    """A word as rows of the experts' table name it: spelled alike in every kind."""
+    return word.removeprefix("stablehlo.").replace("_", "-").replace(" ", "-")
+
+
+def _named(names: str, known: Mapping[str, str]) -> Iterator[str]:
+    """The words that the names in a row stand for: themselves, or all that fit a pattern."""
+    for name in map(_plain, names.split()):
+        if name in known:
+            yield known[name]
+        elif "*" in name:
+            pattern = re.compile(f"^{re.escape(name)}$".replace(r"\*", ".*"), re.MULTILINE)
+            yield from map(known.__getitem__, pattern.findall("\n".join(known)))
+
+
+def _table(file: str) -> Iterator[list[str]]:
+    text = files("jaxlens.ir").joinpath(file).read_text("utf-8")
+    return (row.split("\t") for row in text.splitlines()[1:])
 
 
 @cache

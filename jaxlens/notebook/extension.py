@@ -15,7 +15,7 @@ from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 
 _NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile", "timeline")
-_COURSE = ("puzzle", "hint", "reveal", "predict")
+_COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_COURSE)]
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view

@@ -36,6 +36,8 @@ HLO = Listing(
         row("tanh.5", "tanh"),
         row("tanh.6", "tanh"),
         row("tanh.7", "tanh"),
+        row("tanh.8", "tanh"),
+        row("tanh.9", "tanh"),
         row("wide", "exponential", tail=" and so on" * 40),
         row("next", "negate", tail=" and so on" * 40),
         row("last", "sine", tail=" and so on" * 40),
@@ -118,7 +120,9 @@ def test_an_operation_tells_its_sentence_and_page(page, id, word, kind):
     else:
         line(page, id).locator("b").hover()
     assert card(page).locator("b").all_text_contents() == [word]
-    assert card(page).locator("p").all_text_contents() == [told.sentence]
+    assert card(page).locator("p:visible").all_text_contents() == [told.sentence]
+    assert card(page).locator("details p").all_text_contents() == list(told.expert)
+    assert card(page).locator(".lesson").text_content().startswith(f"lesson {told.lesson}, ")
     link = card(page).locator("a")
     assert link.text_content() == told.link
     assert link.get_attribute("href") == address(told.link)
@@ -136,7 +140,7 @@ def test_an_operation_tells_its_sentence_and_page(page, id, word, kind):
 )
 def test_an_attribute_tells_what_it_means_there(page, id, word, name):
     point(page, id, word)
-    assert card(page).locator("p").text_content() == entry("attribute", name).sentence
+    assert card(page).locator("p:visible").text_content() == entry("attribute", name).sentence
     assert card(page).locator("a").text_content()  # its own page, or its operation's
 
 
@@ -196,7 +200,7 @@ def tell(page, kind, word):
 
 def test_other_scripts_ask_by_an_event(page):
     tell(page, "primitive", "scan")
-    assert card(page).locator("p").text_content() == entry("primitive", "scan").sentence
+    assert card(page).locator("p:visible").text_content() == entry("primitive", "scan").sentence
     tell(page, None, "")
     assert page.locator(".tip.on").count() == 0
     tell(page, "primitive", "toString")
@@ -211,6 +215,38 @@ def test_h_tells_of_the_pinned_row_and_its_attributes(page):
     page.keyboard.press("Escape")
     assert page.locator(".tip.on").count() == 0
     assert page.locator(".pin").count() > 0  # the first Escape took the card alone
+
+
+def test_h_again_opens_what_experts_want_and_gives_the_focus_back(page):
+    line(page, "fusion.2").click()
+    line(page, "fusion.2").focus()
+    page.mouse.move(2, 2)
+    focused = page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("h")
+    assert card(page).locator("details[open]").count() == 0
+    page.keyboard.press("h")
+    assert card(page).locator("details:not([open])").count() == 0
+    assert card(page).get_by_text("how its loop runs").first.is_visible()
+    assert page.evaluate("!!document.activeElement.closest('.tip')")
+    page.keyboard.press("Tab")
+    page.keyboard.press("h")
+    assert page.locator(".tip.on").count() == 0
+    assert page.evaluate("document.activeElement.textContent") == focused
+
+
+def test_a_lesson_is_a_link_where_its_notebook_lies(chromium, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
+    shown = chromium.new_page()
+    shown.set_content(PAGE.format(html(Document("jaxpr", "f(x)", (JAXPR,)))))
+    shown.wait_for_selector(".jaxlens .tip", state="attached")
+    shown.locator('[data-id="e1"] b').hover()
+    link = card(shown).locator("a[data-lesson]")
+    assert link.text_content() == "lesson 16, Loops that stay loops"
+    assert link.get_attribute("href") == "16_loops_that_stay_loops.ipynb"
+    assert link.get_attribute("target") == "_blank"
+    assert not shown.locator("p.lessons").is_visible()
+    shown.close()
 
 
 def test_a_card_keeps_off_the_row_and_its_neighbours(page):

@@ -3,9 +3,9 @@
 import nbformat
 
 from jaxlens.course.build import build, sources, tour
-from jaxlens.course.lessons import BY_NUMBER, LESSONS
 from jaxlens.course.library import modules, puzzle
 from jaxlens.course.predict import predictions
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 from tests.support.paths import ROOT
 
 

@@ -8,6 +8,7 @@ import jaxlens
 from jaxlens.course import progress_file
 from jaxlens.course.library import ids_of
 from jaxlens.errors import OptionError
+from jaxlens.ir.lessons import LESSONS
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +64,14 @@ def test_the_line_of_one_session_goes_into_the_next(tmp_path, monkeypatch):
 def test_the_map_names_every_lesson(tmp_path):
     state = jaxlens.course.progress(tmp_path)
     text = state.text(width=120)
-    for lesson in jaxlens.course.lessons.LESSONS:
+    for lesson in LESSONS:
         assert lesson.title in text
     assert "svg" in state.html()
 
 
 def test_the_map_opens_every_lesson(tmp_path):
     page = jaxlens.course.progress(tmp_path).html()
-    for lesson in jaxlens.course.lessons.LESSONS:
+    for lesson in LESSONS:
         assert page.count(f"<a href={lesson.file}.ipynb ") >= 2  # by part, and by what it needs
 
 

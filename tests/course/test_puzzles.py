@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import jaxlens
-from jaxlens.course.lessons import BY_NUMBER, LESSONS
 from jaxlens.course.library import ids_of, modules, puzzles
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
 LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 

@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from jaxlens.course.build import build, sources
-from jaxlens.course.lessons import LESSONS
+from jaxlens.ir.lessons import LESSONS
 
 WRITTEN = [lesson for lesson in LESSONS if (sources() / f"{lesson.file}.md").exists()]
 SECONDS = 60  # of one CPU

@@ -9,12 +9,19 @@ import pytest
 import jaxlens
 from jaxlens.ir import glossary
 from jaxlens.ir.glossary import address, entry
+from jaxlens.ir.lessons import BY_NUMBER
 from tests.support.paths import CAPTURES, RECORDS
 
 ROWS = [
     line.split("\t")
     for line in files("jaxlens.ir").joinpath("glossary.tsv").read_text("utf-8").splitlines()
 ]
+EXPERT = [
+    line.split("\t")
+    for line in files("jaxlens.ir").joinpath("glossary_expert.tsv").read_text("utf-8").splitlines()
+]
+# What is listed by JAX, XLA or a pass pipeline; attributes belong to one of these.
+EXPLAINED = "primitive op instruction pass target llvm asm ptx word stage".split()
 HLO = json.loads((RECORDS / "hlo_words.json").read_text("utf-8"))
 
 
@@ -31,6 +38,70 @@ def test_sentences_are_short_and_end() -> None:
         assert sentence.endswith("."), word
         assert sentence == sentence.strip(), word
         assert len(sentence) <= 112, word
+
+
+def test_rows_for_experts_name_words_that_there_are() -> None:
+    assert EXPERT[0] == ["kinds", "lesson", "words", "text"]
+    spelled = {
+        kind: {glossary._plain(word): word for word in glossary.words(kind)}
+        for kind in (*EXPLAINED, "attribute")
+    }
+    nobody = [
+        (kinds, name)
+        for kinds, _, names, _ in EXPERT[1:]
+        for name in names.split()
+        if not any(list(glossary._named(name, spelled[kind])) for kind in kinds.split())
+    ]
+    assert nobody == []
+    for _, lesson, _, text in EXPERT[1:]:
+        assert int(lesson) == 0 or int(lesson) in BY_NUMBER, text
+        assert text.endswith("."), text
+        assert text == text.strip()
+        assert len(text) <= 480, text
+
+
+@pytest.mark.parametrize("kind", EXPLAINED)
+def test_every_word_is_explained_at_two_depths_with_a_lesson(kind) -> None:
+    entries = glossary.words(kind)
+    assert len(entries) > 5
+    assert [word for word, entry in entries.items() if not entry.expert] == []
+    assert [word for word, entry in entries.items() if entry.expert == (entry.sentence,)] == []
+    unread = [w for w, entry in entries.items() if entry.lesson not in BY_NUMBER]
+    assert [w for w in unread if kind != "word"] == []  # no lesson is about every word
+
+
+def test_what_is_known_by_its_name_alone_says_so() -> None:
+    passes = glossary.words("pass")
+    unknown = [word for word, entry in passes.items() if entry.sentence.startswith("Unknown; ")]
+    assert len(unknown) > 10
+    assert [w for w, entry in passes.items() if "By its name" in entry.sentence] == []
+    assert glossary.pass_entry("brand-new-pass").sentence.startswith("Unknown: ")
+    assert glossary.pass_entry("algsimp") == entry("pass", "algsimp")
+
+
+@pytest.mark.parametrize(
+    ("word", "kinds"),
+    [
+        ("reduce-window", {"primitive", "op", "instruction"}),
+        ("reduce_window", {"primitive", "op", "instruction"}),
+        ("ynn_fusion.3", {"word"}),
+        ("thunks", {"word"}),
+        ("weak type", {"word"}),
+        ("{1,0}", {"word"}),
+        ("{0,1:T(8,128)S(1)}", {"word"}),
+        ("ROOT", {"word"}),
+        ("Ref", {"word"}),
+        ("library call", {"word"}),
+        ("algsimp", {"pass"}),
+    ],
+)
+def test_a_word_as_users_type_it_has_its_meanings(word, kinds) -> None:
+    assert glossary.meanings(word).keys() == kinds
+
+
+def test_near_words_are_named() -> None:
+    assert glossary.meanings("reduce_windw") == {}
+    assert "reduce-window" in glossary.similar("reduce-windw")
 
 
 def test_every_link_is_a_page_with_an_address() -> None:

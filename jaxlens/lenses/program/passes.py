@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.facts import PassStage
-from jaxlens.ir.glossary import entry
+from jaxlens.ir.glossary import pass_entry
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
 from jaxlens.links.match.instruction_fates import ProgramChange, between
@@ -160,9 +160,8 @@ def _quiet(change: ProgramChange) -> str:
 
 
 def meaning(stage: PassStage) -> str:
-    """Returns the glossary's sentence on a pass; "" where it has none."""
-    term = entry("pass", stage.name)
-    return term.sentence if term else ""
+    """Returns the glossary's sentence on a pass; one that it lacks is unknown, and says so."""
+    return pass_entry(stage.name).sentence
 
 
 def instructions(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`%%puzzle`, `%hint`, `%reveal` and `%%predict`: the course in a notebook."""
+"""`%%puzzle`, `%hint`, `%reveal`, `%%predict` and `%glossary`: the course in a notebook."""
 
 import ast
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,16 @@ class CourseMagics(Magics):
         from jaxlens import course
 
         return course.reveal(_one(line, "%reveal", "7.1"))
+
+    @line_magic
+    @no_var_expand
+    def glossary(self, line: str) -> "View":
+        """What a word of a program means: %glossary reduce-window, %glossary weak type."""
+        from jaxlens import api
+
+        if not line.strip():
+            raise OptionError("%glossary takes a word, as in %glossary thunk; got none")
+        return api.glossary(line)
 
     @cell_magic
     @no_var_expand

@@ -39,7 +39,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.html.assets import Kit, scripts, styles
 from jaxlens.render.html.diff import diff_html
-from jaxlens.render.html.glossary_help import help_data
+from jaxlens.render.html.glossary_help import help_data, lesson_links
 from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
 from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note
@@ -107,7 +107,7 @@ def body(document: Document) -> str:
         if isinstance(step.part, Tabs) and step.move == "leave":
             groups.pop()
     entries = help_data(document)
-    help = budget.take(data_html("help", entries)) if entries else ""
+    help = budget.take(data_html("help", entries) + lesson_links(entries)) if entries else ""
     markup = "".join([*parts, data])
     # Names that must differ between outputs have a hash of the content.
     content = f"{markup}</div>".encode(errors="surrogatepass")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from jaxlens.ir.glossary import Kind, address, entry
+from jaxlens.ir.glossary import Entry, Kind, address, entry, pass_entry
 from jaxlens.ir.glossary import words as all_words
+from jaxlens.ir.lessons import reference
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
     Diff,
@@ -22,10 +23,12 @@ from jaxlens.render.document import (
     PassSteps,
     Piece,
     SourcePane,
+    TableBlock,
     walk,
 )
 from jaxlens.render.html.lazy_lines import row_of, written
-from jaxlens.render.html.marks import MARKS
+from jaxlens.render.html.marks import MARKS, attr, escaped
+from jaxlens.report import Table
 
 _MOST = 1000  # lines of a program that are scanned; of longer ones all words are embedded
 _OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
@@ -45,6 +48,10 @@ _VALUE = re.compile(r"\b(?:k[A-Z]\w+|[A-Z][A-Z\d_]+)\b")
 _TARGET = re.compile(r'custom_call_target="([^"]*)"|^@([\w$.-]+)')
 _BEHIND = re.compile(r"\s*// ([a-z][\w-]*)")
 _ATTRIBUTES = frozenset({"primitive", "op", "instruction"})
+# Names of values and computations, types, and words such as ROOT; a layout such as {1,0}.
+_NAME = re.compile(r"[A-Za-z][\w.-]*+|\{\d[^}]*\}")
+_START = "start of "  # before the name of a pipeline, as `lenses/program/passes.py` writes it
+_LAYOUT = re.compile(r"\{\d[^}]*\}")
 
 
 @dataclass(slots=True)
@@ -56,8 +63,8 @@ class _Words:
     texts: set[tuple[Kind, str, str]] = field(default_factory=set)
 
     def add_all(self, kind: Kind) -> None:
-        """Every word of a kind, and every attribute."""
-        for listed in (kind, "attribute"):
+        """Every word of a kind, every attribute, and the words that any program may have."""
+        for listed in (kind, "attribute", "word"):
             self.by_kind.setdefault(listed, {}).update(dict.fromkeys(all_words(listed)))
 
     def add(self, kind: Kind, word: str) -> None:
@@ -68,22 +75,46 @@ def help_data(document: Document) -> dict[str, Any]:
     """The glossary entries of the words that a document shows.
 
     Returns:
-        By kind and word, as displayed but for quotes: the sentence and the place of its page in
-        `pages`, -1 for none. An attribute that means something of its own at its operation
-        stands under "operation.attribute". `pages`: name and address of each page. Empty where
-        the glossary knows none of the words.
+        By kind and word, as displayed but for quotes: the sentence, the place of its page in
+        `pages` (-1 for none), its lesson (0 for none) and the places of its texts for experts in
+        `texts`. An attribute that means something of its own at its operation stands under
+        "operation.attribute". `pages`: name and address of each page. `lessons`: how each lesson
+        is called. Empty where the glossary knows none of the words.
     """
     words = _Words()
     for step in walk(document.blocks):
         if step.move != "leave":
             _look(step.part, words)
     pages: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    lessons: dict[int, str] = {}
     entries: dict[str, Any] = {}
     for kind, names in words.by_kind.items():
-        for word, sentence, link in _entries(kind, names):
-            page = pages.setdefault(link, len(pages)) if link else -1
-            entries.setdefault(kind, {})[visible(word.strip('"'))] = [sentence, page]
-    return {**entries, "pages": [[name, address(name)] for name in pages]} if entries else {}
+        for word, known in _entries(kind, names):
+            page = pages.setdefault(known.link, len(pages)) if known.link else -1
+            places = [texts.setdefault(text, len(texts)) for text in known.expert]
+            if known.lesson and known.lesson not in lessons:
+                lessons[known.lesson] = reference(known.lesson)[0]
+            told = [known.sentence, page, known.lesson, *places]
+            entries.setdefault(kind, {})[visible(word.strip('"'))] = told
+    if not entries:
+        return {}
+    named = [[name, address(name)] for name in pages]
+    return {**entries, "pages": named, "texts": list(texts), "lessons": lessons}
+
+
+def lesson_links(data: dict[str, Any]) -> str:
+    """Links to the lessons that `help_data` names, out of sight, for cards to show.
+
+    They are in the HTML, and not made by the viewer, because JupyterLab makes links to notebooks
+    beside this one open there when it inserts an output. Untrusted notebooks show none.
+    """
+    links = []
+    for number in sorted(data.get("lessons", ())):
+        name, there = reference(number)
+        if there:
+            links.append(f"<a data-lesson={number}{attr('href', there)}>{escaped(name)}</a>")
+    return f"<p class=lessons hidden=1>{''.join(links)}</p>" if links else ""
 
 
 def _look(block: object, words: _Words) -> None:
@@ -101,6 +132,17 @@ def _look(block: object, words: _Words) -> None:
         if len(lines) > _MOST:  # most lines are in many steps, as one object
             words.add_all("instruction")
         _lines((("instruction", line) for line in islice(lines.values(), _MOST)), words)
+        for step in block.steps:
+            words.add("pass", step.name.removeprefix(_START))
+    elif isinstance(block, TableBlock):
+        _table(block.table, words)
+
+
+def _table(table: Table, words: _Words) -> None:
+    """What stands in a cell of its own, such as the kind of a kernel."""
+    for row in islice(table.rows, _MOST):
+        for cell in row:
+            words.add("word", cell.text)
 
 
 def _listing(block: Listing, words: _Words) -> None:
@@ -134,8 +176,19 @@ def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
             if piece.kind == "op":
                 op = piece.text
                 words.add(_machine(kind, op), op)
-            elif kind in _ATTRIBUTES and (op or kind != "primitive"):  # values come before it
+                continue
+            _names(piece, words)
+            if kind in _ATTRIBUTES and (op or kind != "primitive"):  # values come before it
                 _piece(kind, op, piece, words)
+
+
+def _names(piece: Piece, words: _Words) -> None:
+    """Names of values and computations, types and keywords."""
+    if ("word", "", piece.text) in words.texts:
+        return
+    words.texts.add(("word", "", piece.text))
+    for name in _NAME.findall(piece.text):
+        words.add("word", "layout" if _LAYOUT.fullmatch(name) else name)
 
 
 def _machine(kind: Kind, op: str) -> Kind:
@@ -160,13 +213,13 @@ def _piece(kind: Kind, op: str, piece: Piece, words: _Words) -> None:
             words.add("target", match[1] or match[2])
 
 
-def _entries(kind: Kind, words: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Word, sentence and page; an attribute of an operation alone only where it differs."""
+def _entries(kind: Kind, words: Iterable[str]) -> Iterator[tuple[str, Entry]]:
+    """Words and what there is to say; an attribute of an operation alone only where it differs."""
     for word in words:
-        meaning = entry(kind, word)
-        if meaning is None:
+        known = pass_entry(word) if kind == "pass" else entry(kind, word)
+        if known is None:
             continue
         op, _, name = word.rpartition(".") if kind == "attribute" else ("", "", word)
-        if kind == "attribute" and entry(kind, name) != meaning:
+        if kind == "attribute" and entry(kind, name) != known:
             name = f"{op}.{name}"
-        yield name, meaning.sentence, meaning.link
+        yield name, known

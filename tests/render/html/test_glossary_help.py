@@ -1,5 +1,6 @@
 """Which glossary entries an HTML document contains, and their text."""
 
+from jaxlens.ir import lessons
 from jaxlens.ir.glossary import address, entry
 from jaxlens.render.document import (
     Diff,
@@ -8,14 +9,20 @@ from jaxlens.render.document import (
     Document,
     Line,
     Listing,
+    PassStep,
+    PassSteps,
     Piece,
     SourceLine,
     SourcePane,
     Tab,
+    TableBlock,
     Tabs,
 )
 from jaxlens.render.html.document_html import body
-from jaxlens.render.html.glossary_help import help_data
+from jaxlens.render.html.glossary_help import help_data, lesson_links
+from jaxlens.report import Table, cells
+
+TOLD = ("pages", "texts", "lessons")
 
 
 def help_of(*blocks):
@@ -28,14 +35,18 @@ def row(op, *attributes, id="e1", kind="attr"):
 
 def test_a_word_has_its_sentence_and_its_page() -> None:
     data = help_of(Listing("jaxpr", (row("tanh"),)))
-    sentence, page = data["primitive"]["tanh"]
-    assert sentence == entry("primitive", "tanh").sentence
+    sentence, page, lesson, *texts = data["primitive"]["tanh"]
+    known = entry("primitive", "tanh")
+    assert sentence == known.sentence
+    assert tuple(data["texts"][place] for place in texts) == known.expert
+    assert lesson == known.lesson
+    assert data["lessons"][lesson].startswith("lesson 10, A table of rules")
     assert data["pages"][page] == ["jax.lax.tanh", address("jax.lax.tanh")]
 
 
 def test_only_words_that_occur_travel() -> None:
     data = help_of(Listing("jaxpr", (row("tanh"), row("my_own"))))
-    assert set(data) == {"primitive", "pages"}
+    assert set(data) == {"primitive", *TOLD}
     assert set(data["primitive"]) == {"tanh"}
 
 
@@ -72,8 +83,8 @@ def test_what_is_folded_or_stands_behind_a_fusion_counts() -> None:
 def test_lines_under_the_code_and_in_diffs_are_told_by_their_ids() -> None:
     under = SourcePane("cell 1", "", (SourceLine(1, "x", under=(row("add"),)),))
     diff = Diff("a", "b", (DiffGroup("g", (DiffRow(row("add", id="add.1"), None, "gone"),)),))
-    assert set(help_of(under)) == {"primitive", "pages"}
-    assert set(help_of(diff)) == {"instruction", "pages"}
+    assert set(help_of(under)) == {"primitive", *TOLD}
+    assert set(help_of(diff)) == {"instruction", *TOLD}
 
 
 def test_lines_beyond_those_shown_count() -> None:
@@ -103,3 +114,56 @@ def test_an_output_without_known_words_carries_nothing() -> None:
     assert help_of(Listing("jaxpr", (row("my_own"),))) == {}
     assert "data-jl=help" not in body(Document("jaxpr", "f", (Listing("jaxpr", ()),)))
     assert "data-jl=help" in body(Document("jaxpr", "f", (Listing("jaxpr", (row("add"),)),)))
+
+
+def test_names_types_and_keywords_are_words_too() -> None:
+    line = Line(
+        (
+            Piece("ROOT ", "keyword"),
+            Piece("ynn_fusion.3", "name"),
+            Piece(" = "),
+            Piece("f32[4,8]{0,1}", "type"),
+            Piece("fusion", "op"),
+        )
+    )
+    data = help_of(Listing("optimized", (line,)))
+    assert set(data["word"]) == {"ROOT", "ynn_fusion.3", "f32", "layout"}
+
+
+def test_cells_of_tables_and_passes_are_words() -> None:
+    table = Table("Kernels", ("kernel", "kind"), (cells("dot.1", "thunk"), cells("x", "kernel")))
+    steps = (
+        PassStep(0, "before", "before_optimizations", 4),
+        PassStep(1, "simplification", "start of simplification", 4),
+        PassStep(2, "new", "brand-new-pass", 3),
+    )
+    data = help_of(TableBlock(table), PassSteps(steps, ()))
+    assert set(data["word"]) == {"thunk", "kernel"}
+    assert set(data["pass"]) == {"before_optimizations", "simplification", "brand-new-pass"}
+    assert data["pass"]["brand-new-pass"][0].startswith("Unknown")
+
+
+def test_a_text_for_several_words_travels_once() -> None:
+    data = help_of(Listing("optimized", (row("add"), row("subtract"))))
+    assert data["instruction"]["add"][3:] == data["instruction"]["subtract"][3:]
+    assert len(data["texts"]) == 2
+
+
+def test_lessons_are_links_where_their_notebooks_lie(tmp_path, monkeypatch) -> None:
+    document = Document("hlo", "f", (Listing("optimized", (row("add"),)),))
+    monkeypatch.chdir(tmp_path)
+    assert "lesson 20, What is fused (`jaxlens lab`)" in help_data(document)["lessons"].values()
+    assert "class=lessons" not in body(document)
+    (tmp_path / "20_what_is_fused.ipynb").write_text("")
+    data = help_data(document)
+    assert data["lessons"] == {20: "lesson 20, What is fused"}
+    assert "<a data-lesson=20 href=20_what_is_fused.ipynb>" in lesson_links(data)
+    assert lesson_links(data) in body(document)
+
+
+def test_a_course_on_the_web_is_linked_where_the_metadata_names_it(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(lessons, "_course_address", lambda: "https://example.org/course")
+    assert lessons.reference(20, tmp_path) == (
+        "lesson 20, What is fused",
+        "https://example.org/course",
+    )

@@ -79,7 +79,7 @@ export class PassScrubber {
     const counts = sizes.map((n) => n?.toLocaleString("en")).filter(Boolean).join(" → ");
     const facts = [counts && `${counts} instructions`, step.did].filter(Boolean).join(": ");
     this.said.replaceChildren(
-      create("b", "", {}, at ? `${step.index}: ${step.title}` : step.title),
+      create("b", "", { "data-pass": step.name.replace(/^start of /, "") }, at ? `${step.index}: ${step.title}` : step.title),
       create("span", "", {}, facts),
       create("div", "", {}, step.for),
     );

@@ -1,10 +1,12 @@
 // @ts-check
 /**
- * Explains words: a card beside an operation or an attribute that the pointer rests on, or for the
- * current row when `h` is pressed. `glossary_help.py` embeds the entries.
+ * Explains words: a card beside an operation, an attribute, a name or a pass that the pointer rests
+ * on, or for the current row when `h` is pressed. `glossary_help.py` embeds the entries.
  *
- * The card keeps off the rows next to the one pointed at. It stays while the pointer is on it,
- * so its link can be followed; Escape takes it away. Other scripts ask for a card by an event
+ * The card has a sentence for a first meeting, the lesson and the page; "more" opens what an expert
+ * wants to know, and so does `h` once more, which also moves the focus into the card. A third `h`,
+ * or Escape, takes it away and gives the focus back. The card keeps off the rows next to the one
+ * pointed at. It stays while the pointer is on it, so its links can be followed. Other scripts ask for a card by an event
  * `jl-help` on any element of the output: `{kind, word, x, y}`, or null to take it away.
  */
 import { create, embedded } from "./elements.js";
@@ -12,21 +14,25 @@ import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
 
 /** @typedef {{left: number, right: number, top: number, bottom: number}} HelpBox */
 /** @typedef {{kind: string, word: string, op: string, row: Element | null, box: HelpBox}} HelpWord */
-/** @typedef {Record<string, Record<string, [string, number]>> & {pages: [string, string][]}} HelpData */
+/** @typedef {[string, number, ...number[]]} HelpEntry a sentence, its page, its lesson, its texts */
+/** @typedef {Record<string, Record<string, HelpEntry>> & {pages: [string, string][], texts?: string[], lessons?: Record<string, string>}} HelpData */
 
 const SHOW_AFTER = 300;
 const HIDE_AFTER = 250;
 // Attributes of one row
 const HELP_SHOWN = 8;
 const LETTER = /[\w.$-]/;
+const NEW_TAB = { target: "_blank", rel: "noopener noreferrer" };
 const HELP_STAGES = /** @type {Record<string, string>} */ ({
   jaxpr: "primitive", stablehlo: "op", llvm: "llvm", asm: "asm",
 });
 const HELP_KINDS = /** @type {Record<string, string>} */ ({
   primitive: "primitive", op: "op", instruction: "HLO instruction", attribute: "attribute",
   target: "target of a call", llvm: "LLVM instruction", asm: "machine instruction",
-  ptx: "PTX instruction",
+  ptx: "PTX instruction", pass: "pass",
 });
+// A layout such as {1,0}, in a type
+const LAYOUT = /\{\d[^}]*\}/g;
 
 /** What the operations of a row are called in the glossary. @param {Element} row */
 function helpKind(row) {
@@ -54,18 +60,31 @@ function wordAt(x, y) {
   if (!(at?.node instanceof Text)) return null;
   const { data } = at.node;
   let [start, end] = [at.offset, at.offset];
-  while (start > 0 && LETTER.test(data[start - 1])) start--;
-  while (end < data.length && LETTER.test(data[end])) end++;
+  const layout = [...data.matchAll(LAYOUT)].find(({ index, 0: text }) => index <= start && start < index + text.length);
+  if (layout) [start, end] = [layout.index, layout.index + layout[0].length];
+  while (!layout && start > 0 && LETTER.test(data[start - 1])) start--;
+  while (!layout && end < data.length && LETTER.test(data[end])) end++;
   const range = document.createRange();
   range.setStart(at.node, start);
   range.setEnd(at.node, end);
   const box = range.getBoundingClientRect();
   const inside = x >= box.left - 1 && x <= box.right + 1 && y >= box.top && y <= box.bottom;
-  return start < end && inside ? { text: data.slice(start, end), box } : null;
+  return start < end && inside ? { text: layout ? "layout" : data.slice(start, end), box } : null;
+}
+
+/** The word that a cell of a table consists of. @param {Element} cell @returns {HelpWord} */
+function cellWord(cell) {
+  const word = (cell.textContent ?? "").replaceAll("\u00a0", " ");
+  return { kind: "cell", word, op: "", row: cell, box: cell.getBoundingClientRect() };
 }
 
 /** What stands under the pointer. @param {Element} target @param {number} x @param {number} y @returns {HelpWord | null} */
 function pointedWord(target, x, y) {
+  const named = target.closest("[data-pass]");
+  if (named instanceof HTMLElement)
+    return { kind: "pass", word: named.dataset.pass ?? "", op: "", row: null, box: named.getBoundingClientRect() };
+  const cell = target.closest("tbody td");
+  if (cell) return cellWord(cell);
   const row = target.closest("[data-id], pre.rows > div > div, .diff-rows > div");
   if (!row || !target.closest(".jaxlens pre, .jaxlens .passes")) return null;
   const kind = helpKind(row);
@@ -89,6 +108,10 @@ export class GlossaryCard {
     root.append(this.card);
     /** @type {HelpWord | null} what is pointed at */
     this.word = null;
+    /** @type {HelpWord | null} what the card stands beside */
+    this.shown = null;
+    /** @type {HTMLElement | null} what had the focus before the card */
+    this.from = null;
     this.timer = 0;
     this.leaving = 0;
     this.listen();
@@ -102,6 +125,8 @@ export class GlossaryCard {
     });
     window.addEventListener("keydown", (event) => this.key(event), { capture: true });
     root.addEventListener("jl-help", (event) => this.request(/** @type {CustomEvent} */ (event).detail));
+    // It grew or shrank
+    this.card.addEventListener("toggle", () => this.open && this.shown && this.place(this.shown), { capture: true });
     document.addEventListener("scroll", (event) => {
       if (event.target instanceof Node && !this.card.contains(event.target)) this.hide();
     }, { capture: true, passive: true });
@@ -111,10 +136,11 @@ export class GlossaryCard {
   meaning({ kind, word: written, op }) {
     const word = written.replace(/^"|"$/g, "");
     const entries = kind === "asm" && word.includes(".") ? this.data.ptx : this.data[kind];
-    const get = (/** @type {Record<string, [string, number]> | undefined} */ of, /** @type {string} */ name) =>
+    const get = (/** @type {Record<string, HelpEntry> | undefined} */ of, /** @type {string} */ name) =>
       of && Object.hasOwn(of, name) ? of[name] : undefined;
+    if (kind === "cell") return get(this.data.word, word) ?? get(this.data.pass, word.replace(/^start of /, ""));
     if (kind !== "attribute") return get(entries, word);
-    return get(entries, `${op}.${word}`) ?? get(entries, word) ?? get(this.data.target, word);
+    return get(entries, `${op}.${word}`) ?? get(entries, word) ?? get(this.data.target, word) ?? get(this.data.word, word);
   }
 
   get open() {
@@ -149,10 +175,12 @@ export class GlossaryCard {
     this.word = null;
     if (!this.open) return;
     this.card.classList.remove("on");
+    const inside = this.card.contains(document.activeElement);
     if (this.card.hidePopover) this.card.hidePopover();
+    if (inside) this.from?.focus({ preventScroll: true });
   }
 
-  /** `h` tells of the row at hand; Escape takes the card away before it does anything else. @param {KeyboardEvent} event */
+  /** `h` tells of the row at hand, then tells more; Escape takes the card away before it does anything else. @param {KeyboardEvent} event */
   key(event) {
     if (event.key === "Escape" && this.open) {
       event.stopImmediatePropagation();
@@ -161,12 +189,37 @@ export class GlossaryCard {
     const { target } = event;
     if (event.key !== "h" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!(target instanceof Element) || !this.root.contains(target)) return;
-    if (target.closest("input, select, textarea, [contenteditable=true], svg")) return;
-    const row = this.currentRow(target);
-    if (!row) return;
+    if (target.closest("input:not([type=range], [type=checkbox]), select, textarea, [contenteditable=true], svg")) return;
+    if (this.open) {
+      event.preventDefault();
+      return this.more();
+    }
+    const explain = this.explains(target);
+    if (!explain) return;
     event.preventDefault();
-    if (this.open) this.hide();
-    else this.explainRow(row);
+    explain();
+  }
+
+  /** Opens what the card has for experts, and goes into it; takes it away if that is open. */
+  more() {
+    const folds = [...this.card.querySelectorAll("details:not([open])")];
+    const [first] = this.card.querySelectorAll("summary");
+    if (!folds.length) return this.hide();
+    for (const fold of folds) fold.setAttribute("open", "");
+    if (!this.card.contains(document.activeElement)) this.from = /** @type {HTMLElement | null} */ (document.activeElement);
+    first.focus({ preventScroll: true });
+    this.card.scrollTop = 0;
+  }
+
+  /** What `h` explains: a pass, a row, a table. @param {Element} target @returns {(() => void) | null} */
+  explains(target) {
+    const pass = target.closest(".scrub")?.querySelector("[data-pass]");
+    const word = pass && pointedWord(pass, 0, 0);
+    if (word && this.meaning(word)) return () => this.show([word]);
+    const row = this.currentRow(target);
+    if (row && row.localName !== "tr") return () => this.explainRow(row);
+    const table = row ?? target.closest(".table-box");
+    return table && (() => this.explainWords([...table.querySelectorAll("tbody td")].map(cellWord)));
   }
 
   /** The row that has the focus, else one that is pointed at or pinned, of this pane if it can be. @param {Element} target */
@@ -187,6 +240,12 @@ export class GlossaryCard {
     const text = row instanceof HTMLElement ? row.innerText : "";
     for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
+    if (!op) for (const [name] of text.matchAll(/[\w.-]+/g)) words.push({ kind: "word", word: name, op, ...start });
+    this.explainWords(words);
+  }
+
+  /** @param {HelpWord[]} words */
+  explainWords(words) {
     const seen = new Set();
     const known = words.filter((word) => this.meaning(word) && !seen.has(word.word) && seen.add(word.word));
     if (known.length) this.show(known.slice(0, HELP_SHOWN + 1));
@@ -209,22 +268,42 @@ export class GlossaryCard {
     row?.removeAttribute("title");
     clearTimeout(this.leaving);
     this.card.replaceChildren(...words.map((word) => this.entry(word)));
-    const [page, ...more] = this.card.querySelectorAll("a");
-    for (const link of more) if (link.href === page.href) link.remove();
+    /** @type {Set<string>} */
+    const shown = new Set();
+    // A page or a lesson once, at the first word that has it
+    for (const link of this.card.querySelectorAll("a, i.lesson")) {
+      const name = link.textContent ?? "";
+      if (shown.has(name)) link.remove();
+      shown.add(name);
+    }
     this.card.classList.add("on");
     if (this.card.showPopover && !this.card.matches(":popover-open")) this.card.showPopover();
+    [this.shown] = words;
     this.place(words[0]);
   }
 
-  /** A word, what it is, the sentence and the page. @param {HelpWord} word */
+  /** A word, what it is, the sentence, the lesson and the page, and more. @param {HelpWord} word */
   entry(word) {
-    const [sentence, own] = /** @type {[string, number]} */ (this.meaning(word));
+    const [sentence, own, lesson, ...texts] = /** @type {HelpEntry} */ (this.meaning(word));
     const of = word.op ? this.meaning({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
-    const kind = word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
+    const kind = word.kind === "attribute" && word.op && !this.data.word?.[word.word] ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
     const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
+    const links = [this.lesson(lesson), name ? create("a", "", { href: address, ...NEW_TAB }, name) : ""].filter(Boolean);
     const element = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
-    if (name) element.append(create("a", "", { href: address, target: "_blank", rel: "noopener noreferrer" }, name));
+    const told = texts.map((place) => create("p", "", {}, this.data.texts?.[place] ?? ""));
+    const more = told.length ? [create("details", "", {}, create("summary", "", {}, "more"), ...told)] : [];
+    if (links.length || more.length) element.append(create("div", "links", {}, ...links, ...more));
     return element;
+  }
+
+  /** The lesson that teaches a word: a link where there is one. @param {number} number */
+  lesson(number) {
+    if (!number) return "";
+    const link = this.root.querySelector(`.lessons [data-lesson="${number}"]`)?.cloneNode(true);
+    if (!(link instanceof HTMLAnchorElement)) return create("i", "lesson", {}, this.data.lessons?.[number] ?? "");
+    // JupyterLab opens those that it has made links of its own
+    if (!link.dataset.commandlinkerCommand) for (const [name, value] of Object.entries(NEW_TAB)) link.setAttribute(name, value);
+    return link;
   }
 
   /** Right of the rows that it would lie on, else a row's height below or above. @param {HelpWord} word */

@@ -24,7 +24,7 @@ const KEYS = [
   ["[ ]", "to the pane on the left, on the right"],
   ["/", "search in the pane; Enter and Shift+Enter go through the matches"],
   ["c C", "copy the row, the pane"],
-  ["h", "what the words of the row mean"],
+  ["h", "what the words of the row mean; again: more"],
   ["?", "these keys"],
 ];
 const TYPED = "input, textarea, select, [contenteditable=true]";

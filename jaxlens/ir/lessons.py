@@ -1,6 +1,9 @@
 """THE TABLE of lessons: parts, order, what each needs, and how long it takes a reader."""
 
+import importlib.metadata
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 PARTS = (
     "Tracing",
@@ -168,3 +171,38 @@ LESSONS = (
 )
 
 BY_NUMBER = {lesson.number: lesson for lesson in LESSONS}
+
+
+def reference(number: int, folder: Path | None = None) -> tuple[str, str]:
+    """Returns how a lesson is named, and where a click opens it.
+
+    Args:
+        number: The lesson.
+        folder: Where its notebook may lie; the current folder, in which Jupyter runs a notebook,
+            for None.
+
+    Returns:
+        `lesson 18, Read HLO`, and the notebook's file name if the folder holds it, else the
+        address of the course that the project's metadata names, else "" (the name then says how
+        to get the course).
+    """
+    lesson = BY_NUMBER[number]
+    name = f"lesson {number}, {lesson.title}"
+    file = f"{lesson.file}.ipynb"
+    try:
+        here = ((folder or Path()) / file).is_file()
+    except OSError:  # the current folder is gone
+        here = False
+    address = file if here else _course_address()
+    return (name, address) if address else (f"{name} (`jaxlens lab`)", "")
+
+
+@cache
+def _course_address() -> str:
+    """Returns the address of the course in the project's metadata; "" for none."""
+    try:
+        urls = importlib.metadata.metadata("jaxlens").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        return ""
+    named = (url.partition(",") for url in urls)
+    return next((there.strip() for name, _, there in named if name.lower() == "course"), "")

@@ -1,0 +1,39 @@
+"""What the glossary says of a word, at both depths: `jaxlens.glossary` and `%glossary`."""
+
+from collections.abc import Iterator
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.glossary import KIND_NAMES, Entry, Kind, address, meanings, similar
+from jaxlens.ir.lessons import reference
+from jaxlens.render.document import Document, TableBlock
+from jaxlens.report import Table, cells
+
+
+def document(word: str) -> Document:
+    """Returns a table for each meaning of a word.
+
+    Raises:
+        OptionError: The glossary has no such word.
+    """
+    known = meanings(word.strip())
+    if not known:
+        near = similar(word.strip())
+        hint = f"; near to it: {', '.join(near)}" if near else ""
+        raise OptionError(f"the glossary has no word {word.strip()!r}{hint}")
+    tables = (TableBlock(_table(word.strip(), kind, entry)) for kind, entry in known.items())
+    return Document("glossary", word.strip(), tuple(tables))
+
+
+def _table(word: str, kind: Kind, entry: Entry) -> Table:
+    title = f"{word}, {KIND_NAMES[kind]}" if KIND_NAMES[kind] else word
+    return Table(title, ("", ""), tuple(cells(*row) for row in _rows(entry)))
+
+
+def _rows(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield "first", entry.sentence
+    for place, text in enumerate(entry.expert):
+        yield "" if place else "more", text
+    if entry.lesson:
+        yield "lesson", reference(entry.lesson)[0]
+    if entry.link:
+        yield "page", f"{entry.link}, {address(entry.link)}"
