@@ -1,4 +1,4 @@
-"""`%%puzzle`, `%hint`, `%reveal` and `%%predict` in a shell."""
+"""`%%puzzle`, `%hint`, `%reveal`, `%%predict` and `%glossary` in a shell."""
 
 import re
 
@@ -89,3 +89,10 @@ def test_a_folder_that_cannot_be_written_is_no_error(run, monkeypatch):
     assert ran.ok
     assert "my_jax.py could not be written here (Permission denied)" in ran.out
     assert "Puzzle 2.1 is solved." in ran.out
+
+
+def test_a_word_of_the_glossary(run):
+    shown = run("%glossary weak type").out
+    assert "The dtype of a Python number" in shown
+    assert "https://docs.jax.dev/en/latest/type_promotion.html" in shown
+    assert "as in %glossary thunk; got none" in str(run("%glossary").error)

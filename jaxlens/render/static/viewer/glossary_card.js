@@ -284,9 +284,11 @@ export class GlossaryCard {
 
   /** A word, what it is, the sentence, the lesson and the page, and more. @param {HelpWord} word */
   entry(word) {
-    const [sentence, own, lesson, ...texts] = /** @type {HelpEntry} */ (this.meaning(word));
+    const meaning = /** @type {HelpEntry} */ (this.meaning(word));
+    const [sentence, own, lesson, ...texts] = meaning;
     const of = word.op ? this.meaning({ ...word, kind: word.row ? helpKind(word.row) : "", word: word.op, op: "" }) : undefined;
-    const kind = word.kind === "attribute" && word.op && !this.data.word?.[word.word] ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
+    const plain = word.kind === "attribute" && meaning === this.data.word?.[word.word];
+    const kind = plain ? "" : word.kind === "attribute" && word.op ? `of ${word.op}` : HELP_KINDS[word.kind] ?? "";
     const [name, address] = this.data.pages[own < 0 && of ? of[1] : own] ?? [];
     const links = [this.lesson(lesson), name ? create("a", "", { href: address, ...NEW_TAB }, name) : ""].filter(Boolean);
     const element = create("div", "", {}, create("b", "", {}, word.word), " ", create("i", "", {}, kind), create("p", "", {}, sentence));
