@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxlens import course
     from jaxlens.api import capture, compile, explain, explore, glossary, hlo, jaxpr
     from jaxlens.ask import (
+        bytecode,
         captured,
         compare,
         cost,
@@ -54,6 +55,7 @@ __all__ = [
     "View",
     "__version__",
     "assert_compiles",
+    "bytecode",
     "capture",
     "captured",
     "compare",
@@ -81,8 +83,8 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "captured compare cost fusion key ladder memory receipt sharding tape times without".split()
-)
+    "bytecode captured compare cost fusion key ladder memory receipt sharding tape times without"
+).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 
 _HOMES = (

@@ -68,6 +68,7 @@ times = _verb(table.TIMES)
 captured = _verb(table.CAPTURED)
 fusion = _verb(table.FUSION)
 tape = _verb(table.TAPE)
+bytecode = _verb(table.BYTECODE)
 sharding = _verb(table.SHARDING)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from jaxlens.ir.bytecode import FunctionBytecode
 from jaxlens.ir.graph import Module, Span, Type
 from jaxlens.ir.lazy import lazy
 from jaxlens.ir.stage import StageInfo
@@ -472,6 +473,7 @@ class TapeStep:
         printed: What it wrote to standard output: while tracing only, not when the program runs.
         wrote: Global names and containers of outer scopes that it changed, while tracing only.
         raised: Name of the exception that it, or a call in it, raised.
+        code: Index of its function in `LineTrace.code`.
     """
 
     event: Event
@@ -485,6 +487,7 @@ class TapeStep:
     printed: str = ""
     wrote: tuple[str, ...] = ()
     raised: str = ""
+    code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +497,9 @@ class LineTrace:
     Attributes:
         steps: The steps.
         cut: Whether there were more steps than are kept.
+        code: Bytecode of the functions that ran, in the order of their first call.
     """
 
     steps: tuple[TapeStep, ...]
     cut: bool = False
+    code: tuple[FunctionBytecode, ...] = ()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxlens.lenses.memory.report import MemoryFacts
     from jaxlens.lenses.sharding.facts import Sharding
     from jaxlens.lenses.times.facts import Times
+    from jaxlens.lenses.tracing.bytecode import Bytecode
     from jaxlens.lenses.tracing.ladder import Ladder
     from jaxlens.lenses.tracing.line_trace import Tracing
     from jaxlens.views.verbs.compile import KernelFacts
@@ -473,6 +474,43 @@ TAPE = Question(
 )
 
 
+def _bytecode() -> Lens[Bytecode]:
+    """What `jaxlens.bytecode` returns.
+
+    Returns:
+        An answer with `.functions` (each with `.name` and `.lines`) and `.lines` of all of them:
+        `.line`, `.text`, `.ran`, `.instructions` (each with `.name` and `.argument`),
+        `.equations` and `.inside` (equations recorded by functions that the line called).
+
+    Raises:
+        UnavailableError: The capture was loaded from a file that holds no bytecode.
+    """
+    from jaxlens.lenses.tracing.bytecode import facts, report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.bytecode import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+BYTECODE = Question(
+    "bytecode",
+    About(
+        "What is each line to Python, and what is it to JAX?",
+        measured="nothing is timed; the lines are those that Python ran, the equations those that "
+        "JAX had recorded after each",
+        counted="the instructions of each line, by Python's own `dis`; they differ between "
+        "versions of Python",
+    ),
+    _bytecode,
+    Needs(line_trace=True),
+    "jaxpr",
+    "Python's bytecode of each line beside the equations that it recorded",
+    kind="bytecode",
+    panel=12,
+    python="jaxlens.bytecode(f, x)",
+)
+
+
 def _ladder() -> Lens[Ladder]:
     from jaxlens.lenses.tracing.ladder import facts, report
     from jaxlens.views.questions.ladder import blocks, web
@@ -549,6 +587,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     replace(AGAINST, verb="jaxpr", panel=0, python=""),
     CAPTURED_BY_TRACE,
     TAPE,
+    BYTECODE,
     LADDER,
     KEY,
     RECOMPILES,

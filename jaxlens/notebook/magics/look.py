@@ -430,7 +430,8 @@ class Looking:
             raise
         if not api.is_program(call.function):
             # Errors of tracing are raised here; the tape records one trace, which is the first.
-            capture.tape if self._magic.show.get("tape") else capture.jaxpr
+            show = self._magic.show
+            capture.tape if show.get("tape") or show.get("bytecode") else capture.jaxpr
         return capture
 
     def _look_at_expression(self, expression: ast.expr, names: Namespace) -> None:

@@ -19,25 +19,33 @@ from jaxlens.render.html.payload import late_html
 
 _AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
 
-# Inline, for pages that drop our CSS: JupyterLab keeps this form of it.
-_GRID = style("display:grid", "grid-template-columns:minmax(0,1fr) 11em minmax(0,1fr)", "gap:0 8px")
+
+def _grid(middle: str, name: str) -> str:
+    """Class and inline rules of rows; inline for pages that drop our CSS: JupyterLab keeps them."""
+    columns = f"grid-template-columns:minmax(0,1fr) {middle} minmax(0,1fr)"
+    return f' class="rows {name}"{style("display:grid", columns, "gap:0 8px")}'
+
+
+_FATES = _grid("11em", "diff-rows")
+_NO_FATES = _grid("0", "diff-rows without-fates")
 
 
 def diff_html(diff: Diff, ink: Ink) -> str:
     """A heading over both columns, then each group behind its title."""
     toggle = FOLDS if has_folds(diff_sides(diff)) else ""
+    grid = _FATES if any(row.fate for group in diff.groups for row in group.rows) else _NO_FATES
     head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
-    groups, remark = _groups(diff, ink)
+    groups, remark = _groups(diff, ink, grid)
     return (
         f'<div class="listing program-diff">{toggle}'
-        f'<pre class="rows diff-rows"{_GRID}>{head}</pre>{groups}'
+        f"<pre{grid}>{head}</pre>{groups}"
         f"{remark}{note(diff.note)}</div>"
     )
 
 
-def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
+def _groups(diff: Diff, ink: Ink, grid: str) -> tuple[str, str]:
     """The groups and a remark; behind a tab those beyond the first rows travel deflated."""
-    groups = [_group(group, ink) for group in diff.groups]
+    groups = [_group(group, ink, grid) for group in diff.groups]
     before = [0, *accumulate(len(group.rows) for group in diff.groups)]
     first = sum(rows < _AT_ONCE for rows in before[:-1])
     left = before[-1] - before[first]
@@ -47,10 +55,12 @@ def _groups(diff: Diff, ink: Ink) -> tuple[str, str]:
     return "".join(groups[:first]) + late, remark
 
 
-def _group(group: DiffGroup, ink: Ink) -> str:
+def _group(group: DiffGroup, ink: Ink, grid: str) -> str:
     # The source line of each row; both where its sides come from two.
     lines = ((side.line for side in (row.left, row.right) if side) for row in group.rows)
     owners = ["", *(" > ".join(dict.fromkeys(filter(None, names))) for names in lines)]
+    if grid == _NO_FATES:  # no room for them: the group's title has the line
+        owners = [""] * len(owners)
     rows = "".join(
         _row(row, now if now != before else "", ink)
         for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
@@ -58,7 +68,7 @@ def _group(group: DiffGroup, ink: Ink) -> str:
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f'<pre class="rows diff-rows"{_GRID}>{rows}</pre></details>'
+        f"<pre{grid}>{rows}</pre></details>"
     )
 
 

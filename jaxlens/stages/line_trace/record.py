@@ -17,6 +17,7 @@ from jaxlens.ir.facts import Bound, Event, LineTrace, TapeStep
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.line_trace import equations, frames_monitored, frames_traced
+from jaxlens.stages.line_trace.disassembly import bytecode
 from jaxlens.stages.line_trace.equations import Part, alive
 from jaxlens.stages.line_trace.side_effects import Outside, changes, printing
 from jaxlens.stages.line_trace.user_frames import Left, Listener
@@ -84,13 +85,19 @@ class Recorder:
             jaxpr: The jaxpr that the trace returned.
         """
         by_step, left = equations.assigned([step.parts for step in self._steps], jaxpr)
-        steps = [_frozen(step, ids) for step, ids in zip(self._steps, by_step, strict=True)]
+        # By identity: two functions of one line, such as lambdas, can have equal code.
+        codes = {id(step.code): step.code for step in self._steps}
+        number = {code: n for n, code in enumerate(codes)}
+        steps = [
+            _frozen(step, ids, number[id(step.code)])
+            for step, ids in zip(self._steps, by_step, strict=True)
+        ]
         if left and steps and not self._cut:
             first = self._steps[0].code
             after = _Step("after", first, first.co_firstlineno, 0)
             steps.append(_frozen(after, tuple(left)))
         self._equations.clear()
-        return LineTrace(tuple(steps), self._cut)
+        return LineTrace(tuple(steps), self._cut, tuple(map(bytecode, codes.values())))
 
     def unfinished(self) -> Iterator[tuple[TapeStep, tuple[str, ...]]]:
         """Yields the steps of a failed trace, each with the text of the equations that it added."""
@@ -205,7 +212,7 @@ def following(to: Listener) -> AbstractContextManager[Callable[[], None]]:
     return frames_traced.following(to) if number is None else frames_monitored.following(to, number)
 
 
-def _frozen(step: _Step, ids: tuple[str, ...]) -> TapeStep:
+def _frozen(step: _Step, ids: tuple[str, ...], code: int = 0) -> TapeStep:
     file = describe(step.code.co_filename)
     return TapeStep(
         step.event,
@@ -219,4 +226,5 @@ def _frozen(step: _Step, ids: tuple[str, ...]) -> TapeStep:
         step.printed,
         tuple(step.wrote),
         step.raised,
+        code,
     )
