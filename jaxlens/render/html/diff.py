@@ -20,14 +20,14 @@ from jaxlens.render.html.payload import late_html
 _AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
 
 
-def _grid(middle: str, name: str) -> str:
-    """Class and inline rules of rows; inline for pages that drop our CSS: JupyterLab keeps them."""
-    columns = f"grid-template-columns:minmax(0,1fr) {middle} minmax(0,1fr)"
-    return f' class="rows {name}"{style("display:grid", columns, "gap:0 8px")}'
+def _grid(*rules: str) -> str:
+    """Inline rules of rows, for pages that drop our CSS: JupyterLab keeps them."""
+    return style("display:grid", *rules, "gap:0 8px")
 
 
-_FATES = _grid("11em", "diff-rows")
-_NO_FATES = _grid("0", "diff-rows without-fates")
+_SIDES = "grid-template-columns:minmax(0,1fr) 0 minmax(0,1fr)"
+_FATES = _grid("grid-template-columns:minmax(0,1fr) 11em minmax(0,1fr)")
+_NO_FATES = _grid(_SIDES, f"{_SIDES}!important")  # our CSS leaves room for fates
 
 
 def diff_html(diff: Diff, ink: Ink) -> str:
@@ -38,7 +38,7 @@ def diff_html(diff: Diff, ink: Ink) -> str:
     groups, remark = _groups(diff, ink, grid)
     return (
         f'<div class="listing program-diff">{toggle}'
-        f"<pre{grid}>{head}</pre>{groups}"
+        f'<pre class="rows diff-rows"{grid}>{head}</pre>{groups}'
         f"{remark}{note(diff.note)}</div>"
     )
 
@@ -68,7 +68,7 @@ def _group(group: DiffGroup, ink: Ink, grid: str) -> str:
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f"<pre{grid}>{rows}</pre></details>"
+        f"<pre class="rows diff-rows"{grid}>{rows}</pre></details>"
     )
 
 
