@@ -68,7 +68,7 @@ def _group(group: DiffGroup, ink: Ink, grid: str) -> str:
     opened = " open" if group.open else ""
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f"<pre class="rows diff-rows"{grid}>{rows}</pre></details>"
+        f'<pre class="rows diff-rows"{grid}>{rows}</pre></details>'
     )
 
 
