@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         sharding,
         tape,
         times,
+        tree,
         without,
     )
     from jaxlens.captures import Capture, load
@@ -78,12 +79,14 @@ __all__ = [
     "tape",
     "timeline",
     "times",
+    "tree",
     "watch",
     "without",
 ]
 
 _QUESTIONS = (
-    "bytecode captured compare cost fusion key ladder memory receipt sharding tape times without"
+    "bytecode captured compare cost fusion key ladder memory receipt sharding tape times tree "
+    "without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 

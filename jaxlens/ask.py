@@ -69,6 +69,7 @@ captured = _verb(table.CAPTURED)
 fusion = _verb(table.FUSION)
 tape = _verb(table.TAPE)
 bytecode = _verb(table.BYTECODE)
+tree = _verb(table.TREE)
 sharding = _verb(table.SHARDING)
 
 

@@ -77,6 +77,7 @@ PACKAGES = {
     "lenses.timeline": "errors ir report",
     "lenses.program": "captures errors ir.* links.* report lenses",
     "lenses.tracing": "captures errors ir.* links.* report lenses",
+    "lenses.depth": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.constants": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxlens.ir.facts import Verdict
     from jaxlens.lenses.constants.facts import Captured
     from jaxlens.lenses.cost.roofline import CostFacts
+    from jaxlens.lenses.depth.facts import Depth
     from jaxlens.lenses.fusion.facts import Fusions
     from jaxlens.lenses.memory.report import MemoryFacts
     from jaxlens.lenses.sharding.facts import Sharding
@@ -511,6 +512,40 @@ BYTECODE = Question(
 )
 
 
+def _tree() -> Lens[Depth]:
+    """What `jaxlens.tree` returns.
+
+    Returns:
+        An answer with `.depth` (levels of operations that wait for one another), `.work`
+        (operations on elements), `.levels` (each with `.operations` by primitive, `.total` and
+        `.equations`), `.reads` (the most input elements that an element of the result is made of)
+        and `.why` (why no elements were followed; "" where they were).
+    """
+    from jaxlens.lenses.depth.facts import facts
+    from jaxlens.lenses.depth.report import report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.tree import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+TREE = Question(
+    "tree",
+    About(
+        "How many operations must wait for one another?",
+        counted="operations on elements, from the jaxpr: an element that is only moved (slice, "
+        "pad, concatenate, reshape) is the same element; loops step by step; a sum is one "
+        "operation, as XLA chooses its order",
+    ),
+    _tree,
+    verb="jaxpr",
+    help="operations on elements as a tree: levels that wait for one another",
+    kind="tree",
+    panel=13,
+    python="jaxlens.tree(f, x).depth",
+)
+
+
 def _ladder() -> Lens[Ladder]:
     from jaxlens.lenses.tracing.ladder import facts, report
     from jaxlens.views.questions.ladder import blocks, web
@@ -588,6 +623,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     CAPTURED_BY_TRACE,
     TAPE,
     BYTECODE,
+    TREE,
     LADDER,
     KEY,
     RECOMPILES,

@@ -1,0 +1,1 @@
+"""How deep a program is: which operations wait for one another."""
