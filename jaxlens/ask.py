@@ -21,7 +21,7 @@ from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.tracing.ladder import Ladder
 from jaxlens.options import CompilePanes
-from jaxlens.questions import table
+from jaxlens.questions import about_jaxprs, table
 from jaxlens.questions.question import Question
 from jaxlens.report import Report
 from jaxlens.views.answer import Answer
@@ -67,9 +67,9 @@ memory = _verb(table.MEMORY)
 times = _verb(table.TIMES)
 captured = _verb(table.CAPTURED)
 fusion = _verb(table.FUSION)
-tape = _verb(table.TAPE)
-bytecode = _verb(table.BYTECODE)
-tree = _verb(table.TREE)
+tape = _verb(about_jaxprs.TAPE)
+bytecode = _verb(about_jaxprs.BYTECODE)
+tree = _verb(about_jaxprs.TREE)
 sharding = _verb(table.SHARDING)
 
 
@@ -148,7 +148,7 @@ def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder
         rungs: tuple[Capture, ...] = (f, *args)
     else:
         rungs = _captured("ladder", f, args, kwargs).rungs()
-    return show.ask(table.LADDER, rungs[-1], rungs=rungs)
+    return show.ask(about_jaxprs.LADDER, rungs[-1], rungs=rungs)
 
 
 def compare(

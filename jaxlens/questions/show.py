@@ -14,9 +14,10 @@ from jaxlens.captures import Capture
 from jaxlens.ir.driver import Run
 from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding
+from jaxlens.questions.about_jaxprs import LADDER
 from jaxlens.questions.panes import PANES
 from jaxlens.questions.question import Question
-from jaxlens.questions.table import COST, LADDER, of_verb
+from jaxlens.questions.table import COST, of_verb
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.views.answer import Answer
 from jaxlens.views.header import header_line

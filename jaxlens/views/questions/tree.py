@@ -6,6 +6,7 @@ so a sum in pairs is a tree, a loop a chain, and an elementwise program columns.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from textwrap import wrap
 
@@ -51,7 +52,7 @@ def blocks(depth: Depth, full: bool = False) -> list[Block]:
     """Returns findings, the picture, the levels and the jaxpr."""
     module = depth.subject().jaxpr.module
     lines = jaxpr_lines.equations(module)
-    listing = jaxpr_tab(depth.subject(), module, lines, full)
+    listing = replace(jaxpr_tab(depth.subject(), module, lines, full), in_text=full)
     shown: list[Block] = [Findings(tuple(findings(depth)))]
     if not depth.levels:
         return [*shown, Tabs((listing,))]
