@@ -15,11 +15,11 @@ def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     right = np.tanh(rows @ w).sum(1)
     try:
         found = batched(w, rows)
-    except ValueError as error:  # w was mapped too, and has another size
-        if "vmap" not in str(error):
+    except (TypeError, ValueError) as error:  # w was mapped too, or in place of the rows
+        if "vmap" not in str(error) and "contracting" not in str(error):
             raise
         hint = "`w` has no batch axis: `in_axes` takes an entry for each argument, None for it."
-        yield Fact("a score of each row", "6 scores", "vmap's error", False, hint)
+        yield Fact("a score of each row", "6 scores", "shapes that do not fit", False, hint)
         return
     hint = "One score for each row: the sum is over the row's own results."
     yield close("a score of each row", found, right, hint=hint)

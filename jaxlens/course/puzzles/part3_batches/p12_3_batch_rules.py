@@ -17,7 +17,8 @@ def check(
 ) -> Iterator[Fact]:
     rows = np.arange(15.0).reshape(5, 3)
     scales = np.arange(5.0)
-    yield close("x * 2 on rows", vmap(lambda x: x * 2, (0,))(rows), rows * 2)
+    hint = "Lift what is batched, to `len(eqn.shape)` axes: a number has no batch axis."
+    yield fits("x * 2 on rows", lambda: vmap(lambda x: x * 2, (0,))(rows), rows * 2, hint)
     hint = "NumPy aligns shapes from the right: a batch of numbers, (5,), beside (5, 3)."
     scaled = vmap(lambda x, s: x * s, (0, 0))
     right = rows * scales[:, None]
@@ -155,6 +156,10 @@ example's result.
                 ),
             ),
             "with_axis",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("lift(x, rank) if b else x for", "lift(x, rank) for")),
+            "a number has no batch axis",
         ),
     ),
     hints=(

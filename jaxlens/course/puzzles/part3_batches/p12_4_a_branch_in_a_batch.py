@@ -6,13 +6,21 @@ from typing import Any
 import numpy as np
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, close, equal
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, close, equal
 
 
 def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     rows = np.linspace(-1.0, 2.0, 12, dtype=np.float32).reshape(4, 3)
     for training, right in ((True, np.sin(rows)), (False, np.cos(rows))):
-        yield close(f"training is {training}", batched(rows, np.bool_(training)), right)
+        try:
+            found = batched(rows, np.bool_(training))
+        except ValueError as error:
+            if "vmap" not in str(error):
+                raise
+            hint = "`training` is one number: it has no axis to go along, so its entry is None."
+            yield Fact(f"training is {training}", "shape (4, 3)", "vmap's error", False, hint)
+            return
+        yield close(f"training is {training}", found, right)
     proof = Proof(jaxlens.jaxpr, (batched, rows, np.bool_(True)))
     primitives = jaxlens.receipt(batched, rows, np.bool_(True)).primitives
     loops = primitives.get("scan", 0) + primitives.get("while", 0)
@@ -25,7 +33,9 @@ def check(batched: Callable[..., Any]) -> Iterator[Fact]:
     yield equal("selects", selects, 0, hint=hint, evidence=proof)
     conds = primitives.get("cond", 0)
     hint = "No branch is in the program: both sides are computed."
-    yield at_least("branches (cond)", conds, 1, hint=hint, evidence=proof)
+    if conds > 1:
+        hint = "Python's loop was traced: the program decides anew for each row."
+    yield equal("branches (cond)", conds, 1, hint=hint, evidence=proof)
 
 
 _LAYER = """\
@@ -77,6 +87,15 @@ def batched(rows, training):
 """,
             "both sides are computed",
         ),
+        WrongAnswer(
+            _LAYER
+            + """\
+def batched(rows, training):
+    return jnp.stack([layer(row, training) for row in rows])
+""",
+            "decides anew for each row",
+        ),
+        WrongAnswer(_LAYER + "batched = jax.vmap(layer)\n", "no axis to go along"),
     ),
     hints=(
         "Run `%jaxpr batched(jnp.ones((4, 3)), jnp.bool_(True))`: is there a `cond`?",

@@ -22,10 +22,20 @@ def check(per_example: Callable[..., Any]) -> Iterator[Fact]:
     try:
         found = per_example(loss, w, rows)
     except TypeError as error:
+        if "contracting" in str(error):
+            hint = "`in_axes` has an entry for each argument: None for `w`, and 0 for the rows."
+            yield Fact("gradients", "shape (3, 4, 2)", "shapes that do not fit", False, hint)
+            return
         if "scalar" not in str(error):
             raise
         hint = "The losses of all rows are three numbers: grad wants one. It stands inside vmap."
         yield Fact("gradients", "shape (3, 4, 2)", "grad's error", False, hint)
+        return
+    except ValueError as error:
+        if "vmap" not in str(error):
+            raise
+        hint = "The rows share `w`: its entry in `in_axes` is None."
+        yield Fact("gradients", "shape (3, 4, 2)", "shapes that do not fit", False, hint)
         return
     right = np.stack([jax.grad(loss)(w, row) for row in rows])
     summed = np.shape(found) == (4, 2)
@@ -64,6 +74,13 @@ def per_example(loss, w, rows):
     return jax.vmap(jax.grad(loss), in_axes=(None, 0))(w, rows)
 """,
     wrong=(
+        WrongAnswer(
+            """\
+def per_example(loss, w, rows):
+    return jax.vmap(jax.grad(loss))(w, rows)
+""",
+            "The rows share `w`",
+        ),
         WrongAnswer(
             """\
 def per_example(loss, w, rows):

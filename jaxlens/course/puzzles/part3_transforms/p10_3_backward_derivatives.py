@@ -1,6 +1,6 @@
 """Puzzle 10.3, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -10,28 +10,65 @@ from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, close, edited, equa
 
 
 def check(
-    grad: Callable[..., Any], total: Callable[..., Any], relu: Callable[..., Any]
+    grad: Callable[..., Any],
+    total: Callable[..., Any],
+    relu: Callable[..., Any],
+    trace: Callable[..., Any],
+    BACK: Mapping[str, Callable[..., Any]],  # noqa: N803
 ) -> Iterator[Fact]:
-    yield close("gradient of 5 x at 2", grad(lambda x: x * 5)(2.0), 5.0)
+    square, wide = np.ones((2, 2)), np.ones((2, 3))
+    hint = "A tuple with a cotangent for each input: `(a, b)` for two, `(a,)` for one."
+    for op, inputs in (("mul", (square, square)), ("relu", (square,))):
+        cts = BACK[op](square, *inputs)
+        count = len(cts) if isinstance(cts, tuple | list) else 0
+        yield equal(f"cotangents that the rule of {op} returns", count, len(inputs), hint=hint)
+    try:
+        cts = BACK["dot"](np.ones((2, 4)), wide, np.ones((3, 4)))
+        shapes = [np.shape(ct) for ct in cts] if isinstance(cts, tuple | list) else []
+    except ValueError:  # shapes that NumPy cannot multiply
+        shapes = []
+        hint = (
+            "For x of shape (2, 3) and y of (3, 4), ct has the shape of x @ y, (2, 4). Which "
+            "product of ct and y, one of them transposed, has the shape of x?"
+        )
+    found = " and ".join(map(str, shapes)) or "none"
+    wanted = "(2, 3) and (3, 4)"
+    order = "Mind the order of the two cotangents: the first belongs to the first input."
+    hint = order if found == "(3, 4) and (2, 3)" else hint
+    holds = found == wanted
+    yield Fact("shapes of the cotangents of x and y in x @ y", wanted, found, holds, hint)
+    hint = "Going back through x * y gives ct * y to x, and ct * x to y."
+    yield close("gradient of 5 x at 2", grad(lambda x: x * 5)(2.0), 5.0, hint=hint)
     hint = "x is read twice here: what comes back along both ways is added."
     yield close("gradient of x * x at 3", grad(lambda x: x * x)(3.0), 6.0, hint=hint)
     random = np.random.default_rng(0)
     w, b, x = (random.normal(size=shape).astype(np.float32) for shape in ((3, 2), (2,), (4, 3)))
-    hint = "Mind the order of the two cotangents: the first belongs to the first input."
     of_product = grad(lambda w: total(x @ w))(w)
-    yield equal("shape of the gradient of x @ w", np.shape(of_product), (3, 2), hint=hint)
     yield close("gradient of x @ w", of_product, x.sum(0)[:, None] + 0 * w)
     hint = "b was broadcast to four rows, so its cotangent is the sum of four."
     scaled = grad(lambda b: total(b * x[:, :2]))(b)
     yield close("gradient of b in b * x", scaled, x[:, :2].sum(0), hint=hint)
 
-    def loss(w: Any) -> Any:
-        return total(relu(x @ w + b) * relu(x @ w + b))
+    signs = np.array([1.0, -1.0])
 
-    right = jax.grad(lambda w: (jax.nn.relu(x @ w + b) ** 2).sum())(w)
-    yield close("gradient of a layer's loss", grad(loss)(w), right, rtol=1e-3)
+    def loss(w: Any) -> Any:
+        return total(relu(x @ w + b) * (x @ w) * signs)
+
+    right = jax.grad(lambda w: (jax.nn.relu(x @ w + b) * (x @ w) * signs).sum())(w)
+    hint = "relu lets a cotangent of either sign through where its input is above 0: `step`."
+    yield close("gradient of a layer's loss", grad(loss)(w), right, rtol=1e-3, hint=hint)
+    hint = "The rules must work on tracers too: `transpose` and `step`, not NumPy's functions."
+    yield Fact("grad(loss) can be traced", "yes", *_traceable(trace, grad(loss)), hint)
     twice = grad(grad(lambda x: x * x * x))(2.0)
     yield close("second derivative of x * x * x at 2", twice, 12.0)
+
+
+def _traceable(trace: Callable[..., Any], gradient: Callable[..., Any]) -> tuple[str, bool]:
+    try:
+        read = [x for eqn in trace(gradient, (3, 2)).eqns for x in eqn.inputs]
+    except (TypeError, ValueError, AttributeError) as error:
+        return str(error).partition("\n")[0], False
+    return ("yes", True) if any(isinstance(x, str) and x == "x0" for x in read) else ("no", False)
 
 
 SOLUTION = """\
@@ -181,6 +218,16 @@ sum_to(transpose(x) @ ct, np.shape(y)),
                 ),
             ),
             "order",
+        ),
+        WrongAnswer(edited(SOLUTION, ("(ct * step(x),)", "ct * step(x)")), "`(a,)` for one"),
+        WrongAnswer(edited(SOLUTION, ("(ct * step(x),)", "(relu(ct),)")), "of either sign"),
+        WrongAnswer(
+            edited(
+                SOLUTION,
+                ("ct @ transpose(y)", "ct @ np.transpose(y)"),
+                ("transpose(x) @ ct", "np.transpose(x) @ ct"),
+            ),
+            "not NumPy's functions",
         ),
     ),
     hints=(

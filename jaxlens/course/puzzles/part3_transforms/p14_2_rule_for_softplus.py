@@ -1,6 +1,6 @@
 """Puzzle 14.2, of the learner's own JAX."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,47 @@ def check(
     grad: Callable[..., Any],
     jvp: Callable[..., Any],
     trace: Callable[..., Any],
+    RUN: Mapping[str, Any],  # noqa: N803
+    JVP: Mapping[str, Any],  # noqa: N803
+    BACK: Mapping[str, Any],  # noqa: N803
 ) -> Iterator[Fact]:
+    tables = {"RUN": RUN, "JVP": JVP, "BACK": BACK}
     xs = np.array([-2.0, 0.0, 3.0])
     with np.errstate(over="ignore", invalid="ignore"):
         hint = "It must stay log(1 + exp(x))."
         yield close("softplus at -2, 0 and 3", softplus(xs), np.logaddexp(0, xs), hint=hint)
         hint = "exp(1000) is infinite: the operation and its rule must do without it."
         yield close("softplus at 1000", softplus(1000.0), 1000.0, hint=hint)
+        ops = [eqn.op for eqn in trace(softplus, ()).eqns]
+        one = "One operation: `return apply('softplus', x)`."
+        yield equal("equations of softplus", len(ops), 1, hint=one)
+        lacks = [name for name, table in tables.items() if ops[0] not in table]
+        entry = f"`{ops[0]}` needs an entry in each of RUN, JVP and BACK."
+        yield equal("tables without an entry", lacks, [], hint=entry)
+        is_tuple = isinstance(BACK[ops[0]](1.0, 0.5), tuple | list)
+        entry = "A rule of BACK returns a tuple, here with one cotangent: `(ct * ...,)`."
+        yield Fact(
+            "BACK returns", "a tuple", "a tuple" if is_tuple else "a number", is_tuple, entry
+        )
         yield close("gradient at 1000", grad(softplus)(1000.0), 1.0, hint=hint)
         slope = "The derivative of softplus is the sigmoid, 1 / (1 + exp(-x))."
         yield close("gradient at 0", grad(softplus)(0.0), 0.5, hint=slope)
         yield close("gradient at -1000", grad(softplus)(-1000.0), 0.0, hint=hint)
         _, change = jvp(softplus, (0.0,), (2.0,))
         yield close("jvp at 0 along 2", change, 1.0, hint=slope)
-    hint = "One operation: `return apply('softplus', x)`."
-    yield equal("equations of softplus", len(trace(softplus, ()).eqns), 1, hint=hint)
+    hint = (
+        "The rules must work on tracers too, and a Tracer has `+`, `*` and `@` only: make the "
+        "sigmoid an operation, with an entry in RUN."
+    )
+    for name, f in (("grad", grad(softplus)), ("jvp", lambda x: jvp(softplus, (x,), (1.0,))[1])):
+        yield Fact(f"{name} of softplus can be traced", "yes", *_traceable(trace, f), hint)
+
+
+def _traceable(trace: Callable[..., Any], f: Callable[..., Any]) -> tuple[str, bool]:
+    try:
+        return ("yes", True) if trace(f, ()).eqns else ("no", False)
+    except (TypeError, AttributeError) as error:
+        return str(error).partition("\n")[0], False
 
 
 SOLUTION = """\
@@ -91,6 +117,14 @@ RUN["reciprocal"] = lambda x: 1.0 / x
 BACK["reciprocal"] = lambda ct, x: (ct * apply("reciprocal", x * x) * -1.0,)
 """,
             "log(1 + exp(x))",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ('JVP["softplus"] = lambda x, dx: dx * sigmoid(x)\n', "")),
+            "needs an entry in each",
+        ),
+        WrongAnswer(edited(SOLUTION, ("(ct * sigmoid(x),)", "ct * sigmoid(x)")), "returns a tuple"),
+        WrongAnswer(
+            edited(SOLUTION, ("ct * sigmoid(x)", "ct / (1.0 + exp(-x))")), "work on tracers too"
         ),
     ),
     hints=(

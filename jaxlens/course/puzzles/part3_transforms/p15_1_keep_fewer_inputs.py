@@ -26,6 +26,9 @@ def check(make: Callable[..., Any]) -> Iterator[Fact]:
     mine = make(layer)
     yield close("the last layer's result", mine(x, ws), plain(x, ws), rtol=1e-3)
     gradient = jax.grad(lambda ws: mine(x, ws).sum())
+    hint = "Nothing comes back: is there a stop_gradient in it?"
+    right = jax.grad(lambda ws: plain(x, ws).sum())(ws)
+    yield close("the gradient", gradient(ws), right, rtol=1e-3, hint=hint)
     memory = jaxlens.memory(gradient, ws)
     kept = sum(value.bytes for value in memory.residuals)
     proof = Proof(jaxlens.memory, (gradient, ws))
@@ -35,6 +38,12 @@ def check(make: Callable[..., Any]) -> Iterator[Fact]:
     yield at_most("kept", kept, 5 * x.nbytes, unit="B", hint=hint, evidence=proof)
     peak = jaxlens.memory(jax.grad(lambda ws: plain(x, ws).sum()), ws).peak
     hint = "Many layers are computed again at once, so all their values are there at once."
+    outermost = jax.make_jaxpr(lambda ws: mine(x, ws))(ws).jaxpr.eqns
+    if sum(eqn.primitive.name in ("checkpoint", "remat", "remat2") for eqn in outermost) > 1:
+        hint = (
+            "A Python loop over blocks is one long program, in which XLA on CPU computes nothing "
+            "again. Let `lax.scan` go over the blocks."
+        )
     yield at_most(
         "peak",
         memory.peak,
@@ -75,6 +84,16 @@ def make(layer):
     return network
 """,
     wrong=(
+        WrongAnswer(
+            """\
+def make(layer):
+    def network(x, ws):
+        return lax.stop_gradient(lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0])
+
+    return network
+""",
+            "stop_gradient in it",
+        ),
         WrongAnswer(
             """\
 def make(layer):
@@ -124,8 +143,8 @@ def make(layer):
     ),
     check=check,
     after=(
-        "Four inputs of blocks are kept, and four layers at a time are computed again. With n "
-        "layers, about sqrt(n) of each is least."
+        "Only the inputs of blocks are kept, and one block at a time is computed again. With n "
+        "layers, about sqrt(n) blocks are best."
     ),
     seconds=20.0,
 )

@@ -26,7 +26,9 @@ def check(sequence: Callable[..., Any]) -> Iterator[Fact]:
         yield equal("what leaves the loop", "a stand-in in a list", "a result", hint=hint)
         return
     if isinstance(first, tuple):
-        hint = "`scan` returns a pair: the last carry, and what the steps left, stacked."
+        hint = "`scan` returns the last carry, and what the steps left, stacked: take the second."
+        if np.shape(first[-1]) == ():
+            hint = "That is the last carry. What each step is to leave behind, `scan` stacks."
         yield equal("the result", "a tuple", "an array", hint=hint)
         return
     values = np.asarray(first).tolist() if np.shape(first) == (8,) else []

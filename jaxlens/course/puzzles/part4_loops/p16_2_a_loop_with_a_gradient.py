@@ -16,7 +16,10 @@ def check(root: Callable[..., Any]) -> Iterator[Fact]:
     hint = "Too few steps for this number? Ten are enough."
     for number in (3.0, 50.0):
         right = np.sqrt(np.float32(number))
-        yield close(f"root of {number:g}", root(jnp.float32(number)), right, hint=hint)
+        found = root(jnp.float32(number))
+        if isinstance(found, tuple | list):
+            hint = "`scan` returns a pair: the last carry comes first."
+        yield close(f"root of {number:g}", found, right, hint=hint)
     shown = Proof(jaxlens.jaxpr, (root, a))
     primitives = jaxlens.receipt(root, a).primitives
     loops = [name for name in ("scan", "while") if name in primitives]
@@ -94,6 +97,13 @@ def root(a):
         WrongAnswer(
             edited(_FIXED, ("root(a):\n", "root(a):\n    a = lax.stop_gradient(a)\n")),
             "stop_gradient",
+        ),
+        WrongAnswer(
+            """\
+def root(a):
+    return lax.scan(lambda x, _: (0.5 * (x + a / x), None), a, None, length=10)
+""",
+            "the last carry comes first",
         ),
         WrongAnswer(
             "def root(a):\n    return jnp.sqrt(a)\n",

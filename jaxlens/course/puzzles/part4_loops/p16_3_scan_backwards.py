@@ -26,7 +26,8 @@ def check(scan_vjp: Callable[..., Any]) -> Iterator[Fact]:
     yield equal("cotangents that pull returns", count, 2, hint=hint)
     ct_carry, ct_xs = cts
     right_carry, right_xs = jax.grad(last, (0, 1))(1.0, xs)
-    yield close("cotangent of the first carry", ct_carry, right_carry)
+    hint = "A step's `pull` also gives the cotangent of the carry: the step before it needs that."
+    yield close("cotangent of the first carry", ct_carry, right_carry, hint=hint)
     reversed_order = np.allclose(ct_xs, np.asarray(right_xs)[::-1])
     hint = (
         "The values are right, in the wrong order: the list must be turned round."
@@ -95,6 +96,10 @@ those of the first carry and of `xs`.
         WrongAnswer(
             edited(SOLUTION, ("np.stack(cts[::-1])", "np.stack(cts)")),
             "turned round",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("ct, ct_x = pull_one(ct)", "_, ct_x = pull_one(ct)")),
+            "the step before it needs that",
         ),
     ),
     hints=(

@@ -23,8 +23,10 @@ def check(grad_of_last: Callable[..., Any]) -> Iterator[Fact]:
         hint = "The cotangents pass through as they come: the products `c * x` have a say too."
     elif np.shape(got) == right.shape and np.allclose(got, _without_the_second_way(xs)):
         hint = "x is read twice, in `c * x` and alone: the two cotangents are added."
-    else:
+    elif np.shape(got) == right.shape and np.allclose(got, _from_the_front(xs)):
         hint = "The cotangent comes from the end: `core.scan(..., reverse=True)` starts there."
+    else:
+        hint = "Each cotangent is ct times a slope of `c * x + x`: by the old c, and by x."
     yield close("gradient", got, right, hint=hint)
     proof = Proof(jaxlens.jaxpr, (grad_of_last, xs))
     scans = jaxlens.receipt(grad_of_last, xs).primitives.get("scan", 0)
@@ -40,6 +42,15 @@ def _without_the_second_way(xs: Any) -> Any:
     for x in xs[:0:-1]:
         cts.append(cts[-1] * x)
     return np.multiply(cts[::-1], carries[:-1])
+
+
+def _from_the_front(xs: Any) -> Any:
+    """Returns the gradient of a learner whose backward scan starts with the first step."""
+    carries, cts = [1.0], [1.0]
+    for x in xs:
+        carries.append(carries[-1] * x + x)
+        cts.append(cts[-1] * x)
+    return np.multiply(cts[:-1], np.add(carries[:-1], 1))
 
 
 _SOLUTION = """\
@@ -71,6 +82,9 @@ takes the cotangent of the new `c`, and returns that of the old `c` and that of 
     wrong=(
         WrongAnswer(edited(_SOLUTION, (", reverse=True", "")), "comes from the end"),
         WrongAnswer(edited(_SOLUTION, ("ct * (c + 1.0)", "ct * c")), "x is read twice"),
+        WrongAnswer(
+            edited(_SOLUTION, ("ct * x, ct * (c + 1.0)", "x, c + 1.0")), "ct times a slope"
+        ),
         WrongAnswer(
             "def grad_of_last(xs):\n"
             "    return core.grad(lambda xs: functools.reduce("

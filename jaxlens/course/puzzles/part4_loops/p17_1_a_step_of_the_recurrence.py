@@ -17,7 +17,7 @@ def check(both: Callable[..., Any]) -> Iterator[Fact]:
     proof = Proof(jaxlens.jaxpr, (both, *pairs))
     got = both(*pairs)
     size = len(got) if isinstance(got, tuple | list) else 0
-    hint = "Two steps are one step: a factor, and what is added."
+    hint = "Two steps are one step: return a pair, the factor and what is added."
     yield equal("numbers in the result", size, 2, hint=hint, evidence=proof)
     yield close("the factor of 2 y + 3, then 5 y + 7", got[0], 10.0, hint="The factors multiply.")
     hint = {

@@ -13,7 +13,9 @@ _HINTS = {
     "transpose": "`x.T` is a transpose.",
     "compare": "`x > 0` is a compare; `jnp.maximum` is an op of its own.",
     "select": "`jnp.where` is a select.",
-    "exponential": "`jnp.exp` of a traced value is one; NumPy's `np.exp(2.0)` is a constant.",
+    "exponential": (
+        "`jnp.exp(x)` is one; NumPy's `np.exp(2.0)` is a constant, and `expm1` another op."
+    ),
     "reduce": "A sum over an axis is a reduce.",
 }
 
