@@ -6,7 +6,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.glossary import KIND_NAMES, Entry, Kind, address, meanings, similar
 from jaxlens.ir.lessons import reference
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.report import Table, cells
+from jaxlens.report import Cell, CellLink, Table
 
 
 def document(word: str) -> Document:
@@ -26,14 +26,16 @@ def document(word: str) -> Document:
 
 def _table(word: str, kind: Kind, entry: Entry) -> Table:
     title = f"{word}, {KIND_NAMES[kind]}" if KIND_NAMES[kind] else word
-    return Table(title, ("", ""), tuple(cells(*row) for row in _rows(entry)))
+    return Table(title, ("", ""), tuple((Cell(name), cell) for name, cell in _rows(entry)))
 
 
-def _rows(entry: Entry) -> Iterator[tuple[str, str]]:
-    yield "first", entry.sentence
+def _rows(entry: Entry) -> Iterator[tuple[str, Cell]]:
+    yield "first", Cell(entry.sentence)
     for place, text in enumerate(entry.expert):
-        yield "" if place else "more", text
+        yield "" if place else "more", Cell(text)
     if entry.lesson:
-        yield "lesson", reference(entry.lesson)[0]
+        name, there = reference(entry.lesson)
+        yield "lesson", Cell(name, links=(CellLink(name, there),) if there else ())
     if entry.link:
-        yield "page", f"{entry.link}, {address(entry.link)}"
+        there = address(entry.link)
+        yield "page", Cell(f"{entry.link}, {there}", links=(CellLink(there, there),))

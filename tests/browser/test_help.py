@@ -243,7 +243,7 @@ def test_a_lesson_is_a_link_where_its_notebook_lies(chromium, tmp_path, monkeypa
     shown.locator('[data-id="e1"] b').hover()
     link = card(shown).locator("a[data-lesson]")
     assert link.text_content() == "lesson 16, Loops that stay loops"
-    assert link.get_attribute("href") == "16_loops_that_stay_loops.ipynb"
+    assert link.get_attribute("href").endswith("16_loops_that_stay_loops.ipynb")
     assert link.get_attribute("target") == "_blank"
     assert not shown.locator("p.lessons").is_visible()
     shown.close()

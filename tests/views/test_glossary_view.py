@@ -23,7 +23,10 @@ def test_each_meaning_has_both_depths_its_lesson_and_its_page(tmp_path, monkeypa
 def test_where_the_lesson_lies_its_name_is_enough(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "16_loops_that_stay_loops.ipynb").write_text("")
-    assert "jaxlens lab" not in jaxlens.glossary("carry").text()
+    shown = jaxlens.glossary("carry")
+    assert "jaxlens lab" not in shown.text()
+    assert "<a href=16_loops_that_stay_loops.ipynb" in shown.html()
+    assert '<a href="https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html"' in shown.html()
 
 
 def test_html_has_the_same_words() -> None:

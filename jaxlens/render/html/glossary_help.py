@@ -56,19 +56,29 @@ _LAYOUT = re.compile(r"\{\d[^}]*\}")
 
 @dataclass(slots=True)
 class _Words:
-    """Words by kind, and how often each text with attributes was scanned."""
+    """Words by kind, and how often each text with attributes was scanned.
+
+    Attributes:
+        brief: Words that may occur in lines that were not scanned; they go without the texts for
+            experts.
+    """
 
     by_kind: dict[Kind, dict[str, None]] = field(default_factory=dict)
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     texts: set[tuple[Kind, str, str]] = field(default_factory=set)
+    brief: set[tuple[Kind, str]] = field(default_factory=set)
 
     def add_all(self, kind: Kind) -> None:
         """Every word of a kind, every attribute, and the words that any program may have."""
-        for listed in (kind, "attribute", "word"):
-            self.by_kind.setdefault(listed, {}).update(dict.fromkeys(all_words(listed)))
+        listed: tuple[Kind, ...] = (kind, "attribute", "word")
+        for kind in listed:
+            known = self.by_kind.setdefault(kind, {})
+            self.brief |= {(kind, word) for word in all_words(kind) if word not in known}
+            known.update(dict.fromkeys(all_words(kind)))
 
     def add(self, kind: Kind, word: str) -> None:
         self.by_kind.setdefault(kind, {})[word] = None
+        self.brief.discard((kind, word))
 
 
 def help_data(document: Document) -> dict[str, Any]:
@@ -92,7 +102,8 @@ def help_data(document: Document) -> dict[str, Any]:
     for kind, names in words.by_kind.items():
         for word, known in _entries(kind, names):
             page = pages.setdefault(known.link, len(pages)) if known.link else -1
-            places = [texts.setdefault(text, len(texts)) for text in known.expert]
+            expert = () if (kind, word) in words.brief else known.expert
+            places = [texts.setdefault(text, len(texts)) for text in expert]
             if known.lesson and known.lesson not in lessons:
                 lessons[known.lesson] = reference(known.lesson)[0]
             told = [known.sentence, page, known.lesson, *places]
@@ -177,7 +188,8 @@ def _lines(lines: Iterable[tuple[Kind, Line]], words: _Words) -> None:
                 op = piece.text
                 words.add(_machine(kind, op), op)
                 continue
-            _names(piece, words)
+            if kind != "primitive" or piece.kind != "name":  # values of a jaxpr are a, b, ..., in
+                _names(piece, words)
             if kind in _ATTRIBUTES and (op or kind != "primitive"):  # values come before it
                 _piece(kind, op, piece, words)
 

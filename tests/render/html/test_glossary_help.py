@@ -97,6 +97,9 @@ def test_a_long_program_takes_every_word_of_its_kind_along() -> None:
     data = help_of(Listing("jaxpr", lines[:1], more=lines))
     assert {"add", "tanh", "scan", "psum"} < set(data["primitive"])
     assert {"length", "scan.jaxpr", "dimension_numbers"} < set(data["attribute"])
+    assert len(data["primitive"]["add"]) > 3  # it was seen in the lines that are scanned
+    assert len(data["primitive"]["tanh"]) == 3
+    assert len(data["texts"]) < 20
 
 
 def test_quotes_round_an_op_are_left_out() -> None:

@@ -301,10 +301,16 @@ export class GlossaryCard {
   /** The lesson that teaches a word: a link where there is one. @param {number} number */
   lesson(number) {
     if (!number) return "";
-    const link = this.root.querySelector(`.lessons [data-lesson="${number}"]`)?.cloneNode(true);
-    if (!(link instanceof HTMLAnchorElement)) return create("i", "lesson", {}, this.data.lessons?.[number] ?? "");
-    // JupyterLab opens those that it has made links of its own
-    if (!link.dataset.commandlinkerCommand) for (const [name, value] of Object.entries(NEW_TAB)) link.setAttribute(name, value);
+    const own = this.root.querySelector(`.lessons [data-lesson="${number}"]`);
+    if (!(own instanceof HTMLAnchorElement)) return create("i", "lesson", {}, this.data.lessons?.[number] ?? "");
+    const link = create("a", "", { href: own.href, "data-lesson": `${number}`, ...NEW_TAB }, own.textContent ?? "");
+    // JupyterLab opens notebooks by what it has done to the link that came with the output
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      for (const [name, value] of Object.entries(NEW_TAB)) own.setAttribute(name, value);
+      own.click();
+    });
     return link;
   }
 
