@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.running import timeline
+    from jaxlens.running import arrays, timeline
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -55,6 +55,7 @@ __all__ = [
     "RecompileLog",
     "View",
     "__version__",
+    "arrays",
     "assert_compiles",
     "bytecode",
     "capture",
@@ -102,9 +103,9 @@ _HOMES = (
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
         "load": "jaxlens.captures",
-        "timeline": "jaxlens.running",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
+    | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

@@ -1,19 +1,24 @@
-"""The verbs about this process as it runs: who waits for the device.
+"""The verbs about this process as it runs: who waits for the device, and what lives on it.
 
 jaxlens.timeline(train, params, data)   # calls it once, and says what it waited for
+jaxlens.arrays()                        # what lives on each device, and what grew
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.timeline import RunTimeline
+from jaxlens.lenses.memory import live_arrays
+from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
 from jaxlens.lenses.timeline.facts import TimelineFacts, facts
 from jaxlens.lenses.timeline.report import report
 from jaxlens.stages.timeline.record import TimelineRecording
+from jaxlens.stages.watch.live_arrays import look
 from jaxlens.views.answer import Answer
+from jaxlens.views.questions.live_arrays import document as arrays_document
 from jaxlens.views.questions.timeline import document
 
 
@@ -88,3 +93,29 @@ def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Answer[Time
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it
     del result
     return record.answer
+
+
+def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
+    """What lives on each device, and what grew? Looks at the live arrays of this process.
+
+        jaxlens.arrays()            # the names are those of the caller: of the notebook
+
+    Deleted and donated arrays do not count. An array has the name that leads to it: a variable,
+    or a path into one, such as `params['w']`. What no variable leads to has no name: constants
+    that JAX keeps for compiled programs, and what a library or a running function holds.
+
+    Args:
+        names: The variables to search; by default those that the caller sees.
+
+    Returns:
+        An answer with `.named` and `.unnamed` (each array with `.names`, `.type`, `.bytes`,
+        `.by_device`, `.sharding`), `.bytes`, `.by_device`, `.by_variable`, `.deleted` (names), and
+        since the last look `.new` and `.gone`.
+    """
+    if names is None:
+        caller = sys._getframe(1)
+        names = {**caller.f_globals, **caller.f_locals}
+    known = live_arrays.facts(look(names))
+    return Answer(
+        None, lambda: arrays_document(known), lambda: live_arrays.report(known), lambda: known
+    )

@@ -14,7 +14,7 @@ from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 
-_NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile", "timeline")
+_NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile", "timeline", "arrays")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_COURSE)]
 

@@ -472,6 +472,17 @@ TIMELINE: Question[Any] = Question(
     python="jaxlens.timeline(f, x)",
 )
 
+ARRAYS: Question[Any] = Question(
+    "arrays",
+    About(
+        "What lives on each device, and what grew?",
+        measured="the arrays that live now (`jax.live_arrays`); nothing is computed or copied",
+        counted="bytes by shape, dtype and sharding; the names by a search through the variables, "
+        "their containers, attributes and closures; arrays of one buffer count once",
+    ),
+    python="jaxlens.arrays()",
+)
+
 QUESTIONS: tuple[Question[Any], ...] = (
     WHY,
     COST,
@@ -493,6 +504,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     KEY,
     RECOMPILES,
     TIMELINE,
+    ARRAYS,
 )
 """All questions; those of one magic in the order of its help and of its output."""
 

@@ -61,9 +61,11 @@ def readme_rows() -> list[str]:
 
 def _magics(question) -> str:
     if not question.verb:
-        return {"recompiles": "`%%recompiles`, `%%norecompile`"}.get(
-            question.name, f"`%%{question.name}`"
-        )
+        return {
+            "recompiles": "`%%recompiles`, `%%norecompile`",
+            "timeline": "`%%timeline`",
+            "arrays": "`%arrays`",
+        }[question.name]
     value = f" {question.metavar}" if question.metavar else ""
     more = (f"`--{option.name}`" for option in question.options if option.about)
     return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])

@@ -24,6 +24,7 @@ _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
     "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
+    "arrays": ("-o", "-h", "--help"),
 }
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*OPTIONS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")

@@ -1,18 +1,19 @@
-"""`%%timeline`: run a whole cell, and say what it dispatched and where it waited."""
+"""`%%timeline` and `%arrays`: the process as it runs."""
 
 from typing import Any
 
-from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
-from jaxlens.questions.table import TIMELINE
+from jaxlens.questions.table import ARRAYS, TIMELINE
 
 
 @magics_class
 class RunningMagics(WholeCellMagics):
-    """`%%timeline`."""
+    """`%%timeline` and `%arrays`."""
 
     @line_cell_magic
     @no_var_expand
@@ -51,3 +52,32 @@ class RunningMagics(WholeCellMagics):
                     if options.o:
                         self.shell.user_ns[options.o] = answer
                     self.display(answer)
+
+    @line_magic
+    @no_var_expand
+    @magic_arguments()
+    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @HELP
+    def arrays(self, line: str) -> None:
+        """What lives on each device, and what grew? Show the live arrays, and who holds them.
+
+        Each array has the name that leads to it, such as params['w']. Deleted and donated arrays
+        do not count. The second look says what is new and what is gone since the first:
+
+            %arrays
+
+        In Python:    jaxlens.arrays()
+        """
+        options, rest = self.options_of(self.arrays, line, None)
+        if options.help:
+            return self.print_help(self.arrays, ARRAYS)
+        check_name(options.o, "answer")
+        if rest:
+            raise OptionError(f"%arrays takes no code, got {rest!r}: %arrays alone looks")
+        from jaxlens.running import arrays  # imports JAX, which %load_ext does not
+
+        answer = arrays(self.shell.user_ns)
+        if options.o:
+            self.shell.user_ns[options.o] = answer
+        self.display(answer)
+        return None

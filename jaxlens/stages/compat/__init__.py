@@ -27,6 +27,7 @@ from jaxlens.stages.compat.jitted import (
     layers,
     rejit,
 )
+from jaxlens.stages.compat.key_arrays import base_array
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
     forget_session,

@@ -76,3 +76,26 @@ def test_the_magics_leave_with_the_extension(run, shell):
     assert "timeline" not in shell.magics_manager.magics["cell"]
     shell.extension_manager.load_extension("jaxlens")
     assert "timeline" in shell.magics_manager.magics["cell"]
+
+
+def test_arrays_names_the_notebooks_variables(run, shell):
+    assert run("history = []\nx = jnp.ones((10, 10))").ok
+    ran = run("%arrays -o a")
+    assert ran.ok, ran.out
+    assert "x" in {array.name for array in shell.user_ns["a"].named}
+    assert run("for n in range(3):\n    history.append(x + n)").ok
+    ran = run("%arrays -o a")
+    assert "new in history: 3 arrays, 1.2 kB" in ran.shown
+    assert "history[*]" in ran.shown
+
+
+def test_arrays_says_what_only_out_keeps(run, shell):
+    assert run("jnp.ones((30, 30))").ok
+    assert "(Out): %reset out lets them go" in run("%arrays").shown
+
+
+def test_arrays_takes_no_code(run):
+    ran = run("%arrays x")
+    assert "OptionError: %arrays takes no code, got 'x': %arrays alone looks" in ran.out
+    assert run("%arrays -h").out.startswith("What lives on each device, and what grew?")
+    assert complete("%arrays -") == ["-o", "-h", "--help"]

@@ -1,0 +1,244 @@
+"""Which arrays live on the devices, which names hold them, and what grew since the last look."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.report import Cell, Finding, Report, Table, amount, count
+
+_ROWS = 30
+_NAMED = 4  # names in a sentence
+_INDEX = re.compile(r"\[\d+\]")
+_ROOT = re.compile(r"(?:.* in )?(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldArrays:
+    """What one variable holds.
+
+    Attributes:
+        name: The variable: "params".
+        arrays: Number of arrays.
+        bytes: Bytes on all devices.
+        new_arrays: Number of those that were not there at the last look.
+        new_bytes: Bytes of those.
+    """
+
+    name: str
+    arrays: int
+    bytes: int
+    new_arrays: int
+    new_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveArrayFacts:
+    """The facts of one look; sizes are counted from shapes and dtypes.
+
+    Attributes:
+        look: The arrays.
+        named: Arrays that a variable leads to, the largest first.
+        unnamed: The others: JAX's own constants, values of libraries and running functions.
+        by_variable: What each variable holds, the most bytes first.
+    """
+
+    look: LiveArrays
+    named: tuple[LiveArray, ...]
+    unnamed: tuple[LiveArray, ...]
+    by_variable: tuple[HeldArrays, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all live arrays, on all devices."""
+        return sum(array.bytes for array in self.look.arrays)
+
+    @property
+    def by_device(self) -> Mapping[str, int]:
+        """Bytes of all live arrays, by device."""
+        return _by_device(self.look.arrays)
+
+    @property
+    def new(self) -> tuple[LiveArray, ...]:
+        """Arrays that were not there at the last look."""
+        return () if self.look.first else tuple(a for a in self.look.arrays if a.new)
+
+    @property
+    def gone(self) -> tuple[GoneArray, ...]:
+        """Arrays of the last look that live no more."""
+        return self.look.gone
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """Names whose array was deleted or donated."""
+        return self.look.deleted
+
+
+def facts(look: LiveArrays) -> LiveArrayFacts:
+    """Returns the facts of one look."""
+    ordered = sorted(look.arrays, key=lambda array: (-array.bytes, array.name))
+    named = tuple(array for array in ordered if array.names)
+    held: dict[str, list[LiveArray]] = {}
+    for array in named:
+        held.setdefault(_root(array.name), []).append(array)
+    variables = [_held(name, arrays, look.first) for name, arrays in held.items()]
+    return LiveArrayFacts(
+        look,
+        named,
+        tuple(array for array in ordered if not array.names),
+        tuple(sorted(variables, key=lambda v: (-v.bytes, v.name))),
+    )
+
+
+def _held(name: str, arrays: list[LiveArray], first: bool) -> HeldArrays:
+    new = [] if first else [array for array in arrays if array.new]
+    return HeldArrays(
+        name, len(arrays), sum(a.bytes for a in arrays), len(new), sum(a.bytes for a in new)
+    )
+
+
+def _root(name: str) -> str:
+    """Returns the variable of a name: `params` of `params['w']`, `f` of `table in f`."""
+    match = _ROOT.match(name)
+    return match[1] if match else name
+
+
+def _by_device(arrays: Iterable[LiveArray]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for array in arrays:
+        sums.update(array.by_device)
+    return dict(sorted(sums.items()))
+
+
+def report(facts: LiveArrayFacts) -> Report:
+    """Returns sentences, the table of named arrays, and the sums by device.
+
+    What has no name depends on what ran before and on JAX's version: it is in a table that the
+    stable text leaves out.
+    """
+    tables = (_arrays(facts),) if facts.named else ()
+    return Report("Live arrays", tuple(_findings(facts)), (*tables, _devices(facts)))
+
+
+def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
+    if not facts.named:
+        yield Finding("No variable holds an array on a device.")
+    else:
+        size = amount(sum(array.bytes for array in facts.named))
+        devices = _by_device(facts.named)
+        where = f"on {next(iter(devices))}" if len(devices) == 1 else f"on {len(devices)} devices"
+        most = [
+            f"{v.name} {amount(v.bytes)}" + (f" in {v.arrays:,} arrays" if v.arrays > 1 else "")
+            for v in facts.by_variable[:_NAMED]
+        ]
+        more = len(facts.by_variable) - _NAMED
+        most += [count(more, "more variable")] if more > 0 else []
+        yield Finding(
+            f"Variables hold {count(len(facts.named), 'array')} of {size} {where}: "
+            f"{', '.join(most)}."
+        )
+    if not facts.look.first:
+        yield Finding(_since(facts))
+    if facts.deleted:
+        names = ", ".join(facts.deleted[:_NAMED])
+        names += f" and {count(len(facts.deleted) - _NAMED, 'more name')}" * (
+            len(facts.deleted) > _NAMED
+        )
+        yield Finding(f"Deleted or donated, so they hold no memory: {names}.")
+    cached = [v for v in facts.by_variable if v.name == "Out" or v.name.startswith("_")]
+    if cached:
+        size = amount(sum(v.bytes for v in cached))
+        yield Finding(
+            f"{size} live only because IPython keeps results that were displayed "
+            f"({', '.join(v.name for v in cached[:_NAMED])}): %reset out lets them go."
+        )
+
+
+def _since(facts: LiveArrayFacts) -> str:
+    grown = [v for v in facts.by_variable if v.new_arrays]
+    gone = [array for array in facts.gone if array.name]
+    parts = []
+    if grown:
+        parts += [
+            f"new in {v.name}: {count(v.new_arrays, 'array')}, {amount(v.new_bytes)}"
+            for v in sorted(grown, key=lambda v: (-v.new_bytes, v.name))[:_NAMED]
+        ]
+        more = grown[_NAMED:]
+        parts += [f"new in {count(len(more), 'more variable')}"] if more else []
+    if gone:
+        size = amount(sum(array.bytes for array in gone))
+        names = list(dict.fromkeys(_root(array.name) for array in gone))
+        rest = ", ..." if len(names) > _NAMED else ""
+        parts.append(
+            f"gone: {count(len(gone), 'array')}, {size} ({', '.join(names[:_NAMED])}{rest})"
+        )
+    return f"Since the last look: {'; '.join(parts) or 'the same arrays'}."
+
+
+def _arrays(facts: LiveArrayFacts) -> Table:
+    """Returns the named arrays; those of one type in one list are one row."""
+    rows: dict[tuple[str, ...], list[LiveArray]] = {}
+    for array in facts.named:
+        devices = ", ".join(array.by_device)
+        key = _INDEX.sub("[*]", array.name), array.type, array.sharding, devices
+        rows.setdefault(key, []).append(array)
+    ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
+    most = max((sum(a.bytes for a in arrays) for _, arrays in ordered), default=1) or 1
+    cells = []
+    for (name, type, sharding, devices), arrays in ordered[:_ROWS]:
+        size = sum(array.bytes for array in arrays)
+        new = 0 if facts.look.first else sum(array.new for array in arrays)
+        shown = name if len(arrays) > 1 else _all_names(arrays[0])
+        where = devices if len(arrays[0].by_device) == 1 else f"{len(arrays[0].by_device)} devices"
+        cells.append(
+            (
+                Cell(shown),
+                Cell(type),
+                Cell(f"{len(arrays):,}", len(arrays)),
+                Cell(amount(size), size, bar=size / most),
+                Cell(f"{new:,}" if new else "", new),
+                Cell(sharding or where),
+            )
+        )
+    left = len(ordered) - _ROWS
+    note = "Bytes are those on all devices."
+    note += f" {left:,} more rows are left out." if left > 0 else ""
+    columns = ("name", "type", "arrays", "bytes", "new", "where")
+    return Table("Arrays with a name", columns, tuple(cells), note, right=(2, 3, 4))
+
+
+def _all_names(array: LiveArray) -> str:
+    more = len(array.names) - _NAMED
+    return ", ".join(array.names[:_NAMED]) + f" and {more} more" * (more > 0)
+
+
+def _devices(facts: LiveArrayFacts) -> Table:
+    rows = []
+    for device, size in facts.by_device.items():
+        unnamed = [array for array in facts.unnamed if device in array.by_device]
+        arrays = sum(device in array.by_device for array in facts.look.arrays)
+        used = facts.look.allocated.get(device)
+        rows.append(
+            (
+                Cell(device),
+                Cell(f"{arrays:,}", arrays),
+                Cell(amount(size), size),
+                Cell(f"{len(unnamed):,}", len(unnamed)),
+                Cell(amount(sum(array.by_device[device] for array in unnamed))),
+                Cell(amount(used) if used is not None else "unknown", used),
+            )
+        )
+    columns = ("device", "arrays", "bytes", "without a name", "bytes of these", "allocator")
+    note = (
+        "Without a name: constants that JAX keeps for compiled programs, and what a library or a "
+        "running function holds. Allocator: bytes in use by the device's own count."
+    )
+    return Table(
+        "All live arrays, by device",
+        columns,
+        tuple(rows),
+        note,
+        volatile=True,
+        right=(1, 2, 3, 4, 5),
+    )

@@ -1,0 +1,135 @@
+"""What really lives: names by containers, buffers that are shared, donation, and growth."""
+
+import functools
+import subprocess
+import sys
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxlens
+
+
+def by_name(answer: Any) -> dict[str, Any]:
+    return {name: array for array in answer.named for name in array.names}
+
+
+def test_names_through_containers_attributes_and_closures() -> None:
+    @dataclass
+    class State:
+        mu: Any
+
+    table = jnp.arange(10)
+    names = {
+        "w": jnp.ones((3, 4)),
+        "params": {"layers": [{"w": jnp.ones(2)}, {"w": jnp.ones(5)}]},
+        "state": State([{"m": jnp.ones(6)}]),
+        "bag": types.SimpleNamespace(inner=(jnp.ones(7),)),
+        "lookup": lambda i: table[i],
+        "part": functools.partial(jnp.add, jnp.ones(9)),
+        "key": jax.random.key(0),
+        "numpy": np.ones(100),
+        "text": "w",
+    }
+    names["loop"] = names["params"]["loop"] = names["params"]  # contains itself
+    found = by_name(jaxlens.arrays(names))
+    sizes = {name: found[name].bytes for name in found}
+    assert sizes["w"] == 48
+    assert found["w"].type == "f32[3,4]"
+    assert sizes["params['layers'][1]['w']"] == 20
+    assert sizes["state.mu[0]['m']"] == 24
+    assert sizes["bag.inner[0]"] == 28
+    assert sizes["table in lookup"] == 40
+    assert sizes["part.args[0]"] == 36
+    assert sizes["key"] == 8
+    assert "numpy" not in sizes
+
+
+def test_two_names_of_one_buffer_count_once() -> None:
+    x = jnp.ones(1000)
+    jax.block_until_ready(x)
+    answer = jaxlens.arrays({"x": x, "same": x, "put": jax.device_put(x)})
+    (array,) = answer.named
+    assert set(array.names) == {"x", "same", "put"}
+    assert array.bytes == 4000
+
+
+def test_automatic_names_come_last() -> None:
+    x = jnp.ones(10)
+    (array,) = jaxlens.arrays({"_": x, "Out": {3: x}, "x": x}).named
+    assert array.name == "x"
+
+
+def test_the_names_are_those_of_the_caller() -> None:
+    local = jnp.ones(77)
+    found = by_name(jaxlens.arrays())
+    assert found["local"].bytes == local.nbytes
+
+
+def test_donated_and_deleted_arrays_do_not_count() -> None:
+    x, y = jnp.ones(1000), jnp.ones(500)
+    f = jax.jit(lambda x: x + 1, donate_argnums=0)
+    jaxlens.arrays({"x": x, "y": y})
+    z = f(x)
+    y.delete()
+    answer = jaxlens.arrays({"x": x, "y": y, "z": z})
+    assert [array.name for array in answer.named] == ["z"]
+    assert answer.deleted == ("x", "y")
+    assert {"x", "y"} <= {array.name for array in answer.gone}
+
+
+def test_what_grew_since_the_last_look() -> None:
+    names = {"w": jnp.ones(10), "history": []}
+    jaxlens.arrays(names)
+    names["history"] += [jnp.full((5,), n) for n in range(3)]
+    answer = jaxlens.arrays(names)
+    (grown,) = [held for held in answer.by_variable if held.new_arrays]
+    assert (grown.name, grown.new_arrays, grown.new_bytes) == ("history", 3, 60)
+    again = jaxlens.arrays(names)
+    assert [held.new_arrays for held in again.by_variable] == [0, 0]
+
+
+def test_a_look_keeps_nothing_alive_and_makes_nothing() -> None:
+    x = jnp.ones((64, 64))
+    before = len(jax.live_arrays())
+    answer = jaxlens.arrays({"x": x})
+    str(answer), answer.html()
+    assert len(jax.live_arrays()) == before
+    array = weakref.ref(x)
+    del x
+    assert array() is None
+
+
+def test_an_array_without_a_name() -> None:
+    x = jnp.ones((123, 4))
+    answer = jaxlens.arrays({})
+    assert x.nbytes in {array.bytes for array in answer.unnamed if array.type == "f32[123,4]"}
+    assert "f32[123,4]" not in str(answer)
+
+
+OVER_FOUR = """
+import jax, jax.numpy as jnp, numpy as np, jaxlens
+jax.config.update("jax_num_cpu_devices", 4)
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("d",))
+w = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d")))
+np.asarray(w), w.addressable_shards  # makes arrays of the pieces, in the same memory
+(array,) = jaxlens.arrays({"w": w}).named
+print(array.name, array.sharding, dict(array.by_device))
+print(sum(a.bytes for a in jaxlens.arrays({}).unnamed if "[2,4]" in a.type))
+"""
+
+
+def test_an_array_over_devices_and_its_pieces_count_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OVER_FOUR], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "w P('d') over d=4 {'CPU 0': 32, 'CPU 1': 32, 'CPU 2': 32, 'CPU 3': 32}",
+        "0",
+    ]
