@@ -1,7 +1,5 @@
 """Loads and unloads the IPython extension; unloading removes all that loading registered."""
 
-import sys
-from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,9 +40,7 @@ def load(shell: Any) -> None:
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
     shell.events.register("post_run_cell", comms.cell_done)
-    shell.events.register("post_run_cell", _settle)
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
-    _settle()
 
 
 def unload(shell: Any) -> None:
@@ -61,21 +57,9 @@ def unload(shell: Any) -> None:
             magics[name] = magic
     for magics_type in (ProgramMagics, WatchMagics, RunningMagics, CourseMagics):
         shell.magics_manager.registry.pop(magics_type.__name__, None)
-    for done in (comms.cell_done, _settle):
-        shell.events.unregister("post_run_cell", done)
+    shell.events.unregister("post_run_cell", comms.cell_done)
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     cells_from(None)
     comms.close()
     if completions in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(completions)
-
-
-def _settle(_: Any = None) -> None:
-    """Imports `jax.extend`, which captures need, before the user's functions are compiled.
-
-    From jax 0.12 on this import adds config settings, which are part of every trace's cache key:
-    a later import would compile everything again. It takes about 60 ms once JAX is imported.
-    """
-    jax = sys.modules.get("jax")
-    if getattr(jax, "__version_info__", ()) >= (0, 12) and "jax.extend" not in sys.modules:
-        import_module("jax.extend")

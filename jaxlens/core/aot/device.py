@@ -5,9 +5,10 @@ but its arrays need a part of JAX to be of use (their shardings, their printing)
 only this one, imports jax: to find the client, to put arrays on a device, to compile, to run. A
 program starts asynchronously: its results are arrays whose values arrive later.
 
-Tried with jax 0.10.2 to 0.12.0. Private are `jaxlib._jax.DeviceList`, which the client wants, and
-the two that JAX itself puts arrays in and takes results out with, `batched_device_put` and
-`array_result_handler`: they cost a tenth of their public relatives.
+Tried with jax 0.10.2 to 0.12.0. Private are the modules behind `jax.extend.backend`,
+`jaxlib._jax.DeviceList`, which the client wants, and the two that JAX itself puts arrays in and
+takes results out with, `batched_device_put` and `array_result_handler`: they cost a tenth of their
+public relatives.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +18,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend import backend as jax_backend
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _jax
+
+try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
+    from jax._src.compiler import get_compile_options
+    from jax._src.interpreters.pxla import get_default_device
+    from jax._src.xla_bridge import get_backend
+except ImportError:
+    from jax.extend.backend import get_backend, get_compile_options, get_default_device
 
 from jaxlens.core.aot.lower import lower_program
 from jaxlens.core.kernel import run
@@ -147,7 +154,7 @@ def _sharding(place: Place) -> Any:
     """Returns JAX's sharding for a place."""
     if isinstance(place, NamedSharding):
         return place
-    return SingleDeviceSharding(place or jax_backend.get_default_device())
+    return SingleDeviceSharding(place or get_default_device())
 
 
 @cache
@@ -286,9 +293,9 @@ class Executable:
             chosen = list(layout.mesh.devices.flat)
             ins, outs = ([spread(layout.mesh, spec) for spec in specs] for specs in layout[1:])
         else:
-            chosen = [device or jax_backend.get_default_device()]
+            chosen = [device or get_default_device()]
             ins, outs = ([device] * len(avals) for avals in (in_avals, out_avals))
-        built = jax_backend.get_compile_options(
+        built = get_compile_options(
             num_replicas=1,
             num_partitions=len(chosen),
             device_assignment=np.array([[d.id for d in chosen]]),
@@ -296,7 +303,7 @@ class Executable:
         )
         if not isinstance(module, str):
             module = module.operation.get_asm(enable_debug_info=True)
-        client = jax_backend.get_backend()
+        client = get_backend()
         self.loaded = client.compile_and_load(
             module.encode(), _jax.DeviceList(tuple(chosen)), built
         )

@@ -117,13 +117,9 @@ def names() -> tuple[str, ...]:
 
 def _process_devices() -> dict[str, Any]:
     """Returns one device per platform in this process, the default platform first."""
-    # Imported here: a watch imports this module, and from jax 0.12 on importing `jax.extend`
-    # changes the key of every trace.
-    from jax.extend import backend
-
     first = jax.devices()[0]
     devices = {first.platform: first}
-    for client in backend.backends().values():
+    for client in compat.extend("backend", "backends")().values():
         for device in client.local_devices():
             devices.setdefault(_SYNONYMS.get(device.platform, device.platform), device)
     return devices

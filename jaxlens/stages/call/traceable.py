@@ -34,6 +34,7 @@ from jaxlens.stages.call import library_jits
 from jaxlens.stages.call.call import Call, bound_values, is_plain, open_call, unbound
 from jaxlens.stages.call.library_jits import InnerCall
 from jaxlens.stages.call.target import ResolvedTarget
+from jaxlens.stages.core import program as core_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,10 @@ def prepare(
     _check(f)
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
     core = None
-    if by_core or _core().is_core_call(opened.function, opened.args, opened.kwargs):
+    if by_core or core_program.is_core_call(opened.function, opened.args, opened.kwargs):
         core = opened
-        arrays = jax.tree_util.tree_map(_core().plain, (core.args, core.kwargs))
-        function = _core().jitted(core.function)
+        arrays = jax.tree_util.tree_map(core_program.plain, (core.args, core.kwargs))
+        function = core_program.jitted(core.function)
         opened = replace(core, function=function, args=arrays[0], kwargs=arrays[1])
     call_leaves = leaves(opened.args, opened.kwargs, opened.signature)
     _check_arrays(call_leaves)
@@ -147,16 +148,6 @@ def prepare(
     jitted = _jitted(inner_call, inner.call, parts, inner.leaves)
     statics = jitted.statics if inner.statics is None else (*inner.statics, *call.statics)
     return replace(jitted, function=inner.function, statics=statics)
-
-
-def _core() -> Any:
-    """Imports `stages/core/program.py` lazily: a watch must not import it.
-
-    It imports `jax.extend`, which from jax 0.12 on changes the key of every trace.
-    """
-    from jaxlens.stages.core import program as core_program
-
-    return core_program
 
 
 def _check(f: Any) -> None:
@@ -329,7 +320,7 @@ def transforms(f: Any) -> Iterator[str]:
     and is not listed.
     """
     for layer in compat.layers(f):
-        name = compat.transform_name(layer) or _core().transform(layer)
+        name = compat.transform_name(layer) or core_program.transform(layer)
         if name:
             yield name
     if isinstance(layer, functools.partial):

@@ -7,6 +7,7 @@ imported directly where it is used.
 
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
 from jaxlens.stages.compat.disk_cache import hear_key_parts, persistent_cache_off
+from jaxlens.stages.compat.extend import extend, mlir_bindings
 from jaxlens.stages.compat.jit_caches import (
     context_names,
     every_trace_key,

@@ -21,6 +21,7 @@ import jax
 
 from jaxlens.ir.spans import Frame
 from jaxlens.stages import compat
+from jaxlens.stages.compat.extend import extend
 from jaxlens.stages.compat.import_private import private, when_gone
 
 _STEPS = {
@@ -256,14 +257,6 @@ def on_disk(name: str) -> int:
 def leave_out(folder: str) -> None:
     """Excludes the files of a folder from JAX's user frames, for the rest of the process.
 
-    The public function is in `jax.extend`, whose import changes every trace key from jax 0.12 on.
-
-    Gone: the public function is used, with that cost.
+    Gone: the public function is used.
     """
-    try:
-        leave = private("source_info_util").register_exclusion
-    except (ImportError, AttributeError):
-        from jax.extend import source_info_util
-
-        leave = source_info_util.register_exclusion
-    leave(folder)
+    extend("source_info_util", "register_exclusion")(folder)

@@ -1,10 +1,10 @@
 """Lowers with large constants as arguments; prints lowered programs."""
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from jaxlens.stages.compat.extend import mlir_bindings
 from jaxlens.stages.compat.import_private import private, when_gone
 
 
@@ -94,7 +94,7 @@ def name_hoisted(lowered: Any, name_of: Callable[[Any], str]) -> None:
 
     Gone: they have only their numbers as names.
     """
-    ir: Any = importlib.import_module("jax.extend.mlir.ir")
+    ir = mlir_bindings()
     module = lowered.compiler_ir("stablehlo")
     functions = [op for op in module.body.operations if "sym_name" in op.attributes]
     main = next(op for op in functions if op.attributes["sym_name"].value == "main")

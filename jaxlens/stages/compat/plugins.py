@@ -11,6 +11,7 @@ import importlib.util
 import sys
 from contextlib import suppress
 
+from jaxlens.stages.compat.extend import extend
 from jaxlens.stages.compat.import_private import private, when_gone
 
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
@@ -78,12 +79,10 @@ def has_idle_tpu_plugin() -> bool:
 
     Gone: whether the package is imported, which is True once JAX has looked for TPUs.
     """
-    from jax.extend import backend
-
     try:
         from jaxlib import xla_client
 
         loaded = bool(xla_client.pjrt_plugin_loaded("tpu"))
     except (ImportError, AttributeError):
         loaded = "libtpu" in sys.modules
-    return loaded and "tpu" not in backend.backends()
+    return loaded and "tpu" not in extend("backend", "backends")()

@@ -7,6 +7,7 @@ Tested with jax 0.10.2 and 0.12.0.1. The client takes its devices as a `jaxlib._
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxlens.stages.compat.extend import extend
 from jaxlens.stages.compat.import_private import when_gone
 
 
@@ -60,13 +61,12 @@ def compiled(
     Gone: None.
     """
     import numpy as np
-    from jax.extend import backend
 
     try:
         from jaxlib import _jax
 
         replicas = len(devices) // partitions
-        built = backend.get_compile_options(
+        built = extend("backend", "get_compile_options")(
             num_replicas=replicas,
             num_partitions=partitions,
             device_assignment=np.array([d.id for d in devices]).reshape(replicas, partitions),

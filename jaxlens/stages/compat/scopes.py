@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from jaxlens.stages.compat.extend import extend, mlir_bindings
+
 
 class _End(NamedTuple):
     """An element of a name stack that is printed last, however the stack is extended.
@@ -24,17 +26,18 @@ def named_last() -> Callable[[Any, str], Any] | None:
 
     Gone: None; equations are not stamped.
     """
-    from jax.extend import source_info_util
+    new_source_info = extend("source_info_util", "new_source_info")
+    new_name_stack = extend("source_info_util", "new_name_stack")
 
     def named(source: Any, word: str) -> Any:
         stack = source.name_stack
         return type(source)(source.traceback, type(stack)((*stack.stack, _End(word))))
 
     try:
-        plain = source_info_util.new_source_info()
-        outer = source_info_util.new_name_stack("f").transform("jvp")
+        plain = new_source_info()
+        outer = new_name_stack("f").transform("jvp")
         outer = named(plain.replace(name_stack=outer), "_jle1_").name_stack
-        inner = source_info_util.new_name_stack("g")
+        inner = new_name_stack("g")
         inner = named(plain.replace(name_stack=inner), "_jle2_").name_stack
         works = str(outer + inner) == "f/jvp(g)/_jle1_/_jle2_" and str(outer) == "f/jvp(_jle1_)"
     except (AttributeError, TypeError):
@@ -56,6 +59,5 @@ def has_location_parts() -> bool:
 
     Gone: nothing is stamped.
     """
-    from jax.extend.mlir import ir
-
+    ir = mlir_bindings()
     return all(hasattr(ir, name) for name in ("NameLoc", "FusedLoc", "CallSiteLoc"))

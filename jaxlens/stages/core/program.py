@@ -12,10 +12,10 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.closed_over_names import closure, code_globals
 
@@ -23,7 +23,7 @@ _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
 _MOST = 2_000  # most objects searched for a use of the core
 
-program_p: Any = Primitive("core_program")
+program_p: Any = compat.extend("core", "Primitive")("core_program")
 program_p.multiple_results = True
 
 

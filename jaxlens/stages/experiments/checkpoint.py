@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import Literal
 
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Loop
@@ -24,6 +23,7 @@ from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.experiments import checkpoint_segments, scan
 from jaxlens.stages.trace.trace import Trace, trace
 
+_LITERAL = compat.extend("core", "Literal")
 _JIT = frozenset({"jit", "pjit"})  # the primitive's name in different versions of JAX
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -106,7 +106,7 @@ def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
     while len(body.eqns) == 1 and body.eqns[0].primitive.name in _JIT:
         (eqn,) = body.eqns
         if [*map(id, eqn.outvars)] != [*map(id, body.outvars)] or any(
-            isinstance(atom, Literal) for atom in eqn.invars
+            isinstance(atom, _LITERAL) for atom in eqn.invars
         ):
             break
         pairs = zip([*body.constvars, *body.invars], [*closed.consts, *args], strict=True)

@@ -11,8 +11,11 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import jax
-from jax.extend import core
 
+from jaxlens.stages import compat
+
+_LITERAL = compat.extend("core", "Literal")
+_AS_FUNCTION = compat.extend("core", "jaxpr_as_fun")
 _PRODUCTS = frozenset({"dot_general", "conv_general_dilated", "scan", "while"})
 _MOST = 32
 
@@ -31,14 +34,14 @@ def checkpointed(closed: Any, args: Sequence[Any]) -> list[Any]:
     last = _last_reads(jaxpr)
     for start, stop in pairwise(cuts):
         part = _segment(jaxpr, start, stop, last)
-        run: Any = jax.checkpoint(core.jaxpr_as_fun(core.ClosedJaxpr(part, ())))
+        run: Any = jax.checkpoint(_AS_FUNCTION(type(closed)(part, ())))
         outs = run(*(values[var] for var in part.invars))
         values.update(zip(part.outvars, outs, strict=True))
     return [var.val if _literal(var) else values[var] for var in jaxpr.outvars]
 
 
 def _literal(var: Any) -> bool:
-    return isinstance(var, core.Literal)
+    return isinstance(var, _LITERAL)
 
 
 def _last_reads(jaxpr: Any) -> dict[Any, int]:

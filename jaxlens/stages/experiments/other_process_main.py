@@ -4,7 +4,7 @@
 
 reads FOLDER/request and writes FOLDER/answer, both pickled. It lowers a function that returns
 zeros, with the module's arguments and results, and replaces the ops of its module by the received
-ones. So JAX itself compiles them, through public API only.
+ones. So JAX itself compiles them, and of JAX's own modules only MLIR's bindings are used.
 """
 
 import pickle
@@ -19,9 +19,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.mlir import ir as bindings
 
 from jaxlens.errors import LensError
+from jaxlens.stages import compat
 from jaxlens.stages.call.target import ResolvedTarget, resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 
@@ -79,7 +79,7 @@ def _lowered(
     bytecode: bytes, donated: list[str], place: ResolvedTarget | None = None
 ) -> tuple[Any, list[tuple[str, Any]]]:
     """Returns a lowered function with the received module, and (name, shape) of its arguments."""
-    ir: Any = bindings
+    ir = compat.mlir_bindings()
     probe: Any = jax.jit(lambda: jnp.zeros(())).lower().compiler_ir("stablehlo")
     with probe.context:
         sent = ir.Module.parse(bytecode)
@@ -108,7 +108,7 @@ def _lowered(
 
 def _replace(module: Any, bytecode: bytes) -> None:
     """Replaces the ops and attributes of a module by those of the received one."""
-    ir: Any = bindings
+    ir = compat.mlir_bindings()
     with module.context:
         sent = ir.Module.parse(bytecode)
         for op in list(module.body.operations):

@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Loop
@@ -27,6 +26,7 @@ from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 
 _KEY: Any = jax.dtypes.prng_key
+_LITERAL = compat.extend("core", "Literal")
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 
 
@@ -186,7 +186,7 @@ def _read(plan: _Plan, atoms: Sequence[Any]) -> tuple[str, Any]:
     if an earlier one does. Early iterations cannot tell, since they read values from before the
     loop: in `x = x @ w`, the first iteration reads an input and the last one an earlier `x`.
     """
-    last = None if isinstance(atoms[-1], Literal) else plan.sources.get(id(atoms[-1]))
+    last = None if isinstance(atoms[-1], _LITERAL) else plan.sources.get(id(atoms[-1]))
     if last is not None:
         delay = plan.count - 1 - last[0] // plan.size
         source = last[0] % plan.size, last[1]
@@ -217,7 +217,7 @@ def _slot(plan: _Plan, atoms: Sequence[Any], source: tuple[int, int], delay: int
 
 
 def _equal_literals(atoms: Sequence[Any]) -> bool:
-    if not all(isinstance(atom, Literal) for atom in atoms):
+    if not all(isinstance(atom, _LITERAL) for atom in atoms):
         return False
     values = [np.asarray(atom.val) for atom in atoms]
     return all(v.dtype == values[0].dtype and np.array_equal(v, values[0]) for v in values)
@@ -268,7 +268,7 @@ class _Values(dict[int, Any]):
 
 
 def _value(atom: Any, values: _Values) -> Any:
-    return atom.val if isinstance(atom, Literal) else values[id(atom)]
+    return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
 
 
 def _evaluate(eqns: Sequence[Any], values: _Values) -> None:

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import jax
-from jax.extend import backend
 
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.driver import Run
+from jaxlens.stages import compat
 
 _WARM = 1
 
@@ -82,7 +82,11 @@ def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
     """Returns the leaves as arrays with the program's input shardings; copies only if needed."""
     shardings = jax.tree.leaves(compiled.input_shardings)
     devices = {device for sharding in shardings for device in sharding.device_set}
-    present = {device for client in backend.backends().values() for device in client.devices()}
+    present = {
+        device
+        for client in compat.extend("backend", "backends")().values()
+        for device in client.devices()
+    }
     absent = sorted({device.device_kind for device in devices - present})
     if absent:
         raise UnavailableError(

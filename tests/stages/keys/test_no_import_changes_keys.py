@@ -1,0 +1,36 @@
+"""No look imports a module of JAX that changes the keys of its caches."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import jax, jax.numpy as jnp, jaxlens
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+f = jax.jit(jax.grad(lambda x, w: jnp.tanh(x @ w).sum()))
+x = jnp.ones((8, 8))
+f(x, x)
+shell.run_line_magic("load_ext", "jaxlens")
+for verb in ("jaxpr", "hlo", "compile", "explore", "memory", "cost", "fusion", "tape", "key"):
+    str(getattr(jaxlens, verb)(f, x, x))
+str(jaxlens.compile(jaxlens.capture(f, x, x), run=1))
+str(jaxlens.memory(jaxlens.capture(f, x, x), checkpoint=True))
+from jaxlens import core
+str(jaxlens.jaxpr(core.grad(lambda x: core.numpy.sum(core.numpy.sin(x))), x))
+with jaxlens.recompiles() as log:
+    f(x, x)
+print(log.answer)
+print("jax.extend" in sys.modules, f._cache_size())
+"""
+
+
+@pytest.mark.backend
+def test_what_was_compiled_before_is_still_served() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "JAX's caches served every call" in done.stdout
+    assert done.stdout.splitlines()[-1] == "False 1"
