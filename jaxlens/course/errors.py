@@ -1,6 +1,7 @@
 """An exception of a learner's code in one sentence, with the lines that it went through."""
 
 import linecache
+import re
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from jaxlens.ir.spans import describe
 
 _OWN = str(Path(__file__).parents[1])
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of a function's repr: another in every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ def user_error(error: BaseException) -> UserError:
         if not frame.filename.startswith(_OWN) and not describe(frame.filename).library
     ]
     linecache.checkcache()
-    kind, message = type(error).__name__, str(error).strip()
+    kind, message = type(error).__name__, _ADDRESS.sub("", str(error).strip())
     first = message.partition("\n")[0]
     place = f" in line {frames[-1][0]}, `{frames[-1][2]}`" if frames and frames[-1][2] else ""
     sentence = f"{kind}{place}: {first}" if first else f"{kind}{place}"

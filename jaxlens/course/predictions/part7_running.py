@@ -321,8 +321,8 @@ def safe_log(x):
     return jnp.where(x > 0, jnp.log(x), 0.0)
 """,
         _gradient_at_zero,
-        "The branch that was not chosen is differentiated too: 0 for not chosen, divided by x, "
-        "which is 0/0.",
+        "The branch that was not chosen is differentiated too. Its derivative is 0 divided by x, "
+        "and 0/0 is NaN.",
         choices=("0", "inf", "nan"),
     ),
     Prediction(

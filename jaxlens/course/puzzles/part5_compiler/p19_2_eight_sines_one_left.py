@@ -15,12 +15,15 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     hint = "Python's loops unroll: `for _ in range(8)` records its body eight times."
     proof = Proof(jaxlens.jaxpr, (capture,))
     yield at_least("sin in the jaxpr", len(sines), 8, hint=hint, evidence=proof)
+    operands = len({node.operands for node in sines})
+    hint = "Two of them read the same name. Give each one an equation of its own to read."
+    yield equal("names that they read", operands, len(sines), hint=hint, evidence=proof)
     dead = sum(capture.links.fate(node.id).name == "dead" for node in sines)
     hint = "These never reached XLA. Use every sine in the result."
     yield equal("sin that nothing reads", dead, 0, hint=hint, evidence=proof)
     left = sum(node.opcode == "sine" for node in capture.optimized.module.nodes())
     hint = (
-        "Only equal operations on equal operands have the same value. Do yours have the same?"
+        "Only equal operations on equal operands have the same value. Have yours?"
         if left
         else "One sine must be left to compute."
     )
@@ -32,8 +35,8 @@ PUZZLE = Puzzle(
     id="19.2",
     title="Eight sines, one left",
     task="""\
-Write a function of `x`, an `f32[64]`, with **at least eight** `sin` in its jaxpr. Its result uses
-them all, and XLA computes **one**.
+Write a function of `x`, an `f32[64]`, with **at least eight** `sin` in its jaxpr, each of which
+reads **another name**. The result uses them all, and XLA still computes **one**.
 """,
     starter="""\
 def f(x):
@@ -41,9 +44,10 @@ def f(x):
 """,
     solution="""\
 def f(x):
-    return sum(jnp.sin(x) for _ in range(8))
+    return sum(jnp.sin(x + 1) for _ in range(8))
 """,
     wrong=(
+        WrongAnswer("def f(x):\n    return sum(jnp.sin(x) for _ in range(8))\n", "the same name"),
         WrongAnswer(
             "def f(x):\n    return sum(jnp.sin(x + i) for i in range(8))\n",
             "equal operations on equal operands",
@@ -53,7 +57,7 @@ def f(x):
             "equal operations on equal operands",
         ),
         WrongAnswer(
-            "def f(x):\n    sines = [jnp.sin(x) for _ in range(8)]\n    return sines[0]\n",
+            "def f(x):\n    sines = [jnp.sin(x + 1) for _ in range(8)]\n    return sines[0]\n",
             "Use every sine",
         ),
         WrongAnswer(
@@ -63,9 +67,9 @@ def f(x):
     ),
     hints=(
         "`%hlo --pass cse f(x)` shows what was merged, and with what.",
-        "What must be the same for two `sin` to have the same value?",
-        "Add up `jnp.sin(x)` eight times.",
+        "Two names may have the same value: `x + 1`, written twice, is two equations.",
+        "Add up `jnp.sin(x + 1)` eight times.",
     ),
     check=check,
-    after="Writing a value twice costs nothing at run time: cse keeps one.",
+    after="What you write twice is computed once: cse merges the additions, and then the sines.",
 )

@@ -13,12 +13,12 @@ def check(f: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Fact]:
     proof = Proof(jaxlens.cost, (capture,))
     heaviest = max(cost.kernels, key=lambda kernel: kernel.flops, default=None)
     found = (heaviest.intensity or 0.0) if heaviest is not None else 0.0
-    hint = "Each number read is used once or a few times. Where is it used hundreds of times?"
+    hint = "Each number that is read is used a few times. Where is it used hundreds of times?"
     if "dot_general" in jaxlens.receipt(capture).primitives:
         hint = (
             "In a product of a matrix and a vector each entry is used once: two flops for 4 bytes."
             if found < 1
-            else "A product of n x n matrices does about n/6 flops for each byte: n is too small."
+            else "A product of n x n matrices does n/6 flops for each byte. Is a size too small?"
         )
     yield at_least("flops per byte", found, 50, hint=hint, evidence=proof)
 
@@ -51,11 +51,15 @@ args = (jnp.ones((512, 512)), jnp.ones((512, 512)))
         ),
         WrongAnswer(
             "f = lambda x, y: x @ y\nargs = (jnp.ones((64, 64)), jnp.ones((64, 64)))\n",
-            "n is too small",
+            "Is a size too small",
+        ),
+        WrongAnswer(
+            "f = lambda x, y: x @ y\nargs = (jnp.ones((900, 4)), jnp.ones((4, 900)))\n",
+            "Is a size too small",
         ),
         WrongAnswer(
             "f = lambda x, y: x * y * 2 + x - y\nargs = (jnp.ones((4096, 512)),) * 2\n",
-            "used once or a few times",
+            "is used a few times",
         ),
     ),
     hints=(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxlens
-from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least
+from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, at_least, at_most
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
@@ -16,14 +16,25 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     share = cost.flops / max(receipt.xla_flops, 1)
     hint = "XLA sees the same work as the equations have: where does it count work once only?"
     if cost.loops:
-        hint = "XLA counts a loop's body once. How many trips does yours make?"
+        hint = "XLA counts a loop's body once. What if the body were a loop too?"
     elif receipt.primitives.get("dot_general", 0) > 5:
         hint = "A Python loop is written out while tracing: XLA sees every product, and counts it."
     proof = Proof(jaxlens.cost, (capture,))
-    yield at_least("counted flops over XLA's", share, 20, hint=hint, evidence=proof)
+    longest = max((loop.trips or 0 for loop in cost.loops), default=0)
+    long = "Fifty turns are the most that a loop may have here. What if its body were a loop too?"
+    yield at_most("turns of the longest loop", longest, 50, hint=long, evidence=proof)
+    yield at_least("counted flops over XLA's", share, 1000, hint=hint, evidence=proof)
 
 
 SOLUTION = """\
+def f(m, v):
+    def fifty(v):
+        return lax.fori_loop(0, 50, lambda i, v: m @ v, v)
+
+    return lax.fori_loop(0, 50, lambda i, v: fifty(v), v)
+"""
+
+_ONE_LOOP = """\
 def f(m, v):
     return lax.scan(lambda v, _: (m @ v, None), v, length=50)[0]
 """
@@ -32,8 +43,8 @@ PUZZLE = Puzzle(
     id="22.3",
     title="Hidden from XLA",
     task="""\
-`m` is a 64x64 matrix and `v` a vector. Write an `f` that does **at least 20 times** as many flops
-as XLA's cost analysis says.
+`m` is a 64x64 matrix and `v` a vector. Write an `f` that does **at least 1,000 times** as many
+flops as XLA's cost analysis says, with **no loop of more than 50 turns**.
 """,
     starter="""\
 def f(m, v):
@@ -50,12 +61,17 @@ def f(m, v):
 """,
             "written out while tracing",
         ),
-        WrongAnswer(SOLUTION.replace("50", "10"), "How many trips"),
+        WrongAnswer(_ONE_LOOP, "What if the body were a loop too"),
+        WrongAnswer(_ONE_LOOP.replace("50", "2000"), "Fifty turns are the most"),
+        WrongAnswer(
+            "def f(m, v):\n    return jax.vmap(lambda i: m @ v * i)(jnp.arange(2000.0))\n",
+            "count work once only",
+        ),
     ),
     hints=(
         "Run `%compile --cost` on a program with a `lax.scan`: the last column is XLA's.",
         "XLA's analysis goes through the program's text once, whatever runs more often.",
-        "A loop that stays a loop, with 20 trips or more.",
+        "Two loops that stay loops, one in the other: 50 turns of 50 turns.",
     ),
     check=check,
     after=(

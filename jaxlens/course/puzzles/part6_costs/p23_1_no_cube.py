@@ -42,8 +42,8 @@ PUZZLE = Puzzle(
     title="No cube",
     task="""\
 `dist` computes weighted squared distances between 256 points `a` and 256 points `b` in 16
-dimensions. On the way it makes a cube of 256x256x16 numbers, 4.2 MB, with 4.2 million flops. Get
-along **without the cube at all**: temporaries below a quarter of it, and at most 3 million flops.
+dimensions. On the way it makes a cube of 256x256x16 numbers, 4.2 MB, with 4.2 million flops. Do
+**without the cube** altogether: temporaries below a quarter of it, and at most 3 million flops.
 """,
     starter="""\
 def dist(a, b, w):

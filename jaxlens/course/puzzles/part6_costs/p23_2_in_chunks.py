@@ -14,19 +14,23 @@ def check(attend: Callable[..., Any]) -> Iterator[Fact]:
     n, d = 512, 16
     q = 3 * jnp.sin(jnp.arange(n * d, dtype=jnp.float32)).reshape(n, d)
     k, v = jnp.cos(3 * q), jnp.sin(5 * q)
-    hint = "Each row of scores goes through a softmax over **all** keys."
+    hint = "A row of the result for each query, with a softmax over **all** keys."
     wanted = jax.nn.softmax(q @ k.T) @ v
     yield close("attend(q, k, v)", attend(q, k, v), wanted, rtol=1e-3, hint=hint)
     capture = jaxlens.capture(attend, q, k, v)
     receipt = jaxlens.receipt(capture)
+    found = receipt.temporaries or 0
     hint = "All 512x512 scores are in memory at once."
     if any(name in receipt.primitives for name in ("remat", "remat2", "checkpoint")):
         hint = "jax.checkpoint saves memory between the forward and the backward pass only."
-    elif not any(name in receipt.primitives for name in ("scan", "while")):
+    elif any(name in receipt.primitives for name in ("scan", "while")):
+        hint = "One turn of the loop still needs this much: make the parts smaller."
+    elif receipt.primitives.get("dot_general", 0) > 2:
+        hint += " A Python loop is written out, and XLA may do its parts at any time."
+    else:
         hint += " Parts need to come one after the other; vmap would do all parts at once."
     proof = Proof(jaxlens.memory, (capture,))
     limit = n * n * 4 // 4
-    found = receipt.temporaries
     yield at_most("temporaries", found, limit, unit="B", hint=hint, evidence=proof)
 
 
@@ -56,6 +60,22 @@ def attend(q, k, v):
     return jax.vmap(part)(q.reshape(16, 32, 16)).reshape(q.shape)
 """,
             "vmap would do all parts at once",
+        ),
+        WrongAnswer(
+            """\
+def attend(q, k, v):
+    parts = [jax.nn.softmax(queries @ k.T) @ v for queries in q.reshape(16, 32, 16)]
+    return jnp.concatenate(parts)
+""",
+            "A Python loop is written out",
+        ),
+        WrongAnswer(
+            """\
+def attend(q, k, v):
+    part = lambda queries: jax.nn.softmax(queries @ k.T) @ v
+    return lax.map(part, q.reshape(2, 256, 16)).reshape(q.shape)
+""",
+            "make the parts smaller",
         ),
         WrongAnswer(
             """\

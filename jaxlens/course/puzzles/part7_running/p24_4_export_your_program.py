@@ -17,6 +17,8 @@ def check(
     grad: Callable[..., Any],
     total: Callable[..., Any],
     sin: Callable[..., Any],
+    cos: Callable[..., Any],
+    exp: Callable[..., Any],
     relu: Callable[..., Any],
 ) -> Iterator[Fact]:
     first = export(lambda x: sin(x) * 2 + 1, (3,))
@@ -24,6 +26,8 @@ def check(
     yield equal("what export returns", type(first).__name__, "bytes", hint=hint)
     x = np.arange(3, dtype=np.float32)
     yield compiled("sin(x) * 2 + 1", first, (x,), np.sin(x) * 2 + 1)
+    second = export(lambda x: exp(x) * cos(x), (3,))
+    yield compiled("exp(x) * cos(x)", second, (x,), np.exp(x) * np.cos(x))
 
     def loss(w: Any, b: Any, x: Any) -> Any:
         return total(relu(x @ w + b) * relu(x @ w + b))
@@ -41,8 +45,12 @@ def compiled(name: str, program: bytes, arrays: tuple[Any, ...], wanted: Any) ->
     try:
         result = run_stablehlo(text, *arrays)
     except ValueError as error:
-        reason = str(error).partition("\n")[0]
-        hint = "XLA does not take this text: are the words StableHLO's own?"
+        reason = str(error).partition("\n")[0].rpartition("error: ")[2]
+        hint = "XLA does not take this text. Compare your line with that of `stablehlo.maximum`."
+        if "unknown" in reason:
+            hint = "Such an op does not exist. Are the words StableHLO's own?"
+        elif "undeclared" in reason:
+            hint = "An equation wrote no line. Is its op in one of the tables?"
         return Fact(name, "a program that compiles", reason, False, hint)
     fact = close(name, result, wanted, rtol=1e-3)
     return replace(fact, evidence=Proof(jaxlens.compile, (text,)))
@@ -134,8 +142,9 @@ PUZZLE = Puzzle(
     task="""\
 Your programs run in Python, one equation at a time. Here they become **StableHLO**, the
 language that XLA takes: then they are compiled like any of JAX's, and every lens works on them.
-Most of `lower` is there. Fill in the tables of words (the names of StableHLO's ops are in the
-list of lesson 18), the line for those ops, and `export`, which returns the program as bytes.
+Most of `lower` is there. Fill in the tables of words for `sin`, `cos`, `exp`, `log`, `add` and
+`mul` (StableHLO names its ops as HLO does, see the table of lesson 18), the line for those ops, and
+`export`, which returns the program as bytes.
 """,
     starter=edited(
         SOLUTION,
@@ -169,6 +178,18 @@ BINARY = {}""",
         WrongAnswer(
             edited(SOLUTION, ('"sin": "sine"', '"sin": "sin"')),
             "StableHLO",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ('"exp": "exponential"', '"exp": "exp"')),
+            "StableHLO's own",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ('"cos": "cosine", ', "")),
+            "Is its op in one of the tables",
+        ),
+        WrongAnswer(
+            edited(SOLUTION, ("stablehlo.{word} {fitted}", "stablehlo.{word}({fitted})")),
+            "Compare your line",
         ),
         WrongAnswer(
             edited(SOLUTION, (".encode()", "")),

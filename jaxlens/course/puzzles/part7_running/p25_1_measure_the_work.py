@@ -36,7 +36,12 @@ def check(timed: Callable[..., Any]) -> Iterator[Fact]:
     f, x, real = slow_product()
     found = []
     for _ in range(3):
-        found.append(float(timed(f, x)))
+        seconds = timed(f, x)
+        if not isinstance(seconds, float | int):
+            hint = "`timed` must return the seconds, as a number."
+            yield Fact("what timed returns", "a number", type(seconds).__name__, False, hint)
+            return
+        found.append(float(seconds))
         f(x).block_until_ready()  # nothing of this turn is left for the next
         real = min(real, _seconds(f, x))  # beside it, as other work comes and goes
     measured = min(found)
@@ -79,6 +84,18 @@ def timed(f, x):
     return time.perf_counter() - start
 """,
     wrong=(
+        WrongAnswer(
+            """\
+import time
+
+
+def timed(f, x):
+    start = time.perf_counter()
+    f(x).block_until_ready()
+    time.perf_counter() - start
+""",
+            "must return the seconds",
+        ),
         WrongAnswer(
             """\
 import time

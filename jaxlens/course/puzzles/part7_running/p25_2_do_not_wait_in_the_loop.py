@@ -31,14 +31,14 @@ def check(train: Callable[..., Any]) -> Iterator[Fact]:
         return result
 
     losses = train(step, x, x, TURNS)
-    hint = "It must return the loss of each turn."
+    hint = "It must return the losses of all turns, in a list or an array."
     yield close("the losses", _numbers(losses), np.arange(1, TURNS + 1), hint=hint)
     hint = "In these turns the device had nothing to do: what in your loop needs a loss's value?"
     yield at_most("turns that began on an idle device", idle, 3, hint=hint)
 
 
 def _numbers(losses: Any) -> Any:
-    return np.asarray([float(loss) for loss in losses])
+    return np.asarray([float(loss) for loss in np.atleast_1d(losses)])
 
 
 PUZZLE = Puzzle(
@@ -94,9 +94,18 @@ def train(step, w, x, turns):
 def train(step, w, x, turns):
     for _ in range(turns):
         w, loss = step(w, x)
+    return float(loss)
+""",
+            "losses of all turns",
+        ),
+        WrongAnswer(
+            """\
+def train(step, w, x, turns):
+    for _ in range(turns):
+        w, loss = step(w, x)
     return [float(loss)] * turns
 """,
-            "loss of each turn",
+            "losses of all turns",
         ),
     ),
     hints=(

@@ -23,7 +23,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     spec: Any = PartitionSpec  # JAX's has no types
     x = jax.device_put(jnp.asarray(rows), NamedSharding(mesh, spec("d")))
     w = jax.device_put(jnp.asarray(weights), NamedSharding(mesh, spec()))
-    yield close("f(X, W)", f(x, w), np.square(np.tanh(rows @ weights)).sum(), rtol=1e-3)
+    hint = "It is the sum of all numbers of `y`, which is `tanh(X @ W)` squared."
+    wanted = np.square(np.tanh(rows @ weights)).sum()
+    yield close("f(X, W)", f(x, w), wanted, rtol=1e-3, hint=hint)
     sharding = jaxlens.sharding(f, x, w)
     proof = Proof(jaxlens.sharding, (f, x, w))
     sent = [c.opcode for c in sharding.collectives]

@@ -18,6 +18,7 @@ def check(
     yield close("x times psum of x", pmap(lambda x: x * psum(x))(x), x * 10, hint=hint)
     rows = np.arange(8.0).reshape(4, 2)
     shared = pmap(lambda x: x + psum(x * 2))(rows)
+    hint = "psum adds up the devices, element by element: a row of two stays a row of two."
     yield close("rows of two", shared, rows + rows.sum(0) * 2, hint=hint)
 
 
@@ -83,6 +84,12 @@ device has the sum of all of theirs. Make it so.
                 ),
             ),
             "every device",
+        ),
+        WrongAnswer(
+            edited(
+                SOLUTION, ("sum(row[0] for row in rows)", "sum(np.sum(row[0]) for row in rows)")
+            ),
+            "stays a row of two",
         ),
         WrongAnswer(
             edited(SOLUTION, ("total_ = sum(row[0] for row in rows)", "total_ = rows[0][0]")),

@@ -23,6 +23,8 @@ def check(normalise: Callable[..., Any]) -> Iterator[Fact]:
         hint = "Each device divided by a sum of what it has, which is one number: its own."
     elif np.allclose(value, x / x.mean()):
         hint = "That is divided by the mean of all."
+    elif np.allclose(value, x.sum() / x):
+        hint = "That is the sum divided by each number."
     yield close("normalise of 1, 2, 3 ...", value, x / x.sum(), hint=hint)
     sharding = jaxlens.sharding(normalise, argument)
     hint = "Nothing travels, so the sum was known before the devices began."

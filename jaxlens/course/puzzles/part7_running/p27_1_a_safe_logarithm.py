@@ -15,6 +15,11 @@ def check(safe_log: Callable[..., Any]) -> Iterator[Fact]:
     hint = "For x > 0 it is the logarithm, and 0 elsewhere."
     for x, wanted in ((2.0, np.log(2.0)), (0.0, 0.0), (-1.0, 0.0)):
         yield close(f"safe_log({x:g})", safe_log(x), wanted, hint=hint)
+    hint = "A small x has a logarithm of its own: nothing may be added to x, and no x replaced."
+    yield close("safe_log(1e-8)", safe_log(1e-8), np.log(1e-8), hint=hint)
+    row = np.array([2.0, 0.0, -1.0], np.float32)
+    hint = "The losses of this lesson call it on an array."
+    yield close("safe_log of an array", safe_log(row), [np.log(2.0), 0.0, 0.0], hint=hint)
     gradient = jax.grad(safe_log)
     yield close("gradient at 2", gradient(2.0), 0.5, hint="There it is a logarithm.")
     hint = "A derivative of 1/0 times 0 is no number: the logarithm was taken at 0 all the same."
@@ -29,8 +34,9 @@ PUZZLE = Puzzle(
     id="27.1",
     title="A safe logarithm",
     task="""\
-`safe_log` is right: 0 for all x that are not positive. Its gradient at 0 is not a number. Change it
-so that the values stay as they are, and the gradient is **finite everywhere**.
+`safe_log` is right: of a number or an array, it is 0 wherever x is not positive. Its gradient at 0
+is not a number. Change it so that the values stay as they are, and the gradient is **finite
+everywhere**.
 """,
     starter="""\
 def safe_log(x):
@@ -42,6 +48,20 @@ def safe_log(x):
     return jnp.where(x > 0, jnp.log(y), 0.0)
 """,
     wrong=(
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return jnp.where(x > 0, jnp.log(x + 1e-9), 0.0)
+""",
+            "nothing may be added to x",
+        ),
+        WrongAnswer(
+            """\
+def safe_log(x):
+    return jnp.log(x) if x > 0 else 0.0
+""",
+            "truth value of an array",
+        ),
         WrongAnswer(
             """\
 def safe_log(x):

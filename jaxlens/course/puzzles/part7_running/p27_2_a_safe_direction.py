@@ -15,7 +15,9 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
     import jax
     import jax.numpy as jnp
 
-    yield close("direction of (3, 4, 0)", direction(jnp.array([3.0, 4.0, 0.0])), [0.6, 0.8, 0.0])
+    hint = "The length of (3, 4, 0) is 5, and each number is divided by it."
+    found = direction(jnp.array([3.0, 4.0, 0.0]))
+    yield close("direction of (3, 4, 0)", found, [0.6, 0.8, 0.0], hint=hint)
     zero = jnp.zeros(3)
     hint = "0/0 was computed on the way, even if something else was returned. Guard the divisor."
     yield _no_nan("direction of (0, 0, 0)", direction, zero, hint)
@@ -24,7 +26,10 @@ def check(direction: Callable[..., Any]) -> Iterator[Fact]:
     def first(x: Any) -> Any:
         return direction(x)[0]
 
-    hint = "The root is 0 there, and its derivative divides by it. Guard what goes into the root."
+    hint = (
+        "The derivative of the root divides by the root, which is 0 there, or nearly. Let a "
+        "number like 1 go into the root instead."
+    )
     yield _no_nan("gradient at (0, 0, 0)", jax.grad(first), zero, hint)
 
 
@@ -74,14 +79,21 @@ def direction(x):
 def direction(x):
     return x / jnp.maximum(jnp.sqrt(jnp.sum(x * x)), 1e-6)
 """,
-            "goes into the root",
+            "go into the root",
         ),
         WrongAnswer(
             """\
 def direction(x):
     return x / (jnp.linalg.norm(x) + 1e-6)
 """,
-            "goes into the root",
+            "go into the root",
+        ),
+        WrongAnswer(
+            """\
+def direction(x):
+    return x * lax.rsqrt(jnp.maximum(jnp.sum(x * x), 1e-30))
+""",
+            "or nearly",
         ),
     ),
     hints=(

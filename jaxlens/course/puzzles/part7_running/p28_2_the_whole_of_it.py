@@ -48,7 +48,8 @@ PUZZLE = Puzzle(
 Lesson 1 began with `relu(x @ w + b)`. **Your own JAX** can now trace, differentiate, lower and
 hand it to XLA. Write `loss(w, b, x)`, the sum of the squares of that layer's result, and
 `step_program`, the exported program of its gradient with respect to `w`, for `w` of shape (784,
-256), `b` of (256,) and `x` of (128, 784).
+256), `b` of (256,) and `x` of (128, 784). What `my_jax.py` defines is at hand here: `relu`, `total`
+for a sum, and the functions that you wrote. Your tracers know `@`, `+` and `*`, and no `**`.
 """,
     starter="""\
 def loss(w, b, x):
