@@ -21,7 +21,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     elif not fusions.fusions:
         hint = "Nothing was joined: there is one operation, or a library computes it."
     elif receipt.equations > 2 * sum(len(one.operations) for one in fusions.fusions):
-        hint = "XLA made it shorter first: numbers that are added one after another become one."
+        hint = "XLA made it shorter first: it drops a step that changes nothing, and joins numbers."
     yield at_least(
         "bytes saved by fusion", fusions.saved, 20 * x.nbytes, unit="B", hint=hint, evidence=proof
     )
@@ -57,7 +57,7 @@ def f(x):
             "a run of its own",
         ),
         WrongAnswer(
-            "def f(x):\n    for _ in range(20):\n        x = x + 1\n    return x\n",
+            "def f(x):\n    for _ in range(30):\n        x = jnp.maximum(x, 0)\n    return x\n",
             "made it shorter",
         ),
         WrongAnswer("def f(x):\n    return x @ x\n", "a library computes it"),
@@ -65,8 +65,8 @@ def f(x):
         WrongAnswer(
             """\
 def f(x):
-    for _ in range(20):
-        x = jnp.sin(x) * x.sum()
+    for _ in range(12):
+        x = jnp.sin(x) / x.sum()
     return x
 """,
             "the same element of `x`",
