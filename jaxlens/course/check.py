@@ -144,7 +144,7 @@ def _document(outcome: Outcome) -> Document:
     if evidence is not None:
         shown = evidence.document
         title = f"The evidence: {shown.taken}"
-        blocks.append(Tabs((Tab(title, shown.blocks, key="evidence"),)))
+        blocks.append(Tabs((Tab(title, shown.blocks, key="evidence"),), shown.verb))
         web = shown.web
     return Document("puzzle", outcome.sentence, tuple(blocks), web)
 

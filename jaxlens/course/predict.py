@@ -4,7 +4,7 @@ A prediction is data and one function, like a puzzle. Its program is run in a na
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -144,15 +144,16 @@ def _document(reply: Reply) -> Document:
     evidence = reply.truth.evidence
     proof: tuple[Block, ...] = ()
     if evidence is not None:
-        proof = (Tabs((Tab(evidence.document.taken, evidence.document.blocks, key="evidence"),)),)
+        shown = evidence.document
+        proof = (Tabs((Tab(shown.taken, shown.blocks, key="evidence"),), shown.verb),)
     web = evidence.document.web if evidence is not None else None
-    why = Code("text", prediction.why)
     if not answer:
         choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""
         heading = f"Predict: {prediction.question}{choices}"
-        how = Code("text", f"Write your answer into the line below %%predict {prediction.id}.")
-        folded = Fold(f"The answer is {truth}", (why, *proof))
-        return Document("predict", heading, (program, how, Fold("Answer", (folded,))), web)
+        how = f"Write your answer into the line below %%predict {prediction.id}."
+        folded = Fold(f"The answer is {truth}. {prediction.why}", proof)
+        program = replace(program, note=how)
+        return Document("predict", heading, (program, Fold("Answer", (folded,))), web)
     verdict = "Right" if reply.right else "Not quite"
     heading = f"{verdict}: you said {answer}, it is {truth}. {prediction.why}"
     return Document("predict", heading, (program, *proof), web)

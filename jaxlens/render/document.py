@@ -309,9 +309,16 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """Panes, one shown at a time; the first is open."""
+    """Panes, one shown at a time; the first is open.
+
+    Attributes:
+        tabs: The panes.
+        verb: Verb of the document that these are from, where it is not this one; it says which
+            panes the viewer puts side by side.
+    """
 
     tabs: tuple[Tab, ...]
+    verb: str = ""
 
 
 Block = (

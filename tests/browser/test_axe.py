@@ -1,15 +1,25 @@
-"""axe finds nothing in an output: names, roles, contrast, headings of tables."""
+"""axe finds nothing in outputs and lessons: names, roles, contrast, headings of tables.
+
+Lessons as readers meet them: whole in a narrow window, and evidence that is open.
+"""
 
 from importlib.resources import files
+from pathlib import Path
 
 import jax.numpy as jnp
+import nbformat
 import pytest
 
 import jaxlens
 from jaxlens.course import progress_file
+from tests.support.browsing import PAGE
+
+LESSONS = Path(__file__).parents[2] / "notebooks" / "course"
+# A tape, graphs, passes, charts, a map: each kind of output once.
+CHOSEN = ["02_*", "05_*", "19_*", "26_*", "index"]
 
 # axe's rules for whole pages (landmarks, a heading, a language) are the notebook's business.
-AXE = "axe.run(document.querySelector('.jaxlens')).then((result) => result.violations)"
+AXE = "axe.run('.jaxlens').then((result) => result.violations)"
 
 
 def violations(page):
@@ -31,6 +41,14 @@ def in_all_panes(page):
         page.wait_for_timeout(500)
         broken += violations(page)
     return broken
+
+
+def outputs(name: str) -> list[str]:
+    """The HTML of a lesson's outputs."""
+    (path,) = LESSONS.glob(f"{name}.ipynb")
+    cells = nbformat.read(path, as_version=4).cells
+    datas = [out.get("data", {}) for cell in cells for out in cell.get("outputs", [])]
+    return [data["text/html"] for data in datas if "text/html" in data]
 
 
 @pytest.fixture
@@ -64,3 +82,57 @@ def test_an_answer_that_is_wrong(saved):
     outcome = jaxlens.course.check("1.1", {"layer": layer})
     assert not outcome.solved
     assert in_all_panes(saved(outcome.html())) == []
+
+
+@pytest.fixture
+def show(chromium):
+    """`show(fragments, light, width) -> page`: a saved page of these outputs."""
+    pages = []
+
+    def show_(*fragments: str, light: bool = True, width: int = 1200):
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        pages.append(page)
+        ground = "#fff" if light else "#111"
+        body = f"<style>body{{background:{ground}}}</style>{''.join(fragments)}"
+        page.set_content(
+            f"<title>A lesson</title>{PAGE.format('true' if light else 'false', body)}"
+        )
+        all_outputs = "[...document.querySelectorAll('.jaxlens')]"
+        page.wait_for_function(f"{all_outputs}.every(root => root.jaxlens?.ready)")
+        page.evaluate(f"Promise.all({all_outputs}.map(root => root.jaxlens.ready))")
+        return page
+
+    yield show_
+    for page in pages:
+        page.close()
+
+
+def test_the_evidence_of_a_puzzle_is_open_beside_the_code(show):
+    (puzzle, *_) = [output for output in outputs("04_*") if "data-verb=puzzle role" in output]
+    page = show(puzzle)
+    shown = page.locator(".bar [aria-pressed=true]")
+    assert shown.all_inner_texts() == ["Your code", "jaxpr"]
+    assert page.locator("[data-pane=jaxpr] .listing").is_visible()
+
+
+def test_a_prediction_says_nothing_before_it_is_answered(show):
+    page = show(outputs("05_*")[3])
+    assert page.locator("[data-verb=predict] .title-line").inner_text().startswith("Predict: ")
+    answer = page.get_by_text("The answer is")
+    assert not answer.is_visible()
+    page.get_by_text("Answer", exact=True).click()
+    answer.click()
+    assert page.locator("[data-pane=jaxpr] .listing").is_visible()
+
+
+@pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])
+@pytest.mark.parametrize("name", CHOSEN)
+def test_axe_finds_nothing_in_a_lessons_outputs(show, name, light):
+    page = show(*outputs(name), light=light)
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_in_a_narrow_window_outputs_scroll_and_the_page_does_not(show, name):
+    page = show(*outputs(name), width=560)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -128,7 +128,11 @@ def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):
 
 @pytest.mark.parametrize(
     ("width", "keys"),
-    [(700, ["source"]), (1200, ["source", "optimized"]), (1800, ["source", "jaxpr", "optimized"])],
+    [
+        (700, ["source", "optimized"]),
+        (1200, ["source", "optimized"]),
+        (1800, ["source", "jaxpr", "optimized"]),
+    ],
 )
 def test_a_wide_window_is_used(saved, width, keys):
     page = saved(html(replace(a_document(), verb="explore")), width=width)

@@ -28,7 +28,7 @@ KEPT_STYLES = (
     r"text-align:(?:left|right)",
     r"padding-left:[\d.]+(?:px|em)",
     r"display:(?:grid|inline-block)",
-    r"grid-template-columns:minmax\(0,1fr\) 11em minmax\(0,1fr\)",
+    r"grid-template-columns:minmax\(0,1fr\) 12\.5em minmax\(0,1fr\)",
     r"gap:0 8px",
     r"list-style-position:outside",
     r"(?:width|height):\d+px",

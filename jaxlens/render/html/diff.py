@@ -26,7 +26,7 @@ def _grid(*rules: str) -> str:
 
 
 _SIDES = "grid-template-columns:minmax(0,1fr) 0 minmax(0,1fr)"
-_FATES = _grid("grid-template-columns:minmax(0,1fr) 11em minmax(0,1fr)")
+_FATES = _grid("grid-template-columns:minmax(0,1fr) 12.5em minmax(0,1fr)")
 _NO_FATES = _grid(_SIDES, f"{_SIDES}!important")  # our CSS leaves room for fates
 
 

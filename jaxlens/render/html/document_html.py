@@ -42,7 +42,7 @@ from jaxlens.render.html.diff import diff_html
 from jaxlens.render.html.glossary_help import help_data, lesson_links
 from jaxlens.render.html.line_trace import line_trace_html
 from jaxlens.render.html.listing import code_html, listing_html
-from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note
+from jaxlens.render.html.marks import Ink, attr, escaped, image, ink, note, prose
 from jaxlens.render.html.passes import passes_html
 from jaxlens.render.html.payload import COMPILED_ROWS, ROWS, Budget, data_html, packs, web_html
 from jaxlens.render.html.source import source_html
@@ -89,7 +89,7 @@ def body(document: Document) -> str:
     label = attr("aria-label", f"jaxlens {document.verb}")
     parts = [f"<div class=jaxlens data-key={_KEY} data-verb={document.verb} role=group{label}>"]
     title = [document.taken, *(f"Not what runs: {sentence}" for sentence in document.deviations)]
-    head = "\n".join(map(escaped, title))
+    head = "\n".join(map(prose, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
     groups_opened = hidden_depth = 0
@@ -120,19 +120,19 @@ def _step(
 ) -> str:
     enters = step.move == "enter"
     if isinstance(part, Tabs):
-        return "<div class=pane-tabs>" if enters else "</div>"
+        return f"<div class=pane-tabs{attr('data-verb', part.verb)}>" if enters else "</div>"
     if not enters:
         return "</div></details>"
     if isinstance(part, Tab):
         opened = "" if step.place else " open"
-        title = f"<summary{attr('title', part.help)}>{escaped(part.title)}</summary>"
+        title = f"<summary{attr('title', part.help)}>{prose(part.title)}</summary>"
         pane = attr("data-pane", pane_key(part))
         return f"<details name={groups[-1]}{pane}{opened}>{title}<div>"
     # A title that begins with the name of a kernel stands for that kernel.
     kernel = part.title.partition(":")[0]
     node = f" data-stage=kernels{attr('data-id', kernel)}" if kernel in kernels else ""
     opened = " open" if part.open else ""
-    return f"<details{opened}><summary{node}>{escaped(part.title)}</summary><div class=indented>"
+    return f"<details{opened}><summary{node}>{prose(part.title)}</summary><div class=indented>"
 
 
 def pane_key(tab: Tab) -> str:

@@ -43,6 +43,7 @@ MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMEN
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
 _AS_IT_IS = re.compile(r"[ -%'-;=?-~]*")  # printable ASCII without & < >
 _ROOT = Piece("ROOT ", "keyword")
+_CODE = re.compile(r"`([^`\n]+)`")
 _BARE = re.compile(r"[\w.%-]+", re.ASCII)
 
 
@@ -51,6 +52,11 @@ def escaped(text: str) -> str:
     if _AS_IT_IS.fullmatch(text):  # most is, and this is the quick way
         return text
     return escaping.escape(visible(text), quote=False)
+
+
+def prose(text: str) -> str:
+    """A sentence as HTML, with what stands between backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", escaped(text))
 
 
 def attr(name: str, value: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from jaxlens.render.document import Findings
-from jaxlens.render.html.marks import attr, escaped, note, style
+from jaxlens.render.html.marks import attr, escaped, note, prose, style
 from jaxlens.render.html.payload import late_html
 from jaxlens.render.text.document_text import TRUST
 from jaxlens.report import Cell, Table
@@ -97,7 +97,7 @@ def _parts(cell: Cell) -> Iterator[str]:
 def findings_html(block: Findings) -> str:
     """Sentences, each with the trust in its facts."""
     items = (
-        f"<li{attr('data-id', ' '.join(finding.ids))}>{escaped(finding.lead + finding.text)} "
+        f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.lead + finding.text)} "
         f"<small>{TRUST[finding.trust]}</small></li>"
         for finding in block.findings
     )

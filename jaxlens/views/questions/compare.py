@@ -44,6 +44,8 @@ def blocks(
     if comparison.instructions is not None:
         shown = _unlinked(change_diff(after_edit(comparison.instructions), *names, full=full))
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
+        if comparison.equations.equal:  # what differs is shown first
+            tabs.reverse()
     return [*report_blocks(compare.report(comparison, names, seconds)), Tabs(tuple(tabs))]
 
 

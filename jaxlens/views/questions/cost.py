@@ -112,6 +112,10 @@ def _drawing(placed: Sequence[Point], limits: Limits) -> str:
         x, y = scale.x(point.kernel.intensity or 1.0), scale.y(point.rate or 1.0)
         dots.append((x, y, 3 + 8 * math.sqrt(share)))
     boxes = [(x - size, x + size, y + 4) for x, y, size in dots]
+    # The flat parts of the roof, which have names of their own above them.
+    boxes += [
+        (scale.x(rate / limits.bandwidth), _WIDTH - _RIGHT, scale.y(rate)) for rate in tops.values()
+    ]
     named: set[tuple[int, int]] = set()
     for point, (x, y, size) in zip(placed, dots, strict=True):
         line = point.kernel.lines[0] if point.kernel.lines else ""

@@ -21,15 +21,18 @@ _FORWARD, _BACKWARD = Piece("fwd ", "attr"), Piece("bwd ", "warn")
 
 
 def blocks(ladder: Ladder, full: bool = False) -> list[Block]:
-    """Returns findings, tables and the rungs, the function itself first, untruncated if `full`."""
+    """Returns findings, tables and the rungs, the function itself first, untruncated if `full`.
+
+    The first two rungs open side by side; the user's lines are a tab behind them.
+    """
     answer = report(ladder)
     rungs, *rules = map(TableBlock, answer.tables)
     plain = ladder.rungs[0]
     lines = jaxpr_lines.equations(plain.module)
     source = source_pane.blocks(plain.module, plain.subject().sources, lines)
     tabs = (
-        Tab("Your code", source, help="Your lines over the equations of each.", key="source"),
         *(_pane(n, rung, full) for n, rung in enumerate(ladder.rungs)),
+        Tab("Your code", source, help="Your lines over the equations of each.", key="source"),
         Tab("Rules used", tuple(rules), True, "What the rule of each primitive does.", "rules"),
     )
     return [Findings(answer.findings), rungs, Tabs(tuple(tab for tab in tabs if tab.blocks))]

@@ -12,6 +12,8 @@ import { button, create, embedded } from "../viewer/elements.js";
 const [CALL, AFTER, RESUME] = [0, 3, 5];
 const WORDS = ["start of ", "", "end of ", "", "pause of ", "on in "];
 const NEWEST = 12;
+/** Steps up to which the table of all of them is open. */
+const FEW = 12;
 
 class Player {
   /** @param {HTMLElement} root @param {HTMLElement} host @param {TapeData} tape */
@@ -43,6 +45,7 @@ class Player {
     const player = create("div", "trace-player", {}, buttons, this.slide, create("div", "both", {}, this.code, side));
     const all = create("details", "", {}, create("summary", "", {}, "All steps"));
     all.append(...[...host.childNodes].filter((node) => !(node instanceof HTMLScriptElement)));
+    all.open = last < FEW;
     host.prepend(player, all);
     this.go(0);
   }

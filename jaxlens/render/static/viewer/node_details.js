@@ -46,6 +46,8 @@ export class NodeDetails {
     this.lens = /** @type {any} */ (root).jaxlens;
     this.strip = create("div", "node-details", { role: "group", "aria-label": "What is pinned or pointed at" });
     this.announcement = create("div", "screen-reader", { "aria-live": "polite" });
+    // Without links it would have nothing to say.
+    this.strip.hidden = !this.lens.web.linked;
     this.lens.panes.tabs.after(this.strip, this.announcement);
     this.shown = "";
     this.turns = new Map();
@@ -62,7 +64,7 @@ export class NodeDetails {
     this.shown = key;
     const reach = links.reach(node);
     this.strip.classList.toggle("pinned", Boolean(links.pinned));
-    if (!node) return this.strip.replaceChildren(create("div", "hint", {}, this.lens.web.linked ? HINT : "Nothing here is linked."));
+    if (!node) return this.strip.replaceChildren(create("div", "hint", {}, HINT));
     const first = create("div", "", {}, create("b", "", {}, reach.line || nameOf(reach.id)), " ", ...this.description(reach));
     if (links.pinned) first.append(" ", button("×", "Let go (Escape)", () => this.unpin()));
     this.strip.replaceChildren(first, this.ways(reach), ...this.lineage(reach), ...(links.pinned ? this.code(reach) : []));

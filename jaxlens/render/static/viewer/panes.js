@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * Tabs become panes: a bar with their names, up to three of them side by side, each scrolling
- * on its own, the room between them movable. What was chosen is remembered by the output.
+ * on its own, the room between them movable; where the output is narrow, one below the other.
+ * What was chosen is remembered by the output.
  *
  * A pane stays the `<details data-pane>` that it was, open when it is shown.
  */
@@ -11,6 +12,8 @@ import { button, create } from "./elements.js";
  *   body: HTMLElement, button: HTMLButtonElement}} Pane */
 
 const MOST = 3;
+const MOST_NARROW = 2;
+const LONG = 40;
 const NARROW = 560;
 const WIDE = 900;
 const WIDEST = 1500;
@@ -46,12 +49,25 @@ function remember(key, value) {
   }
 }
 
-/** The tabs of an output; what stands alone becomes the only one. @param {HTMLElement} root */
+/**
+ * The tabs that become panes: those of the output, or those inside a fold or inside a tab that stands
+ * alone, such as the evidence of a puzzle. @param {HTMLElement} root
+ */
+function givenTabs(root) {
+  const outermost = [...root.querySelectorAll(".pane-tabs")].filter((tabs) => !tabs.parentElement?.closest(".pane-tabs"));
+  const tabs = outermost.find((each) => each.parentElement === root) ?? (outermost.length === 1 ? outermost[0] : null);
+  const inner = tabs?.childElementCount === 1 ? tabs.querySelector(".pane-tabs") : null;
+  return inner ?? tabs;
+}
+
+/** The tabs of an output; a program that stands alone becomes the only one. @param {HTMLElement} root */
 function tabsOf(root) {
-  const tabs = root.querySelector(":scope > .pane-tabs");
+  const tabs = givenTabs(root);
   if (tabs instanceof HTMLElement) return tabs;
   const blocks = [...root.children].filter((e) => e.matches(".listing, .source-lines, details, .table-box"));
-  if (!blocks.some((e) => e.matches(".listing, .source-lines"))) return null;
+  const searched = (/** @type {Element} */ e) =>
+    e.matches(".listing, .source-lines") && (e.querySelector("[data-id]") || (e.textContent ?? "").split("\n").length > LONG);
+  if (!blocks.some(searched)) return null;
   const inner = create("div", "");
   const alone = create("div", "pane-tabs", {}, create("details", "", { "data-pane": "alone" }, create("summary", ""), inner));
   blocks[0].before(alone);
@@ -75,10 +91,14 @@ export class Panes {
     /** @type {Pane[]} */
     this.all = [...tabs.children].filter((e) => e instanceof HTMLDetailsElement).map((e) => this.pane(e));
     this.tools = create("span", "tools");
-    this.bar.append(...this.all.map((pane) => pane.button), this.tools);
-    if (this.all.length > 1)
+    this.bar.append(...this.all.map((pane) => pane.button));
+    if (this.all.length > 1) {
+      this.bar.append(this.tools);
       this.tools.append(button("+", "One more pane beside (or Shift-click a name)", () => this.add()));
-    else this.bar.classList.add("alone");
+    } else {
+      this.bar.classList.add("alone");
+      this.all[0].head.append(this.tools);
+    }
     tabs.before(this.bar);
     /** Keys of what is shown, what was chosen last at the end. @type {string[]} */
     this.shown = [];
@@ -120,7 +140,7 @@ export class Panes {
   }
 
   get most() {
-    return this.root.clientWidth < NARROW ? 1 : MOST;
+    return this.root.clientWidth < NARROW ? MOST_NARROW : MOST;
   }
 
   /** Panes that are open. */
@@ -152,7 +172,12 @@ export class Panes {
 
   /** What outputs of one verb with the same panes have in common. */
   get kind() {
-    return `${this.root.getAttribute("data-verb")}: ${this.all.map((pane) => pane.key)}`;
+    return `${this.verb}: ${this.all.map((pane) => pane.key)}`;
+  }
+
+  /** The verb whose panes these are: evidence of a puzzle has one of its own. */
+  get verb() {
+    return this.tabs.closest("[data-verb]")?.getAttribute("data-verb") ?? "";
   }
 
   restore() {
@@ -160,10 +185,10 @@ export class Panes {
     const valid = (/** @type {unknown} */ keys) =>
       Array.isArray(keys) ? keys.filter((key) => this.all.some((pane) => pane.key === key)) : [];
     const before = [this.root.getAttribute("data-key") ?? "", this.kind].map((key) => valid(kept[key])).find((keys) => keys.length);
-    const telling = TELLING[this.root.getAttribute("data-verb") ?? ""] ?? [];
+    const telling = TELLING[this.verb] ?? [];
     const [first] = this.all;
     const width = this.root.clientWidth || WIDE;
-    const beside = valid(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : width >= WIDE ? 1 : 0);
+    const beside = valid(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : 1);
     this.shown = before ?? [first.key, ...beside];
     this.show();
   }
@@ -172,6 +197,7 @@ export class Panes {
   fit() {
     if (!this.root.clientWidth) return;
     this.root.classList.toggle("narrow", this.root.clientWidth < NARROW);
+    this.tabs.classList.toggle("stacked", this.root.clientWidth < WIDE);
     if (this.shown.length > this.most) {
       this.shown = this.shown.slice(-this.most);
       this.show();
