@@ -239,10 +239,12 @@ def heading(lesson: Lesson) -> str:
     """Returns the first cell of a lesson: its question, its minutes and what it needs."""
     needs = ", ".join(link(BY_NUMBER[n]) for n in lesson.needs) or "NumPy, and no JAX"
     puzzles = count(len(ids_of(lesson.number)), "puzzle")
+    minutes = f"{lesson.minutes} minutes"
+    minutes += f", and {lesson.extra} for what is extra" if lesson.extra else ""
     return (
         f"# {lesson.number}. {lesson.title}\n\n"
         f"**{lesson.question}**\n\n"
-        f"{PARTS[lesson.part]} · {lesson.minutes} minutes · {puzzles} · builds on {needs} · "
+        f"{PARTS[lesson.part]} · {minutes} · {puzzles} · builds on {needs} · "
         f"[map of the course](index.ipynb)"
     )
 

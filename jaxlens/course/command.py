@@ -84,6 +84,7 @@ def _entry(lesson: Lesson) -> dict[str, object]:
         "part": PARTS[lesson.part],
         "question": lesson.question,
         "minutes": lesson.minutes,
+        "extra_minutes": lesson.extra,
         "needs": list(map(str, lesson.needs)),
         "lectures": lesson.lectures.split(),
         "file": f"{lesson.file}.ipynb",

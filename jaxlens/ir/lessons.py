@@ -26,6 +26,7 @@ class Lesson:
         title: Its heading.
         question: The one question that it answers.
         minutes: Of a reader's time, puzzles included.
+        extra: Minutes of what the lesson calls extra, beside `minutes`.
         needs: Lessons that it builds on.
         lectures: Lectures on JAX that treat the same ("000" to "004").
     """
@@ -37,6 +38,7 @@ class Lesson:
     minutes: int
     needs: tuple[int, ...] = ()
     lectures: str = ""
+    extra: int = 0
 
     @property
     def file(self) -> str:
@@ -82,37 +84,53 @@ LESSONS = (
         9, 1, "Give the memory back", "Can a step reuse its input's memory?", 12, (7,), "001 002"
     ),
     Lesson(
-        10, 2, "A table of rules", "How does JAX differentiate a program?", 20, (5,), "002 003 004"
+        10, 2, "A table of rules", "How does JAX differentiate a program?", 22, (5,), "002 003 004"
     ),
     Lesson(
-        11, 2, "Wide or tall", "Which way through the chain rule is cheaper?", 15, (10,), "002 003"
+        11, 2, "Wide or tall", "Which way through the chain rule is cheaper?", 17, (10,), "002 003"
     ),
     Lesson(
         12,
         2,
         "A batch is not a loop",
         "What does vmap do to a program?",
-        20,
+        16,
         (5, 10),
         "002 003 004",
+        extra=4,
     ),
     Lesson(
-        13, 2, "Stack them", "Does the order of the transforms matter?", 12, (10, 12), "000 003"
+        13, 2, "Stack them", "Does the order of the transforms matter?", 18, (10, 12), "000 003"
     ),
     Lesson(
-        14, 2, "A rule of your own", "What if the derivative is not what I want?", 15, (10,), "004"
+        14,
+        2,
+        "A rule of your own",
+        "What if the derivative is not what I want?",
+        18,
+        (10,),
+        "004",
+        extra=9,
     ),
     Lesson(
         15,
         2,
         "Keep or compute again",
         "What does the backward pass keep, and must it?",
-        15,
+        17,
         (10,),
         "004",
+        extra=3,
     ),
     Lesson(
-        16, 3, "Loops that stay loops", "How does a loop get into a program?", 20, (3, 10), "004"
+        16,
+        3,
+        "Loops that stay loops",
+        "How does a loop get into a program?",
+        21,
+        (3, 10),
+        "004",
+        extra=2,
     ),
     Lesson(17, 3, "Sums in a tree", "Which loops can run in parallel?", 15, (16,), "004"),
     Lesson(18, 4, "Read HLO", "What does XLA get to work on?", 15, (5,), "002"),

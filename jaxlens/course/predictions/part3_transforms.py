@@ -109,13 +109,6 @@ def _shape(names: Names) -> Truth:
     return Truth(str(found.shape), jaxlens.jaxpr(f, *args))
 
 
-def _arrays_saved(names: Names) -> Truth:
-    x = names["x"]
-    answer = jaxlens.memory(names["gradient"], x)
-    kept = sum(value.bytes for value in answer.residuals)
-    return Truth(kept // x.nbytes, jaxlens.jaxpr(names["gradient"], x))
-
-
 def _temporaries(names: Names) -> Truth:
     answer = jaxlens.memory(names["gradient"], names["x"])
     return Truth(jaxlens.receipt(names["gradient"], names["x"]).temporaries, answer, "B")
@@ -155,31 +148,6 @@ gradient = jax.grad(five)
         _backward_of_five_sines,
         "Going back through one sine is one product with its slope. The slopes, five cosines, "
         "were computed on the way forward.",
-    ),
-    Prediction(
-        "10.c",
-        "How many arrays as large as `x` are kept from the forward pass for the backward pass?",
-        """
-def g(x):
-    return jnp.exp(2 * jnp.sin(x)).sum()
-
-gradient = jax.grad(g)
-x = jnp.ones((256, 256))
-""",
-        _arrays_kept,
-        "The slope of each curved step: cos(x) for the sine, and for exp its own result. "
-        "Multiplying by 2 and summing have slopes that do not depend on x.",
-    ),
-    Prediction(
-        "10.d",
-        "For which primitive is a transpose rule used?",
-        """
-gradient = core.grad(core.numpy.sin)
-""",
-        _transposed,
-        "The jvp rule of sin makes a product, cos(x) times the tangent. That product is what is "
-        "linear in the tangent, so it alone is transposed.",
-        choices=("sin", "cos", "mul"),
     ),
     Prediction(
         "11.a",
@@ -348,6 +316,17 @@ gradient = jax.grad(jnp.round)
     ),
     Prediction(
         "14.b",
+        "For which primitive is a transpose rule used?",
+        """
+gradient = core.grad(core.numpy.sin)
+""",
+        _transposed,
+        "The jvp rule of sin makes a product, cos(x) times the tangent. That product is what is "
+        "linear in the tangent, so it alone is transposed.",
+        choices=("sin", "cos", "mul"),
+    ),
+    Prediction(
+        "14.c",
         "The rule is wrong: the slope of x * x at 2 is 4. What is the gradient at 2?",
         """
 @jax.custom_jvp
@@ -365,7 +344,7 @@ gradient = jax.grad(square)
         "JAX believes your rule and looks no further; nothing compares it with the function.",
     ),
     Prediction(
-        "14.c",
+        "14.d",
         "What does `jax.jvp(gently, (2.0,), (1.0,))` give?",
         """
 @jax.custom_vjp
@@ -380,19 +359,17 @@ gently.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
     ),
     Prediction(
         "15.a",
-        "How many arrays of the size of `x` does autodiff keep for the backward pass?",
+        "How many arrays as large as `x` are kept from the forward pass for the backward pass?",
         """
-def f(x):
-    for _ in range(8):
-        x = jnp.sin(x)
-    return x.sum()
+def g(x):
+    return jnp.exp(2 * jnp.sin(x)).sum()
 
-gradient = jax.grad(f)
-
-x = jnp.ones(250_000)
+gradient = jax.grad(g)
+x = jnp.ones((256, 256))
 """,
-        _arrays_saved,
-        "The rule of `sin` keeps the cosine of its input, once for each of the eight.",
+        _arrays_kept,
+        "The slope of each curved step: cos(x) for the sine, and for exp its own result. "
+        "Multiplying by 2 and summing have slopes that do not depend on x.",
     ),
     Prediction(
         "15.b",

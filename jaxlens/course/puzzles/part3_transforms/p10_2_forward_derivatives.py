@@ -74,7 +74,7 @@ PUZZLE = Puzzle(
     task="""\
 `jvp` runs a program and, beside each value, how it changes (`dx`). What it lacks is **the table
 of rules**: the change of a result, from its inputs and their changes. Fill in `mul`, `dot`,
-`sin` and `relu`.
+`sin` and `relu`: the four lines with `...`. (`step(x)` is 1 where x > 0, and 0 elsewhere.)
 """,
     starter=edited(
         SOLUTION,

@@ -161,8 +161,8 @@ equations. A **cotangent** `ct` says how much the final result changes when a va
 in the backward rules of `mul`, `dot` and `relu`, and mend the line that forgets values that are
 read **twice**.
 
-Each rule returns a cotangent for each input, of that input's shape: `sum_to(ct, shape)` adds up
-what broadcasting had repeated.
+Each rule returns a tuple: a cotangent for each input, of that input's shape. `sum_to(ct, shape)`
+adds up what broadcasting had repeated. Compare with the rules that are there.
 """,
     starter=edited(
         SOLUTION,

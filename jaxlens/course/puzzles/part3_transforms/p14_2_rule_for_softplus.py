@@ -79,7 +79,8 @@ PUZZLE = Puzzle(
     task="""\
 `softplus` is made of `exp` and `log`, and so is its gradient: at x = 1000, `exp(x)` is infinite
 and the gradient is nan. Make `softplus` **an operation of its own**, with an entry in `RUN`, in
-`JVP` and in `BACK` that stay finite.
+`JVP` and in `BACK` that stay finite. A `Tracer` has `+`, `*` and `@`, but no `-` and no `/`: what
+else a rule needs is an operation too.
 """,
     starter="""\
 def softplus(x):

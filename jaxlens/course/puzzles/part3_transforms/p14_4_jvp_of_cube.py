@@ -1,4 +1,4 @@
-"""Puzzle 10.6, on jaxlens.core."""
+"""Puzzle 14.4, on jaxlens.core."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -54,7 +54,7 @@ def _(primals, tangents):
 """
 
 PUZZLE = Puzzle(
-    id="10.6",
+    id="14.4",
     title="A rule in the core",
     task="""\
 `cube` is a new primitive of `jaxlens.core`: it has a rule for its type and one for XLA. Write its

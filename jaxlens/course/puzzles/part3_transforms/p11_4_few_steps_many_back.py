@@ -1,4 +1,4 @@
-"""Puzzle 10.4."""
+"""Puzzle 11.4."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
 
 PUZZLE = Puzzle(
-    id="10.4",
+    id="11.4",
     title="Two forward, five back",
     task="""\
 `f` takes one number and returns one. Write it with **at most two equations**, such that its

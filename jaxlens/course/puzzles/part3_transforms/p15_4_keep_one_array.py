@@ -1,4 +1,4 @@
-"""Puzzle 10.5."""
+"""Puzzle 15.4."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
 
 
 PUZZLE = Puzzle(
-    id="10.5",
+    id="15.4",
     title="Keep one array",
     task="""\
 For its gradient, `f` keeps several arrays as large as `x`. Write it so that it computes the same

@@ -1,4 +1,4 @@
-"""Puzzle 12.3, of the learner's own JAX."""
+"""Puzzle 13.3, of the learner's own JAX."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -99,7 +99,7 @@ def vmap(f, in_axes):
 """
 
 PUZZLE = Puzzle(
-    id="12.3",
+    id="13.3",
     title="Batch rules",
     task="""\
 `vmap` traces `f` for **one example** and runs the program on all of them: each batched value

@@ -1,4 +1,4 @@
-"""Puzzle 12.4."""
+"""Puzzle 12.3."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,7 +46,7 @@ def layer(row, training):
 """
 
 PUZZLE = Puzzle(
-    id="12.4",
+    id="12.3",
     title="A branch in a batch",
     task="""\
 `training` is the same for the whole batch. Still `batched` computes the sine **and** the cosine

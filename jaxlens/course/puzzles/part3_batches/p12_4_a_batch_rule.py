@@ -1,4 +1,4 @@
-"""Puzzle 12.5, a rule for `jaxlens.core`."""
+"""Puzzle 12.4, a rule for `jaxlens.core`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -72,7 +72,7 @@ def _(size, args, dims, *, axis):
 _RULE = "    return flip(x, axis + 1 if dim <= axis else axis), dim\n"
 
 PUZZLE = Puzzle(
-    id="12.5",
+    id="12.4",
     title="A batch rule",
     task="""\
 `flip` is an operation of its own: `jaxlens.core` knows its type and its StableHLO. Its **batch

@@ -1,4 +1,4 @@
-"""Puzzle 10.7, on jaxlens.core."""
+"""Puzzle 14.5, on jaxlens.core."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -68,7 +68,7 @@ def _(ct, x, *, k):
 """
 
 PUZZLE = Puzzle(
-    id="10.7",
+    id="14.5",
     title="Backwards through a linear step",
     task="""\
 `scale(x, k)` is linear in `x`, and so its jvp rule is `scale` again. What goes forward through
