@@ -136,3 +136,13 @@ def test_axe_finds_nothing_in_a_lessons_outputs(show, name, light):
 def test_in_a_narrow_window_outputs_scroll_and_the_page_does_not(show, name):
     page = show(*outputs(name), width=560)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("light", [True, False], ids=["light", "dark"])
+def test_a_card_with_all_that_it_has(saved, light):
+    page = saved(jaxlens.explore(lambda x: jnp.tanh(x).sum(), jnp.ones(8)).html(), light=light)
+    page.locator(".jaxlens pre:visible b").first.click()
+    page.keyboard.press("h")
+    page.keyboard.press("h")
+    assert page.locator(".tip.on details[open]").count() > 0
+    assert violations(page) == []
