@@ -11,6 +11,7 @@ import jaxlens
 from jaxlens.course.library import ids_of, modules, puzzles
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
+README = Path(jaxlens.__file__).parent / "course" / "README.md"
 LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 
 
@@ -46,9 +47,16 @@ def test_lessons_need_only_earlier_ones():
         assert re.fullmatch(r"\d\d_[a-z_]+", lesson.file)
 
 
+def test_the_table_of_ideas_names_puzzles_that_exist():
+    text = README.read_text().partition("## Where each idea is taught")[2]
+    named = set(re.findall(r"\b\d+\.\d+\b", text))
+    assert len(named) > 50
+    assert named <= set(modules())
+
+
 @pytest.mark.backend
 def test_the_puzzle_of_the_readme_is_right(tmp_path):
-    text = (Path(jaxlens.__file__).parent / "course" / "README.md").read_text()
+    text = README.read_text()
     path = tmp_path / "mine.py"
     path.write_text(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1])
     command = [sys.executable, "-m", "jaxlens", "course", "try", str(path)]
