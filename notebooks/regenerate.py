@@ -17,7 +17,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from jaxlens.course.build import build, index, tour, write
-from jaxlens.ir.lessons import BY_NUMBER
+from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
 HERE = Path(__file__).resolve().parent
 
@@ -30,6 +30,8 @@ def run(path: Path) -> None:
     """
     book = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:  # a lesson writes its progress beside it
+        for lesson in LESSONS:  # outputs link to lessons that lie beside the notebook
+            (Path(folder) / f"{lesson.file}.ipynb").touch()
         where = {"metadata": {"path": folder}}
         NotebookClient(book, timeout=300, kernel_name="python3", resources=where).execute()
     book.metadata = nbformat.from_dict(
