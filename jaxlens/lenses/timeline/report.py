@@ -117,12 +117,13 @@ def _lines(facts: TimelineFacts) -> Table:
             )
         )
     left = len(facts.lines) - _ROWS
+    notes = ["What waits is read off the line's text."] if facts.waits else []
+    notes += [f"{left:,} more lines are left out."] if left > 0 else []
     return Table(
         "Lines",
         ("line", "code", "dispatches", "waits", "what waits", "for"),
         tuple(rows),
-        "What waits is read off the line's text."
-        + f" {left} more lines are left out." * (left > 0),
+        " ".join(notes),
         right=(3,),
     )
 
