@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend import backend
 
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import array_names, is_automatic
 
 
@@ -63,8 +63,14 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
 
 
 def _all_live() -> Iterator[Any]:
-    for platform in backend.backends():
+    for platform in _clients():
         yield from jax.live_arrays(platform)  # type: ignore[no-untyped-call]
+
+
+def _clients() -> dict[str, Any]:
+    """Returns the backends of this process by platform."""
+    clients: dict[str, Any] = compat.extend("backend", "backends")()
+    return clients
 
 
 def _names(namespace: Mapping[str, Any]) -> tuple[dict[int, list[str]], tuple[str, ...]]:
@@ -139,7 +145,7 @@ def _sharding(sharding: Any) -> str:
 
 def _allocated() -> dict[str, int]:
     allocated = {}
-    for client in backend.backends().values():
+    for client in _clients().values():
         for device in client.local_devices():
             with suppress(Exception):  # not every backend counts
                 stats = device.memory_stats() or {}

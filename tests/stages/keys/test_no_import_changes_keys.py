@@ -18,6 +18,7 @@ shell.run_line_magic("load_ext", "jaxlens")
 for verb in ("jaxpr", "hlo", "compile", "explore", "memory", "cost", "fusion", "tape", "key"):
     str(getattr(jaxlens, verb)(f, x, x))
 str(jaxlens.compile(jaxlens.capture(f, x, x), run=1))
+str(jaxlens.timeline(f, x, x)), str(jaxlens.arrays())
 str(jaxlens.memory(jaxlens.capture(f, x, x), checkpoint=True))
 from jaxlens import core
 str(jaxlens.jaxpr(core.grad(lambda x: core.numpy.sum(core.numpy.sin(x))), x))
