@@ -29,7 +29,7 @@ def start_learner():
 def test_the_config_gives_each_learner_a_folder_and_a_limit():
     config = load("jupyterhub_config.py")
     assert config.Spawner.notebook_dir == "~/jaxlens-course"
-    assert config.Spawner.mem_limit == "4G"
+    assert config.Spawner.mem_limit == "2G"
     assert config.Spawner.cmd[0] == sys.executable
     assert os.path.isfile(config.Spawner.cmd[1])
     assert config.Authenticator.allowed_users == set()  # a teacher names them
@@ -52,7 +52,7 @@ def test_the_hub_knows_every_setting(monkeypatch, tmp_path):
     hub = app.JupyterHub()
     hub.load_config_file(str(HUB / "try_config.py"))
     spawner = hub.spawner_class(config=hub.config)
-    assert spawner.mem_limit == 4 * 2**30
+    assert spawner.mem_limit == 2 * 2**30
     assert spawner.default_url == "/lab/tree/index.ipynb"
 
 

@@ -26,8 +26,8 @@ c.Spawner.environment = {"JAX_PLATFORMS": "cpu"}
 c.Spawner.start_timeout = 300  # twenty servers that start at once share the cores
 c.Spawner.http_timeout = 300
 
-# For each process of a learner: a kernel that takes more dies, and no other does.
-c.Spawner.mem_limit = "4G"
+# For each process of a learner: an array that does not fit is an error in that kernel alone.
+c.Spawner.mem_limit = "2G"
 
 c.Spawner.args = [
     # Kernels talk over files of their learner. TCP ports, which all learners share, clash when a
