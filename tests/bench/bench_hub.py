@@ -22,10 +22,10 @@ import time
 import uuid
 from pathlib import Path
 
+from jaxlens.course.lessons import BY_NUMBER
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
-from jaxlens.course.lessons import BY_NUMBER
 from tests.support.paths import ROOT
 
 PORT = 18901
