@@ -79,7 +79,6 @@ def test_a_folder_that_cannot_be_written_keeps_no_one_out(start_learner, tmp_pat
 
 def test_a_process_that_takes_more_than_the_limit_ends_alone():
     script = (
-        f"import sys; sys.path.insert(0, {str(HUB)!r})\n"
         "import start_learner\n"
         "start_learner.limit_memory(2**30)\n"
         "b = bytearray(2**28); print('small')\n"
@@ -87,6 +86,7 @@ def test_a_process_that_takes_more_than_the_limit_ends_alone():
         "except MemoryError:\n    print('too large')\n"
     )
     run = [sys.executable, "-c", script]
-    done = subprocess.run(run, capture_output=True, text=True, env=environment(), check=False)
+    paths = environment(PYTHONPATH=os.pathsep.join([str(HUB), str(ROOT)]))
+    done = subprocess.run(run, capture_output=True, text=True, env=paths, check=False)
     assert done.stdout.split("\n")[:2] == ["small", "too large"], done.stderr
     assert resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY
