@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from jaxlens.course.build import build, index, tour, write
+from jaxlens.course.build import build, hlo_ops_page, index, tour, write
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,12 @@ def main() -> None:
     names = sys.argv[1:]
     numbers = tuple(int(name) for name in names if name.isdigit())
     chosen = []
-    for name, book in (("00_tour.ipynb", tour), ("course/index.ipynb", index)):
+    pages = {
+        "00_tour.ipynb": tour,
+        "course/index.ipynb": index,
+        "course/hlo_ops.ipynb": hlo_ops_page,
+    }
+    for name, book in pages.items():
         if name in names or not names:
             chosen += write((HERE / name).parent, {Path(name).name: book}, keep=False)
     if numbers or not names:

@@ -5,11 +5,23 @@ jaxlens.course.hint("7.1")                          the next of three hints
 jaxlens.course.reveal("7.1")                        a solution; it marks the puzzle
 jaxlens.course.predict("1.a", 6)                    an answer beside the truth
 jaxlens.course.progress()                           what is done
+jaxlens.course.hlo_ops()                            every HLO op, with an example compiled now
 """
 
 from jaxlens.course.check import Outcome, check
 from jaxlens.course.help import hint, reveal
+from jaxlens.course.hlo_ops import hlo_ops
 from jaxlens.course.map import Progress, paste, progress
 from jaxlens.course.predict import predict
 
-__all__ = ["Outcome", "Progress", "check", "hint", "paste", "predict", "progress", "reveal"]
+__all__ = [
+    "Outcome",
+    "Progress",
+    "check",
+    "hint",
+    "hlo_ops",
+    "paste",
+    "predict",
+    "progress",
+    "reveal",
+]

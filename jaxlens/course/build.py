@@ -78,7 +78,7 @@ def build(
         folder: Where they go.
         solved: Whether puzzle cells hold solutions, between nbgrader's marks, and predictions
             the truth, computed now.
-        lessons: Numbers; empty for all, with the map.
+        lessons: Numbers; empty for all, with the map and the page of HLO ops.
         keep: As in `write`.
 
     Returns:
@@ -93,7 +93,7 @@ def build(
         if not lessons or lesson.number in lessons
     }
     if not lessons:
-        books["index.ipynb"] = index
+        books |= {"index.ipynb": index, "hlo_ops.ipynb": hlo_ops_page}
     return write(folder, books, keep=keep)
 
 
@@ -146,6 +146,11 @@ def set_up(folder: Path) -> list[Path]:
 def tour() -> Any:
     """Returns the notebook that shows jaxlens without a course."""
     return _book(0, _cells((sources() / "00_tour.md").read_text("utf-8")))
+
+
+def hlo_ops_page() -> Any:
+    """Returns the notebook that lists HLO's ops, each with an example."""
+    return _book(0, _cells((sources() / "hlo_ops.md").read_text("utf-8")))
 
 
 def _from_source(lesson: Lesson, *, solved: bool) -> Any:
