@@ -71,5 +71,5 @@ def f(x):
         "Add up `jnp.sin(x + 1)` eight times.",
     ),
     check=check,
-    after="What you write twice is computed once: cse merges the additions, and then the sines.",
+    after="What you write twice is computed once: the operands become one, and then the sines do.",
 )
