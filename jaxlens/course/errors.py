@@ -2,6 +2,7 @@
 
 import linecache
 import re
+import textwrap
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,16 @@ from jaxlens.ir.spans import describe
 
 _OWN = str(Path(__file__).parents[1])
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of a function's repr: another in every run
+_LONG = 160  # characters of a message in a sentence
+
+# JAX's messages for these begin with the method that Python or NumPy called on a tracer.
+_MEANINGS = {
+    "TracerArrayConversionError": "NumPy needs numbers, and a tracer has none",
+    "TracerBoolConversionError": "Python asks whether a tracer is true, and it has no value",
+    "TracerIntegerConversionError": "Python needs a whole number, and a tracer has no value",
+    "ConcretizationTypeError": "Python needs a number, and a tracer has no value",
+    "NonConcreteBooleanIndexError": "a shape would depend on values, and a tracer has none",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +36,14 @@ class UserError:
     text: str
 
 
+def shortened(message: str) -> str:
+    """Returns the first line of a message, without the elements of an array or the end of it."""
+    first = message.partition("\n")[0].rstrip(":").partition(", [")[0]
+    if first.startswith("unhashable type"):
+        return f"{first}; the key of a dict must be hashable, such as a tuple"
+    return textwrap.shorten(first, _LONG, placeholder=" ...")
+
+
 def user_error(error: BaseException) -> UserError:
     """Describes an exception by the frames that are no library's."""
     frames = [
@@ -34,7 +53,7 @@ def user_error(error: BaseException) -> UserError:
     ]
     linecache.checkcache()
     kind, message = type(error).__name__, _ADDRESS.sub("", str(error).strip())
-    first = message.partition("\n")[0]
+    first = _MEANINGS.get(kind) or shortened(message)
     place = f" in line {frames[-1][0]}, `{frames[-1][2]}`" if frames and frames[-1][2] else ""
     sentence = f"{kind}{place}: {first}" if first else f"{kind}{place}"
     lines = [f"line {number}, in {name}\n    {text}" for number, name, text in frames]

@@ -183,6 +183,8 @@ def close(
         evidence: Makes the answer of the lens that shows it.
     """
     right = np.asarray(wanted)
+    if value is None:
+        hint = "The function returns nothing: is there a `return`?"
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):

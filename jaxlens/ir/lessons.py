@@ -53,7 +53,7 @@ LESSONS = (
         0,
         "One line, five programs",
         "What is between my line and the processor?",
-        20,
+        16,
         (),
         "000 002 003",
     ),
@@ -62,15 +62,15 @@ LESSONS = (
         0,
         "A function on stand-ins",
         "How can JAX see what a function does?",
-        20,
+        17,
         (1,),
         "000 003",
     ),
-    Lesson(3, 0, "What tracing cannot see", "Which Python is lost on the way?", 20, (2,), "003"),
-    Lesson(4, 0, "Tracing or bytecode", "Does JAX read my source?", 10, (2,), "003"),
-    Lesson(5, 0, "Read a jaxpr", "What does each part of a jaxpr mean?", 20, (1,), "002 003 004"),
-    Lesson(6, 0, "Trees of arrays", "What is an argument to JAX?", 15, (5,), "004"),
-    Lesson(7, 1, "When it compiles", "Which call compiles, and why?", 20, (1,), "000 001"),
+    Lesson(3, 0, "What tracing cannot see", "Which Python is lost on the way?", 17, (2,), "003"),
+    Lesson(4, 0, "Tracing or bytecode", "Does JAX read my source?", 11, (2,), "003"),
+    Lesson(5, 0, "Read a jaxpr", "What does each part of a jaxpr mean?", 19, (2,), "002 003 004"),
+    Lesson(6, 0, "Trees of arrays", "What is an argument to JAX?", 14, (5,), "004"),
+    Lesson(7, 1, "When it compiles", "Which call compiles, and why?", 20, (2, 6), "000 001"),
     Lesson(
         8,
         1,
@@ -81,7 +81,7 @@ LESSONS = (
         "000 001 003",
     ),
     Lesson(
-        9, 1, "Give the memory back", "Can a step reuse its input's memory?", 12, (7,), "001 002"
+        9, 1, "Give the memory back", "Can a step reuse its input's memory?", 13, (7,), "001 002"
     ),
     Lesson(
         10, 2, "A table of rules", "How does JAX differentiate a program?", 22, (5,), "002 003 004"

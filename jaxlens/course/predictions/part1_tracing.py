@@ -288,7 +288,7 @@ def f(w, x):
 args = (jnp.ones((4, 4)), jnp.ones(4))
 """,
         _equations,
-        "Two for each turn: the loop is Python's, and what ran 50 times was recorded 50 times.",
+        "Two for each iteration: the loop is Python's, and its body was recorded 50 times.",
     ),
     Prediction(
         "4.a",
@@ -459,5 +459,20 @@ def calls():
 """,
         _compiles,
         "The leaves are the same, the structure is not: a list is not a tuple.",
+    ),
+    Prediction(
+        "6.e",
+        "How often is `f` compiled?",
+        """
+f = jax.jit(lambda p: p["w"] * 2)
+w, b = np.ones(3, np.float32), np.zeros(3, np.float32)
+
+def calls():
+    f({"w": w, "b": b})
+    f({"b": b, "w": w})
+    f({"w": w})
+""",
+        _compiles,
+        "The order in a dict does not count. Its keys do, even one that `f` never reads.",
     ),
 )

@@ -95,25 +95,10 @@ def calls():
         f(x)
 """,
         _compiles_of_calls,
-        "Every turn makes a new function, and a new function has no programs yet.",
+        "Every iteration makes a new function, and a new function has no programs yet.",
     ),
     Prediction(
         "7.d",
-        "How often is `f` compiled?",
-        """
-f = jax.jit(lambda p: p["w"] * 2)
-w, b = np.ones(3, np.float32), np.zeros(3, np.float32)
-
-def calls():
-    f({"w": w, "b": b})
-    f({"b": b, "w": w})
-    f({"w": w})
-""",
-        _compiles_of_calls,
-        "The order in a dict does not count. Its keys do, even one that `f` never reads.",
-    ),
-    Prediction(
-        "7.e",
         "`f(first)` was compiled. Is `f(second)` served by that program, or compiled again?",
         """
 f = jax.jit(lambda x: x * 3)
@@ -171,7 +156,7 @@ def call():
     return zeros(1.0, [2, 3])
 """,
         _what_comes,
-        "A static value is looked up in a table, and Python cannot hash a list; a tuple it can.",
+        "A static value is looked up in a table, and Python can hash a tuple, not a list.",
         choices=("a result", "an error"),
     ),
     Prediction(

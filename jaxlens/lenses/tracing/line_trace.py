@@ -269,13 +269,17 @@ def findings(tracing: Tracing) -> Iterator[Finding]:
         sides[branch.line].add(branch.taken)
     fixed = [line for line, outcomes in sides.items() if len(outcomes) == 1]
     if fixed:
-        ifs = f"the if at {fixed[0]}" if len(fixed) == 1 else f"{len(fixed)} ifs ({listed(fixed)})"
+        ifs = (
+            f"the if at {fixed[0]}"
+            if len(fixed) == 1
+            else f"each of {len(fixed)} ifs ({listed(fixed)})"
+        )
         yield Finding(
-            f"Of {ifs} one branch alone is in the program: Python knew the condition while tracing."
+            f"Only one branch of {ifs} is in the program: Python knew the condition while tracing."
         )
     if tracing.printed:
         places = listed(list(tracing.printed))
-        yield Finding(f"What {places} printed, it printed while tracing: no later call prints it.")
+        yield Finding(f"What {places} printed was printed while tracing: no later call prints it.")
     if tracing.wrote:
         yield Finding(
             f"Changed while tracing, and by no later call: {listed(list(tracing.wrote))}."

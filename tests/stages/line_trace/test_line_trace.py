@@ -84,7 +84,7 @@ def test_loops_branches_and_what_happens_now_only() -> None:
     assert [(one.line, one.taken) for one in tape.branches] == [(at(7), True)]
     words = " ".join(str(tape).split())
     assert f"The loop at {at(4)} was unrolled: 3 passes, 6 equations." in words
-    assert f"Of the if at {at(7)} one branch alone is in the program" in words
+    assert f"Only one branch of the if at {at(7)} is in the program" in words
     assert f"global count is bound anew ({at(2)})" in words
     assert f"log ({at(6)})" in words
     other = jaxlens.tape(jax.jit(model, static_argnums=2), PARAMS, X, False)

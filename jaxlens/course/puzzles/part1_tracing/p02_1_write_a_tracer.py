@@ -20,17 +20,22 @@ def check(trace: Callable[..., Any]) -> Iterator[Fact]:
         program = trace(f, ())
         capture = jaxlens.capture(f, 1.0)
         right = [node.opcode for node in capture.jaxpr.module.nodes()]
-        hint = "JAX records the operations in the order in which Python ran them."
+        hint = f"JAX records {', then '.join(right)}: what Python ran, in that order."
         recorded = [eqn.op for eqn in program.eqns]
-        yield equal(f"operations of {text}", recorded, right, hint=f"JAX records {right}. {hint}")
+        if not recorded:
+            hint = "The list `eqns` is empty: `apply` must append to the one the tracers share."
+        yield equal(f"operations of {text}", recorded, right, hint=hint)
         names = [eqn.output for eqn in program.eqns]
         hint = "Each result needs a name of its own, or a later equation cannot say what it reads."
         different = len({*names, *program.inputs})
         yield equal(f"different names in {text}", different, len(names) + 1, hint=hint)
+        inside = sum(hasattr(x, "eqns") for eqn in program.eqns for x in eqn.inputs)
+        hint = "An equation holds the name of a tracer, `x.name`, not the tracer itself."
+        yield equal(f"tracers inside the equations of {text}", inside, 0, hint=hint)
         reads = {name for eqn in program.eqns for name in eqn.inputs if isinstance(name, str)}
         known = reads <= {*names, *program.inputs} and program.output == names[-1]
         hint = "An equation reads names: the input's, or those of earlier results."
-        yield equal(f"names read in {text} are there", known, True, hint=hint)
+        yield equal(f"names read in {text} are defined", known, True, hint=hint)
     shape = trace(lambda x: x + np.ones(3), (4, 1)).eqns[0].shape
     yield equal("shape of a sum of (4, 1) and (3,)", shape, (4, 3))
 
@@ -170,6 +175,11 @@ What you write here is saved to `my_jax.py` when it is right, and grows from les
             "a name of its own",
         ),
         WrongAnswer(
+            edited(SOLUTION, ("Eqn(op, names, f", "Eqn(op, inputs, f")),
+            "not the tracer itself",
+        ),
+        WrongAnswer(edited(SOLUTION, ("    eqns.append(eqn)\n", "")), "must append"),
+        WrongAnswer(
             edited(
                 SOLUTION,
                 (
@@ -194,8 +204,7 @@ What you write here is saved to `my_jax.py` when it is right, and grows from les
     ),
     check=check,
     after=(
-        "A tracer is a list that writes itself: Python runs your function, and the "
-        "operators do the recording."
+        "Python runs your function, and its operators do the recording: the source is never read."
     ),
     saves="the tracer",
 )

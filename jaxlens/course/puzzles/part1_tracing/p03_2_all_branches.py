@@ -19,6 +19,8 @@ def check(limit: Callable[..., Any]) -> Iterator[Fact]:
     fact = traced(limit, numbers[0])
     if fact.actual == "ConcretizationTypeError":
         hint = "There is no number yet that `float` could return."
+    elif fact.actual == "TracerArrayConversionError":
+        hint = "NumPy needs numbers, and a tracer has none. `jnp` has the same function."
     else:
         hint = "While JAX traces, `x` has no value, so Python cannot choose a branch."
     yield replace(fact, hint=hint)
@@ -62,6 +64,13 @@ def limit(x):
     return min(max(x, 0.0), 1.0)
 """,
             "Python cannot choose a branch",
+        ),
+        WrongAnswer(
+            """\
+def limit(x):
+    return np.clip(x, 0, 1)
+""",
+            "`jnp` has the same function",
         ),
         WrongAnswer(
             """\

@@ -1,6 +1,7 @@
 """Puzzle 3.3."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,16 @@ def check(total: Callable[..., Any]) -> Iterator[Fact]:
     arrays = (first, -first, first * 0)
     right = [x[x > 0].sum() for x in arrays]
     positive = "Only the positive numbers are added; without any, the sum is 0."
-    yield close("total(x)", total(jax.numpy.asarray(first)), right[0], hint=positive)
+    result = total(jax.numpy.asarray(first))
+    one = "`total` is one number: the sum over all elements."
+    yield close("total(x)", result, right[0], hint=one if np.shape(result) else positive)
     hint = "How many numbers are positive is not known while JAX traces, so neither is the shape."
-    yield traced(total, first, hint=hint)
+    fact = traced(total, first)
+    if fact.actual == "TracerBoolConversionError":
+        hint = "Whether a number is positive is not known while JAX traces: Python cannot choose."
+    elif fact.actual == "TracerArrayConversionError":
+        hint = "NumPy needs numbers, and a tracer has none. Keep to `jnp`."
+    yield replace(fact, hint=hint)
     jitted = jax.jit(lambda x: total(x))
     with jaxlens.recompiles() as log:
         results = [jitted(x) for x in arrays]
@@ -57,7 +65,14 @@ def total(x):
 def total(x):
     return sum(v for v in x if v > 0)
 """,
-            "not known while JAX traces",
+            "Python cannot choose",
+        ),
+        WrongAnswer(
+            """\
+def total(x):
+    return jnp.where(x > 0, x, 0.0)
+""",
+            "one number",
         ),
         WrongAnswer(
             """\

@@ -21,8 +21,14 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     for w in ws:
         right = np.sin(right @ w)
     args = jnp.asarray(ws), jnp.ones(4)
-    hint = "Each layer multiplies by its own matrix, in order, then takes the sine."
-    yield close("network(ws, x)", network(*args), right, rtol=1e-3, hint=hint)
+    result = network(*args)
+    hint = (
+        "Each layer takes what the one before returned, multiplies by its own matrix, then takes "
+        "the sine."
+    )
+    if isinstance(result, tuple):
+        hint = "`lax.scan` returns a pair: the last carry, and the outputs of all iterations."
+    yield close("network(ws, x)", result, right, rtol=1e-3, hint=hint)
     receipt = jaxlens.receipt(network, *args)
     primitives = receipt.primitives
     if primitives.get("jit", primitives.get("pjit", 0)) >= 10:
@@ -30,7 +36,7 @@ def check(network: Callable[..., Any]) -> Iterator[Fact]:
     elif set(primitives) & {"scan", "while"}:
         hint = "There is a loop in the program, and its body is still a long one."
     else:
-        hint = "A Python loop is gone when tracing ends: its body is recorded once for each turn."
+        hint = "A Python loop is not recorded: its body is, once for each iteration."
     # The evidence is drawn for a few layers: all of them would be a long page.
     proof = Proof(jaxlens.jaxpr, (network, *args)) if receipt.equations <= 60 else None
     yield at_most("equations", receipt.equations, 20, hint=hint, evidence=proof)
@@ -44,8 +50,8 @@ Fifty layers in a Python loop are 200 equations, and XLA compiles every one. `la
 loop itself into the program:
 
 `carry, _ = lax.scan(body, start, ws)` calls `body(carry, w)` for each `w` in `ws`; `body` returns
-the next `carry` and an output of this turn, or `None` if there is none. Write `network` with **at
-most 20 equations**.
+the next `carry` and an output of this iteration, or `None` if there is none. Write `network` with
+**at most 20 equations**.
 """,
     starter="""\
 def network(ws, x):
@@ -70,7 +76,7 @@ def network(ws, x):
             x = jnp.sin(x @ w)
     return x
 """,
-            "once for each turn",
+            "once for each iteration",
         ),
         WrongAnswer(
             """\
@@ -83,6 +89,13 @@ def network(ws, x):
     return x
 """,
             "one equation for each call",
+        ),
+        WrongAnswer(
+            """\
+def network(ws, x):
+    return lax.scan(lambda x, w: (jnp.sin(x @ w), None), x, ws)
+""",
+            "returns a pair",
         ),
         WrongAnswer(
             """\

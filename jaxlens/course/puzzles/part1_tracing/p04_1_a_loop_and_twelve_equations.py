@@ -19,7 +19,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     if set(receipt.primitives) & {"while", "scan"}:
         hint = "That loop is in the program too; a Python loop is unrolled while JAX traces."
     else:
-        hint = "An equation is recorded each time that an operation meets a tracer."
+        hint = "An equation is recorded each time an operation meets a tracer."
     proof = Proof(jaxlens.jaxpr, (f, 1.0))
     yield equal("equations", receipt.equations, 12, hint=hint, evidence=proof)
 
@@ -84,13 +84,13 @@ def f(x):
         x = x + i * 2 + 1
     return x
 """,
-            "each time that an operation meets a tracer",
+            "each time an operation meets a tracer",
         ),
     ),
     hints=(
-        "`%jaxpr f(1.0)` counts the equations of the starter. What would one more turn add?",
+        "`%jaxpr f(1.0)` counts the equations of the starter. What would one more iteration add?",
         "Arithmetic on Python numbers, such as `i * 2`, is done while JAX traces.",
-        "Twelve turns, and one operation on `x` in each.",
+        "Twelve iterations, and one operation on `x` in each.",
     ),
     check=check,
     after="The loop ran while JAX traced; what it did is in the jaxpr, the loop is not.",

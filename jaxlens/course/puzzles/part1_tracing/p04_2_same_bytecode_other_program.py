@@ -11,6 +11,9 @@ from jaxlens.course.puzzle import Fact, Proof, Puzzle, WrongAnswer, equal
 
 
 def check(f: Callable[..., Any]) -> Iterator[Fact]:
+    parameters = list(inspect.signature(f).parameters)
+    hint = "`x` alone decides: what does a tracer know?"
+    yield equal("arguments of f", len(parameters), 1, hint=hint)
     for n in (3, 5):
         x = np.ones(n, np.float32)
         receipt = jaxlens.receipt(f, x)
@@ -23,8 +26,6 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
             hint = "Nothing but the shape of `x` differs, and a tracer knows its shape."
         proof = Proof(jaxlens.jaxpr, (f, x))
         yield equal(f"equations for {n} numbers", equations, n, hint=hint, evidence=proof)
-    parameters = list(inspect.signature(f).parameters)
-    yield equal("arguments of f", len(parameters), 1, hint="`x` alone decides.")
 
 
 PUZZLE = Puzzle(
@@ -55,6 +56,15 @@ def f(x):
         ),
         WrongAnswer(
             """\
+def f(x, n):
+    for _ in range(n):
+        x = x + 1
+    return x
+""",
+            "`x` alone decides",
+        ),
+        WrongAnswer(
+            """\
 def f(x):
     for v in x:
         x = x + v
@@ -66,8 +76,8 @@ def f(x):
     hints=(
         "What does a tracer know? `%jaxpr --tape f(x)` says it in the column *bound*.",
         "A shape is a tuple of Python numbers, known while JAX traces: `len(x)`, `x.shape[0]`.",
-        "Let a Python loop run `len(x)` times, with one operation on an array in each turn.",
+        "Let a Python loop run `len(x)` times, with one operation on an array each time.",
     ),
     check=check,
-    after="The program depends on the shape, as the shape decides what Python runs.",
+    after="The shape decides what Python runs, so the program depends on the shape.",
 )

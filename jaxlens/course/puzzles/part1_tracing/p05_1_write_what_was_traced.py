@@ -17,7 +17,10 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     x = jnp.array([0.5, -1.0, 2.0, 3.0])
     right = np.asarray(x) ** 2 + 2 * np.sin(np.asarray(x))
     hint = "Begin at the last line: `e` is `b` plus `d`. What is `b`, and what is `d`?"
-    yield close("the value", f(x), right, hint=hint)
+    value = f(x)
+    if isinstance(value, tuple):
+        hint = "`in (e,)` only says that there is one result: return `e`, not a tuple."
+    yield close("the value", value, right, hint=hint)
     found = dict(sorted(jaxlens.receipt(f, x).primitives.items()))
     proof = Proof(jaxlens.jaxpr, (f, x))
     yield equal("equations", found, _WANTED, hint=_hint(found), evidence=proof)
@@ -63,6 +66,7 @@ def f(x):
         WrongAnswer(
             "def f(x):\n    return x * x + jnp.sin(x) + jnp.sin(x)\n", "twice is two equations"
         ),
+        WrongAnswer("def f(x):\n    return (x * x + 2 * jnp.sin(x),)\n", "not a tuple"),
         WrongAnswer("def f(x):\n    return 2 * (x * x + jnp.sin(x))\n", "Begin at the last line"),
     ),
     hints=(

@@ -23,7 +23,7 @@ def check(Line: Callable[..., Any]) -> Iterator[Fact]:  # noqa: N803 - the name 
     yield close("Line(w, b).w", getattr(line, "w", None), [0, 1, 2], hint=hint)
     leaves = jax.tree.leaves(line)
     if any(leaf is line for leaf in leaves):
-        hint = "To JAX a `Line` is one thing of an unknown kind: nobody told it what is inside."
+        hint = "To JAX a `Line` is one leaf of an unknown kind: the class is not registered."
         yield Fact("arrays of a Line", ", ".join(wanted), "none", False, hint)
         return
     capture = jaxlens.capture(loss, line, x)
@@ -74,8 +74,8 @@ PUZZLE = Puzzle(
     id="6.1",
     title="A class of arrays",
     task="""\
-`loss(p, x)` takes a `Line` and computes `(x @ p.w + p.b).sum()`. JAX does not know this class.
-Change it so that JAX sees **two inputs, `p.w` and `p.b`**.
+The check has a function `loss(p, x)`, which takes a `Line` and computes `(x @ p.w + p.b).sum()`.
+JAX does not know this class. Change it so that JAX sees **two inputs, `p.w` and `p.b`**.
 """,
     starter="""\
 class Line:
@@ -96,7 +96,7 @@ class Line:
         WrongAnswer(
             "from dataclasses import dataclass\n\n\n@dataclass\nclass Line:\n"
             "    w: jax.Array\n    b: jax.Array\n",
-            "nobody told it",
+            "not registered",
         ),
         WrongAnswer(
             """\

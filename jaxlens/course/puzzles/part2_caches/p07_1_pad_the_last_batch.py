@@ -15,8 +15,13 @@ def check(epochs: Callable[..., Any]) -> Iterator[Fact]:
     w = random.normal(size=(8, 4)).astype(np.float32)
     with jaxlens.recompiles() as log:
         total = epochs(data, w)
+    right = 2 * np.cos(data @ w).sum()
     hint = "Every row counts once in each of the two epochs, and nothing else does."
-    yield close("total", total, 2 * np.cos(data @ w).sum(), rtol=1e-3, hint=hint)
+    if np.allclose(total, right + 2 * 21 * 4, rtol=1e-3):
+        hint = "The 21 rows of zeros count too, as the cosine of 0 is 1. Say which rows count."
+    elif np.allclose(total, 2 * np.cos(data[:64] @ w).sum(), rtol=1e-3):
+        hint = "The last 11 rows are missing."
+    yield close("total", total, right, rtol=1e-3, hint=hint)
     hints = {
         0: "Nothing was compiled: keep `jax.jit`.",
         2: "The last batch has 11 rows, and a shape is part of the cache key.",
@@ -47,7 +52,8 @@ PUZZLE = Puzzle(
     title="The last batch",
     task="""\
 75 rows are read in batches of 32, for two epochs. The last batch has 11 rows, so `step` is compiled
-twice. Change the program so that it is compiled **once** and returns the same total.
+twice. Change the program so that it is compiled **once** and returns the same total. How the rows
+are read is up to you.
 """,
     starter="""\
 @jax.jit
@@ -76,7 +82,8 @@ def epochs(data, w):
 """,
             "jitted anew",
         ),
-        WrongAnswer(edited(SOLUTION, (" * mask[:, None]", "")), "Every row counts once"),
+        WrongAnswer(edited(SOLUTION, (" * mask[:, None]", "")), "the cosine of 0 is 1"),
+        WrongAnswer(edited(SOLUTION, ("0, 75, 32", "0, 64, 32")), "11 rows are missing"),
         WrongAnswer(
             """\
 def epochs(data, w):
@@ -91,5 +98,5 @@ def epochs(data, w):
         "Pad the last batch to 32 rows, and pass a mask that says which rows count.",
     ),
     check=check,
-    after="One shape, one program: padding buys the cache hit.",
+    after="One shape, one program: fill the last batch up, or make all batches alike.",
 )

@@ -11,7 +11,7 @@ def check(ones: Sequence[Any]) -> Iterator[Fact]:
     import jax
     import numpy as np
 
-    yield equal("arguments", len(ones), 6)
+    yield equal("arguments", len(ones), 6, hint="`ones` has six elements, one for each call.")
     for place, one in enumerate(ones, 1):
         name = f"argument {place}"
         right = np.shape(one) == () and one == 1

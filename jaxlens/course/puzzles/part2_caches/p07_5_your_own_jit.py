@@ -25,14 +25,17 @@ def check(jit: Callable[..., Any]) -> Iterator[Fact]:
     ]
     results = [jitted(x) for x in arrays]
     hints = {
-        5: "A value must not be part of the key, and the programs must stay there between calls.",
+        5: "A value must not be part of the key, and the dict must outlive the call.",
         2: "An int32 array was served the program of a float32 one: dtype belongs in the key.",
     }
     wanted = 3
     hint = hints.get(len(traced), "Shape and dtype are the key, and nothing else.")
     yield equal("traces in five calls", len(traced), wanted, hint=hint)
     for x, y in zip(arrays, results, strict=True):
-        yield close(f"result for {x.dtype}[{x.size}]", y, x * 2 + 1)
+        hint = (
+            "The dict keeps programs, not results: `evaluate` one with the arguments of this call."
+        )
+        yield close(f"result for {x.dtype}[{x.size}]", y, x * 2 + 1, hint=hint)
 
 
 SOLUTION = """\
@@ -91,6 +94,17 @@ run the stored program otherwise.
         ),
         WrongAnswer(
             edited(
+                SOLUTION,
+                (
+                    "= trace(f, *map(np.shape, args))",
+                    "= evaluate(trace(f, *map(np.shape, args)), *args)",
+                ),
+                ("evaluate(programs[key], *args)", "programs[key]"),
+            ),
+            "programs, not results",
+        ),
+        WrongAnswer(
+            edited(
                 SOLUTION, ('(np.shape(x), getattr(x, "dtype", type(x)))', "(np.shape(x), str(x))")
             ),
             "value",
@@ -110,7 +124,7 @@ run the stored program otherwise.
 """,
                 ),
             ),
-            "between calls",
+            "outlive the call",
         ),
     ),
     hints=(

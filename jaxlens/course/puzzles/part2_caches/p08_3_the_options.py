@@ -21,7 +21,7 @@ def check(f: Callable[..., Any], Options: Callable[..., Any]) -> Iterator[Fact]:
         except ValueError as error:
             if "hash" not in str(error):
                 raise
-            hint = "What is compared by value has no hash, unless nobody can change it any more."
+            hint = "A class that defines `==` has no hash, unless it is frozen or defines that too."
             reason = str(error).strip().rpartition("\n")[2]
             yield Fact("looking up Options(3)", "a hash", reason, False, hint)
             return
@@ -30,7 +30,7 @@ def check(f: Callable[..., Any], Options: Callable[..., Any]) -> Iterator[Fact]:
         hint = "Options(4) was served the program of Options(3): they must not be equal."
         name = f"call {place}, with Options({factor})"
         yield close(name, result, x * factor, hint=hint if other else "")
-    hint = "Two objects of a class are different unless it says when they are equal, and hashes so."
+    hint = "Two objects are different unless their class defines `==` and a hash that agrees."
     yield at_most("compiles", log.compiles, 2, hint=hint, evidence=lambda: log.answer)
 
 
@@ -94,7 +94,7 @@ class Options:
         ),
         WrongAnswer(
             answer("@dataclass\nclass Options:\n    factor: int\n\n\n"),
-            "unless nobody can change it",
+            "unless it is frozen",
         ),
         WrongAnswer(
             answer(
@@ -109,7 +109,7 @@ class Options:
 
 """
             ),
-            "unless it says when they are equal",
+            "unless their class defines",
         ),
     ),
     hints=(

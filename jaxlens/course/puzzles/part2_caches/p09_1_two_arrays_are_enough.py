@@ -12,7 +12,8 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
     import numpy as np
 
     n = 128
-    w, g = np.full((n, n), 3, np.float32), np.full((n, n), 2, np.float32)
+    w = np.linspace(1, 9, n * n, dtype=np.float32).reshape(n, n)
+    g = np.full((n, n), 2, np.float32)
     result = step(jnp.array(w), jnp.array(g))
     yield close("the new weights", result, w - 0.1 * g, rtol=2e-2)
     arrays = jnp.array(w), jnp.array(g)
@@ -23,11 +24,12 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
     if donated:
         hint = "; ".join(f"{entry.name} is donated, but {entry.why}" for entry in donated) + "."
     else:
-        hint = "No argument is donated, so all of them stay there beside the result."
+        hint = "`step` donates none of its arguments, so all of them stay there beside the result."
     words = ", ".join(f"{entry.name} holds {entry.result}" for entry in used) or "none"
     yield Fact("donated arrays that hold a result", "1", words, len(used) == 1, hint, proof)
     limit = 2 * n * n * 4 + 4096
-    yield at_most("memory of a call", memory.reserved, limit, unit="B", evidence=proof)
+    hint = "Something between the arguments and the result has memory of its own."
+    yield at_most("memory of a call", memory.reserved, limit, unit="B", hint=hint, evidence=proof)
 
 
 PUZZLE = Puzzle(
@@ -38,6 +40,9 @@ A call of `step` needs memory for three arrays: `w`, `g`, and the new `w`. Chang
 enough, and the result is the same.
 """,
     starter="""\
+from functools import partial
+
+
 @jax.jit
 def step(w, g):
     return w - 0.1 * g
@@ -80,7 +85,7 @@ def step(w, g):
     w -= 0.1 * g
     return w
 """,
-            "No argument is donated",
+            "donates none",
         ),
     ),
     hints=(

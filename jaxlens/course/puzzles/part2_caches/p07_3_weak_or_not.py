@@ -1,4 +1,4 @@
-"""Puzzle 7.4."""
+"""Puzzle 7.3."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,22 +17,17 @@ def check(first: Any, second: Any) -> Iterator[Fact]:
         double(second)
 
     one, other = ((str(aval.shape), str(aval.dtype), aval.weak_type) for aval in types)
-    yield equal("shape of second", other[0], one[0])
+    hint = "Another shape is a reason of its own. Both are single numbers."
+    yield equal("shape of second", other[0], one[0], hint=hint)
     hint = "Another dtype is a reason of its own. Find two of the same dtype."
     yield equal("dtype of second", other[1], one[1], hint=hint)
-    hint = "One of them must be weak, and the other not: where does a weak number come from?"
-    weak = f"{_word(other[2])} beside {_word(one[2])}"
-    different = one[2] != other[2]
-    yield Fact("type", "weak beside not weak", weak, different, hint, lambda: log.answer)
-    yield equal("compiles for second", log.compiles, 1, evidence=lambda: log.answer)
-
-
-def _word(weak: bool) -> str:
-    return "weak" if weak else "not weak"
+    both = "Both are weak" if one[2] else "Neither is weak"
+    hint = f"{both}, so the key is the same: where does a weak number come from?"
+    yield equal("compiles for second", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
 
 
 PUZZLE = Puzzle(
-    id="7.4",
+    id="7.3",
     title="The same number, compiled again",
     task="""\
 A jitted function is called with `first`, then with `second`. Choose two numbers of the same shape
@@ -54,6 +49,7 @@ and the same dtype, such that the second call still **compiles again**.
     ),
     check=check,
     after=(
-        "A weak number takes the dtype of what it meets, so the two may compute different things."
+        "Shape and dtype are not the whole key. A weak number, for one, takes the dtype of what "
+        "it meets, so the two calls may compute different things."
     ),
 )

@@ -1,4 +1,4 @@
-"""Puzzle 7.3."""
+"""Puzzle 7.4."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,7 +16,7 @@ def check(run: Callable[..., Any]) -> Iterator[Fact]:
     x = np.linspace(1, 2, next(_SIZES), dtype=np.float32)
     with jaxlens.recompiles() as log:
         returned = run(x)
-    listed = [] if returned is None else list(returned)
+        listed = [] if returned is None else list(returned)
     results = [np.asarray(result) for result in listed]
     yield equal("results", len(results), 3, hint="`run` returns one result for each rate.")
     first = results[0]
@@ -29,11 +29,14 @@ def check(run: Callable[..., Any]) -> Iterator[Fact]:
         3: "Each `rate` is in its program: pass it as an argument, and one that is not static.",
     }
     hint = hints.get(log.compiles, "")
+    again = [reason for reason in log.reasons if "new function object" in reason]
+    if again and not any("closes over" in reason for reason in again):
+        hint = "Each call of `jax.jit` on a new function starts with no programs: call it once."
     yield equal("compiles", log.compiles, 1, hint=hint, evidence=lambda: log.answer)
 
 
 PUZZLE = Puzzle(
-    id="7.3",
+    id="7.4",
     title="Three rates, one program",
     task="""\
 `run` returns `x` times each of three rates, and compiles three programs for it. Keep `jax.jit`, and
@@ -88,13 +91,24 @@ def run(x):
             "one that is not static",
         ),
         WrongAnswer(
+            """\
+def run(x):
+    results = []
+    for rate in (0.1, 0.2, 0.3):
+        scale = jax.jit(lambda x, rate: x * rate)
+        results.append(scale(x, rate))
+    return results
+""",
+            "starts with no programs",
+        ),
+        WrongAnswer(
             "def run(x):\n    return [x * rate for rate in (0.1, 0.2, 0.3)]\n",
             "Nothing is jitted here",
         ),
     ),
     hints=(
         "Put `%%recompiles` above a call of `run`: it names what is new each time.",
-        "A lambda in a loop is a new function in every turn, and closes over another `rate`.",
+        "A lambda in a loop is a new function every time, and closes over another `rate`.",
         "Make the function once, before the loop, and give it `rate` as a second argument.",
     ),
     check=check,

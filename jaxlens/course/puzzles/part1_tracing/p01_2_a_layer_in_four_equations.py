@@ -1,4 +1,4 @@
-"""Puzzle 1.1."""
+"""Puzzle 1.2."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
 
 
 PUZZLE = Puzzle(
-    id="1.1",
+    id="1.2",
     title="A layer in four equations",
     task="""\
 The layer takes six equations, two of them only because `jax.nn.relu` is a function with a
@@ -79,7 +79,7 @@ def layer(w, b, x):
     ),
     check=check,
     after=(
-        "`relu` is `maximum` in a box: the box exists for the derivative at 0, and XLA opens it "
-        "anyway."
+        "`relu` is `maximum` inside a call with a derivative rule of its own, which says what the "
+        "derivative at 0 is. XLA removes the call."
     ),
 )

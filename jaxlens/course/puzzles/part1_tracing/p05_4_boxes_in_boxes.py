@@ -1,4 +1,4 @@
-"""Puzzle 5.2."""
+"""Puzzle 5.4."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -67,11 +67,11 @@ def steps(n):
     def unfinished(state):
         return (state[0] != 1) & (state[1] < 99)
 
-    def turn(state):
+    def one_step(state):
         n, count = state
         return next_number(n), count + 1
 
-    return lax.while_loop(unfinished, turn, (n, 0))[1]
+    return lax.while_loop(unfinished, one_step, (n, 0))[1]
 
 
 def all_steps(numbers):
@@ -87,12 +87,13 @@ _WHERE = edited(
 )
 
 PUZZLE = Puzzle(
-    id="5.2",
+    id="5.4",
     title="Boxes in boxes",
     task="""\
 An odd number n becomes 3n + 1, an even one n / 2, and so on until it is 1. `steps` counts the
 steps of one number (up to 99), `all_steps` those of every number in an array. The answers are
-right, but the jaxpr has one `while` for each number, and every turn computes both 3n + 1 and n / 2.
+right, but the jaxpr has one `while` for each number, and every step computes both 3n + 1 and
+n / 2.
 
 Make it **one `scan`, with one `while` in it, with one `cond` in that**.
 """,

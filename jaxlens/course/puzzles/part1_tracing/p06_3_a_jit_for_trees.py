@@ -1,4 +1,4 @@
-"""Puzzle 7.6."""
+"""Puzzle 6.3."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,8 +19,10 @@ def check(jit: Callable[..., Any]) -> Iterator[Fact]:
     trees = {
         "w and b": ("", {"w": np.ones(3, "f"), "b": np.full(3, 5, "f")}),
         "b and w": ("", {"b": np.ones(3, "f"), "w": np.full(3, 4, "f")}),
-        "w alone": ("tree", {"w": np.ones(3, "f")}),
-        "w and c": ("tree", {"w": np.ones(3, "f"), "c": np.full(3, 5, "f")}),
+        "w alone": ("structure", {"w": np.ones(3, "f")}),
+        "w and c": ("structure", {"w": np.ones(3, "f"), "c": np.full(3, 5, "f")}),
+        "w of 1 and b": ("shape of every leaf", {"w": np.ones(1, "f"), "b": np.ones(3, "f")}),
+        "w and b of 1": ("shape of every leaf", {"w": np.ones(3, "f"), "b": np.ones(1, "f")}),
         "w and b of 4": ("shapes", {"w": np.ones(4, "f"), "b": np.ones(4, "f")}),
         "w and b of int32": ("dtypes", {"w": np.ones(3, "i"), "b": np.ones(3, "i")}),
     }
@@ -65,12 +67,13 @@ _LINES = """\
 """
 
 PUZZLE = Puzzle(
-    id="7.6",
+    id="6.3",
     title="A jit for trees",
     task="""\
-The same on `jaxlens.core`, a small JAX to read, whose functions take trees: `f` gets a dict of
-arrays. `core.tree_flatten(args)` returns the arrays in a fixed order, and the tree, which can be
-compared and hashed. Let `jit` trace **once for each tree with the same shapes and dtypes**.
+This `jit`, on `jaxlens.core`, takes functions of dicts of arrays. `core.tree_flatten(args)` returns
+the leaves in a fixed order, and the structure, which can be compared and hashed. But it traces `f`
+at every call. Keep the programs in the dict `programs`, under a **key** of your choice, so that it
+traces **once for each structure with the same shapes and dtypes**.
 """,
     starter=edited(
         SOLUTION,
@@ -85,6 +88,13 @@ compared and hashed. Let `jit` trace **once for each tree with the same shapes a
     solution=SOLUTION,
     wrong=(
         WrongAnswer(
+            edited(
+                SOLUTION,
+                ("tuple((x.shape, x.dtype) for x in leaves)", "leaves[0].shape, leaves[0].dtype"),
+            ),
+            "shape of every leaf",
+        ),
+        WrongAnswer(
             edited(SOLUTION, ("key = tree, tuple(", "key = tuple(")),
             "program for w and c, wanted a new one",
         ),
@@ -92,7 +102,7 @@ compared and hashed. Let `jit` trace **once for each tree with the same shapes a
             edited(
                 SOLUTION, ("key = tree, tuple((x.shape, x.dtype) for x in leaves)", "key = tree")
             ),
-            "w and b of 4",
+            "of every leaf must be part",
         ),
         WrongAnswer(
             edited(
@@ -105,7 +115,7 @@ compared and hashed. Let `jit` trace **once for each tree with the same shapes a
     hints=(
         "Print `core.tree_flatten` of two dicts with the same keys in another order.",
         "Which two of these dicts have the same shapes, and yet need another program?",
-        "The key is the tree, together with `(shape, dtype)` of each of the leaves.",
+        "The key is the structure, together with `(shape, dtype)` of each of the leaves.",
     ),
     check=check,
     after=(

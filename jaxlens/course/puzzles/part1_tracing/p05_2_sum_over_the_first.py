@@ -1,4 +1,4 @@
-"""Puzzle 5.4."""
+"""Puzzle 5.2."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def check(gram: Callable[..., Any]) -> Iterator[Fact]:
 
 
 PUZZLE = Puzzle(
-    id="5.4",
+    id="5.2",
     title="Sum over the first axis",
     task="""\
 `x.T @ y` transposes, and then sums over axis 1 of the result. Let `gram(x, y)` compute the same

@@ -1,4 +1,4 @@
-"""Puzzle 1.2."""
+"""Puzzle 1.1."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -41,7 +41,7 @@ def check(layer: Callable[..., Any]) -> Iterator[Fact]:
 
 
 PUZZLE = Puzzle(
-    id="1.2",
+    id="1.1",
     title="One program for the line",
     task="""\
 Called like this, every operation of the line is compiled and run as a program of its own. Change
