@@ -15,7 +15,8 @@ def check(step: Callable[..., Any]) -> Iterator[Fact]:
     hint = "A program knows only what is passed to it: `step(x, count)`."
     yield equal("arguments of step", inputs, 2, hint=hint)
     jitted = jax.jit(lambda x, count: step(x, count))
-    results, number = [], 0
+    results: list[float] = []
+    number: Any = 0
     for _ in range(3):
         returned = jitted(2.0, number)
         hint = "A program remembers nothing: it must return the product and the new count."
