@@ -166,7 +166,7 @@ LESSONS = (
         (7,),
         "001 002 004",
     ),
-    Lesson(25, 6, "Nothing is waiting", "Why is my timing wrong?", 12, (7,), "002 004"),
+    Lesson(25, 6, "Nothing is waiting", "Why is my timing wrong?", 13, (7,), "002 004"),
     Lesson(
         26,
         6,

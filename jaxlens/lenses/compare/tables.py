@@ -100,7 +100,7 @@ def _fusions(pairs: Pairs, names: Names) -> Table:
     rows = [_fusion(before, after, pairs) for before, after in fusions]
     rows = [row for row in rows if row[2].text or row[3].text]
     typed, left = len(fusions) - len(rows), len(rows) - _ROWS
-    note = "Fusions that hold what they held are left out."
+    note = "Fusions whose contents are the same are left out."
     if typed:
         note += f" {count(typed, 'fusion')} of the same operations at other types, too."
     note += f" {count(left, 'more')} below these." if left > 0 else ""
