@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxlens.ir.jaxpr.bodies import Finder, contents
+from jaxlens.ir.jaxpr.bodies import Finder, contents, opened
 from jaxlens.ir.jaxpr.types import type_of
 
 LIMIT = 300
@@ -56,6 +56,26 @@ def unsaid(name: str, value: Any) -> bool:
     """Whether JAX's printer omits the parameter, because it has its default."""
     left_out = _UNSAID.get(name)
     return left_out is not None and left_out(value)
+
+
+def with_counts(eqn: Any) -> Mapping[str, Any]:
+    """Returns an equation's parameters, those of a scan as `num_consts` and `num_carry`.
+
+    From jax 0.12 on a scan has pytrees instead, `ft_in` and `ft_out`, which say the same. What it
+    carries has the rank that it has in the body; what it walks along has one dimension more.
+    """
+    params: Mapping[str, Any] = eqn.params
+    if eqn.primitive.name != "scan" or "num_carry" in params or "ft_in" not in params:
+        return params
+    body = opened(params["jaxpr"])
+    outside, inside = (
+        [[len(getattr(v.aval, "shape", ())) for v in values] for values in pair]
+        for pair in ((eqn.invars, eqn.outvars), (body.invars, body.outvars))
+    )
+    rows = sum(outer > inner for outer, inner in zip(outside[0], inside[0], strict=True))
+    carry = sum(outer == inner for outer, inner in zip(outside[1], inside[1], strict=True))
+    rest = {name: value for name, value in params.items() if name not in ("ft_in", "ft_out")}
+    return {**rest, "num_carry": carry, "num_consts": len(eqn.invars) - rows - carry}
 
 
 def text(value: Any, reference: Reference) -> str:

@@ -7,7 +7,7 @@ frames are all JAX's own has no spans.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -173,7 +173,7 @@ class _Reader:
     def description(self, eqn: Any) -> tuple[object, ...]:
         """Describes an equation without the names of its bodies."""
         bodies = {self.bodies[id(inner)].name for _, inner in Finder().jaxprs(eqn.params)}
-        attrs = self._attrs(eqn.params).items()
+        attrs = self._attrs(eqn).items()
         pairs = (pair for pair in attrs if not any(name in pair[1] for name in bodies))
         return eqn.primitive.name, *pairs
 
@@ -191,7 +191,7 @@ class _Reader:
                 for atom, distance in zip(eqn.invars, region.distances(step), strict=True)
             ),
             tuple(self._values(body.name, region.values(step))),
-            self._attrs(eqn.params) if eqn.params else _NONE,
+            self._attrs(eqn) if eqn.params else _NONE,
             region.calls.get(step, ()),
             place.scope,
             place.spans,
@@ -214,8 +214,9 @@ class _Reader:
             )
         return f"{text}:{notation(type_of(atom.aval))}"
 
-    def _attrs(self, params: Mapping[str, Any]) -> dict[str, str]:
+    def _attrs(self, eqn: Any) -> dict[str, str]:
         """Parameters as JAX prints them: sorted, some renamed or omitted, a call's name first."""
+        params = jaxpr_params.with_counts(eqn)
         attrs = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
             attrs["name"] = callee(params["call_jaxpr"])

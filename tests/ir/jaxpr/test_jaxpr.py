@@ -368,6 +368,15 @@ def test_a_span_covers_the_text_that_made_the_equation():
         assert owner.file == "test_jaxpr.py"
 
 
+def test_a_scan_says_what_it_carries_in_every_version_of_jax() -> None:
+    module = read(program("grad of scan"))
+    scans = [node.attrs for node in module.nodes() if node.opcode == "scan"]
+    assert [attrs["reverse"] for attrs in scans] == ["False", "True"]
+    # Forwards the sum; backwards its cotangent and that of the first value.
+    assert [int(attrs["num_carry"]) for attrs in scans] == [1, 1]
+    assert not any(name.startswith("ft_") for attrs in scans for name in attrs)
+
+
 def test_bodies_have_names_that_say_what_they_are():
     assert {"scan body"} < set(read(program("scan")).regions)
     assert {"while body", "while cond"} < set(read(program("loops")).regions)
