@@ -206,7 +206,7 @@ def notebook(lesson: Lesson, text: str, *, solved: bool = False) -> Any:
         words = cell.source.split()
         if words[:1] == ["%%puzzle"] and len(words) == 2:
             exercise = puzzle(words[1])
-            title = f"### Puzzle {exercise.id}: {exercise.title}\n\n{exercise.task.strip()}"
+            title = f"## Puzzle {exercise.id}: {exercise.title}\n\n{exercise.task.strip()}"
             code = exercise.starter.strip("\n")
             if solved:
                 code = f"{_BEGIN}\n{exercise.solution.strip(chr(10))}\n{_END}"

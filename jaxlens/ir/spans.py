@@ -71,7 +71,8 @@ def describe(key: str) -> File:
     if cell is not None:
         return File(key, f"cell {cell}", library=False, own=False)
     if path.startswith("<"):
-        return File(key, key, library=not path.startswith(_TYPED), own=False)
+        name = key[1:-1] if key.startswith("<cell ") else key  # of a puzzle or a prediction
+        return File(key, name, library=not path.startswith(_TYPED), own=False)
     inside = _inside_library(path)
     if inside is not None:
         return File(key, inside, library=True, own=inside.startswith(_OWN))

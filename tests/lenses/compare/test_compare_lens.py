@@ -246,8 +246,8 @@ def test_a_receipt_says_what_is_another() -> None:
     assert str(error.value) == (
         "layer(x f32[4,8], w f32[8,2], b f32[2]) for cpu is another program:\n"
         "  fusions: 2, expected 1\n"
-        "    max_fusion: broadcast x 2, add, maximum (<cell 3>:2 and <cell 3>:3)\n"
-        "    gt_fusion: broadcast x 2, add, compare (<cell 3>:2 and <cell 3>:3)\n"
+        "    max_fusion: broadcast x 2, add, maximum (cell 3:2 and cell 3:3)\n"
+        "    gt_fusion: broadcast x 2, add, compare (cell 3:2 and cell 3:3)\n"
         "  temporaries: 96, expected 0"
     )
     assert "fusions 2" in repr(receipt)

@@ -44,10 +44,10 @@ def test_what_still_travels_and_why() -> None:
     assert first.text == (
         "A run moves 344 B in memory, 61% of what its operations would one by one: 6 operations "
         "run as 3, 2 fusions of several operations; 89% of what that spares is max_fusion's, "
-        "<cell 3>:2 and <cell 3>:3."
+        "cell 3:2 and cell 3:3."
     )
     assert second.text == (
-        "96 B of it travel between kernels, most (96 B) from dot.1 (<cell 3>:2) to max_fusion and "
+        "96 B of it travel between kernels, most (96 B) from dot.1 (cell 3:2) to max_fusion and "
         "gt_fusion: dot.1 is a library call; 2 kernels read it."
     )
 
@@ -161,7 +161,7 @@ def test_every_record_is_answered(name: str) -> None:
     assert all(edge.producer in nodes and edge.bytes >= 0 for edge in facts.boundaries)
     shown = documents.hlo(capture, fusion=True)
     assert "A run moves" in text(shown)
-    assert len(html(shown)) < (100_000 if "tpu" not in name else 125_000)
+    assert len(html(shown)) < (105_000 if "tpu" not in name else 125_000)
     if name not in GPU:
         assert facts.why_not
         assert not any(edge.trust == "xla" for edge in facts.boundaries)

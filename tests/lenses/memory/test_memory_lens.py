@@ -25,8 +25,8 @@ def test_the_answer_stands_first():
     said = [finding.text for finding in report_of(facts(fixed.capture())).findings]
     # x 128; dot.1 lives until gt_fusion has run: 32 + 8; the result 32 is written before.
     assert said[0] == (
-        "The peak is 168 B when gt_fusion runs (<cell 3>:2); 76% of it are arguments (most of "
-        "all x), and <cell 3>:2 owns 32 B (y = x @ w + b)."
+        "The peak is 168 B when gt_fusion runs (cell 3:2); 76% of it are arguments (most of "
+        "all x), and cell 3:2 owns 32 B (y = x @ w + b)."
     )
     assert said[1] == "Memory: arguments 200 B, outputs 40 B, temporaries 96 B."
 
@@ -36,8 +36,8 @@ def test_what_is_there_at_the_peak_is_listed_by_line_and_by_buffer():
     by_line, held, sizes = report.tables[:3]
     assert [[cell.text for cell in row[:4]] for row in by_line.rows] == [
         ["arguments", "", "128 B", "76%"],
-        ["<cell 3>:2", "y = x @ w + b", "32 B", "19%"],
-        ["<cell 3>:3", "return jnp.maximum(y, 0), y > 0", "8 B", "5%"],
+        ["cell 3:2", "y = x @ w + b", "32 B", "19%"],
+        ["cell 3:3", "return jnp.maximum(y, 0), y > 0", "8 B", "5%"],
     ]
     assert [row[0].text for row in held.rows] == ["x", "dot.1", "gt_fusion"]
     assert [(row[0].text, row[1].text) for row in sizes.rows] == [

@@ -63,7 +63,7 @@ def test_the_report_counts_operations_on_both_sides() -> None:
     swallowed = [nodes[id] for id in change.contents["max_fusion"]]
     assert fusion_kind(nodes["max_fusion"]) == "loop"
     assert opcodes(swallowed) == "broadcast x 2, add, maximum"
-    assert lines_of(swallowed) == ["<cell 3>:2", "<cell 3>:3"]
+    assert lines_of(swallowed) == ["cell 3:2", "cell 3:3"]
     copied = {head for id in recomputed(change) for head in change.fates[id].into}
     assert len(copied & set(change.contents["max_fusion"])) == 1
     assert len(operations(fixed.module(fixed.AFTER))) == 3

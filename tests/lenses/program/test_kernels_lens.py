@@ -10,12 +10,12 @@ def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     assert tally(kernels) == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     assert [[cell.text for cell in row] for row in table(kernels).rows] == [
-        ["dot.1", "library call", "dot", "<cell 3>:2", "192 B", "32 B"],
+        ["dot.1", "library call", "dot", "cell 3:2", "192 B", "32 B"],
         [
             "max_fusion",
             "kernel",
             "broadcast x 2, add, maximum",
-            "<cell 3>:2 and <cell 3>:3",
+            "cell 3:2 and cell 3:3",
             "40 B",
             "32 B",
         ],
@@ -23,7 +23,7 @@ def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
             "gt_fusion",
             "kernel",
             "broadcast x 2, add, compare",
-            "<cell 3>:2 and <cell 3>:3",
+            "cell 3:2 and cell 3:3",
             "40 B",
             "8 B",
         ],

@@ -36,7 +36,7 @@ def test_the_diff_shows_each_fusion_with_what_it_swallowed() -> None:
     diff = blocks(document(fixed.capture(), fusion=True), Tabs)[0].tabs[0].blocks[0]
     first, second, same = diff.groups
     assert first.title == (
-        "max_fusion f32[4,2]: loop, 4 operations from <cell 3>:2 and <cell 3>:3, by fusion"
+        "max_fusion f32[4,2]: loop, 4 operations from cell 3:2 and cell 3:3, by fusion"
     )
     pairs = [(row.left and row.left.id, row.right and row.right.id) for row in first.rows]
     assert pairs == [
