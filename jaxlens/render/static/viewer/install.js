@@ -10,6 +10,9 @@ import { inflated } from "./packing.js";
 export function install(pack, kits) {
   const page = /** @type {any} */ (window);
   let programs;
+  // While the page is read, the last output may lack its end: what is brought to life is whole.
+  const read = document.readyState !== "loading" ? null
+    : new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
   kits.forEach(([key, needs], n) => {
     // An element's id is a property of `window` too, so the promise has a name of its own.
     const id = "jl-" + key, name = "jaxlens-" + key;
@@ -24,6 +27,6 @@ export function install(pack, kits) {
       script.remove();
       return script.live(inflated, await page["jaxlens-" + needs]);
     };
-    if (page.DecompressionStream) (page[name] ??= start()).then((live) => live(document));
+    if (page.DecompressionStream) Promise.all([page[name] ??= start(), read]).then(([live]) => live(document));
   });
 }
