@@ -7,12 +7,12 @@ from tests.support import programs
 
 pytestmark = pytest.mark.backend
 
-MOST = 100_000  # bytes of HTML, all panes and the viewer in it
-EXPLORED = 125_000  # of %%explore: every stage, pass by pass, and two graphs
+MOST = 112_000  # bytes of HTML: all panes, the viewer, and up to 10 kB that explain their words
+EXPLORED = 137_000  # of %%explore: every stage, pass by pass, and two graphs
 
 
 @pytest.mark.parametrize("name", programs.SMALL)
-def test_every_verb_stays_below_100_kB(name: str) -> None:
+def test_every_verb_stays_below_112_kB(name: str) -> None:
     f, args = programs.SMALL[name]()
     cap = jaxlens.capture(f, *args)
     sizes = {
@@ -20,7 +20,7 @@ def test_every_verb_stays_below_100_kB(name: str) -> None:
         for verb in (jaxlens.jaxpr, jaxlens.hlo, jaxlens.compile)
     }
     assert max(sizes.values()) < MOST, sizes
-    most = 110_000 if name == "mlp_step" else EXPLORED
+    most = 122_000 if name == "mlp_step" else EXPLORED
     assert len(jaxlens.explore(cap).html().encode()) < most
 
 

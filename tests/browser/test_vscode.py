@@ -10,7 +10,7 @@ and code. No content security policy was seen there.
 
 import pytest
 
-from jaxlens.render.document import Document, SourceLine, SourcePane
+from jaxlens.render.document import Document, SourceLine, SourcePane, Tab, Tabs
 from jaxlens.render.html.document_html import html
 from tests.support.browsing import CONTRAST
 from tests.support.viewer_pages import a_document, choose, lit, row
@@ -172,7 +172,9 @@ def test_strokes_of_the_ruler_follow_the_theme(webview):
 
 def test_the_table_of_keys_is_not_cut_off_below_a_small_output(webview):
     line = SourceLine(1, "y = x + 1", 1.0, "1 eqn", (), "cell 3:1")
-    page = webview(html(Document("jaxpr", "f(x)", (SourcePane("cell 3", "", (line,)),))))
+    pane = SourcePane("cell 3", "", (line,))
+    tabs = Tabs((Tab("Your code", (pane,), key="source"), Tab("Other", (pane,), key="other")))
+    page = webview(html(Document("jaxpr", "f(x)", (tabs,))))
     page.get_by_role("button", name="Keys").click()
     shown = "document.querySelector('.key-help').getBoundingClientRect()"
     cut = "document.querySelector('.output_container').getBoundingClientRect()"
