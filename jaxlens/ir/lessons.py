@@ -84,7 +84,7 @@ LESSONS = (
         9, 1, "Give the memory back", "Can a step reuse its input's memory?", 13, (7,), "001 002"
     ),
     Lesson(
-        10, 2, "A table of rules", "How does JAX differentiate a program?", 22, (5,), "002 003 004"
+        10, 2, "A table of rules", "How does JAX differentiate a program?", 20, (5,), "002 003 004"
     ),
     Lesson(
         11, 2, "Wide or tall", "Which way through the chain rule is cheaper?", 17, (10,), "002 003"

@@ -415,7 +415,7 @@ def f(params, x):
 args = ({"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}, jnp.ones((5, 3)))
 """,
         _inputs,
-        "Two arrays of the dictionary, and `x`. A jaxpr knows arrays only.",
+        "The two arrays of the dictionary, and `x`: a jaxpr knows only arrays.",
     ),
     Prediction(
         "6.b",

@@ -144,7 +144,7 @@ x = np.ones(3, np.float32)
     ),
     Prediction(
         "8.c",
-        "What comes of this call: a result, or an error?",
+        "What does this call give?",
         """
 from functools import partial
 
@@ -241,7 +241,7 @@ def step(w, g):
 w, g = jnp.ones((256, 256)), jnp.ones((256, 256))
 """,
         _donation_is_used,
-        "Memory is reused for a result of as many bytes, and this one has half of them.",
+        "Memory is reused for a result of as many bytes, and this one has half as many.",
         choices=("yes", "no"),
     ),
     Prediction(

@@ -122,7 +122,7 @@ def _sines(names: Names) -> Truth:
 PREDICTIONS = (
     Prediction(
         "10.a",
-        "How many equations has the program that computes the value and its change?",
+        "How many equations does the program of `change` have?",
         """
 def f(x):
     return jnp.sin(x) * x
@@ -131,12 +131,12 @@ def change(x, t):
     return jax.jvp(f, (x,), (t,))
 """,
         _equations_of_jvp,
-        "The sine and its rule make 3, a sine, a cosine and a product. The product and its rule "
+        "The sine and its rule make 3: a sine, a cosine and a product. The product and its rule "
         "make 4: the product itself, one product for each factor that changes, and their sum.",
     ),
     Prediction(
         "10.b",
-        "How many equations has the backward pass?",
+        "How many equations does the backward half have?",
         """
 def five(x):
     for _ in range(5):

@@ -51,7 +51,7 @@ def _hint(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return (
             f"`{lost[0]}` is no input: it is part of the structure, so every value of it would "
-            f"be a program of its own."
+            f"need a program of its own."
         )
     return "Both `w` and `b` hold numbers that change: both are data."
 
@@ -115,9 +115,9 @@ class Line:
     ),
     hints=(
         "Run `jax.tree.leaves(Line(jnp.ones(3), 1.0))`: what does JAX find in it?",
-        "A class joins the trees by being registered: see `jax.tree_util.register_dataclass`.",
-        "Make it a dataclass with two fields, and put `@jax.tree_util.register_dataclass` above.",
+        "JAX takes a class apart once it is registered: see `jax.tree_util.register_dataclass`.",
+        "Make it a dataclass with two fields, under `@jax.tree_util.register_dataclass`.",
     ),
     check=check,
-    after="A registered class is taken apart at every call and put together inside the function.",
+    after="A registered class is taken apart at each call and put together again in the function.",
 )

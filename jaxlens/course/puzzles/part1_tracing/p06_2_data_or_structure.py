@@ -85,7 +85,7 @@ class Config:
     hints=(
         "Run `jaxlens.key(lambda c: c.scale, Config(0.1))`: where does 0.1 stand?",
         "`static=True` takes a field out of the inputs and puts it into the structure.",
-        "A number that changes from call to call is data: leave the field as it is by default.",
+        "A number that changes from call to call is data: declare the field without `static=True`.",
     ),
     check=check,
     after="As data, the scale is an input like any other: new values need no new program.",

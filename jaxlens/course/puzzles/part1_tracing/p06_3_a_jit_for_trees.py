@@ -113,7 +113,7 @@ traces **once for each structure with the same shapes and dtypes**.
         ),
     ),
     hints=(
-        "Print `core.tree_flatten` of two dicts with the same keys in another order.",
+        "Print `core.tree_flatten` of two dicts with the same keys in a different order.",
         "Which two of these dicts have the same shapes, and yet need another program?",
         "The key is the structure, together with `(shape, dtype)` of each of the leaves.",
     ),

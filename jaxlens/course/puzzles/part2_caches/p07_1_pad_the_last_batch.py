@@ -98,5 +98,5 @@ def epochs(data, w):
         "Pad the last batch to 32 rows, and pass a mask that says which rows count.",
     ),
     check=check,
-    after="One shape, one program: fill the last batch up, or make all batches alike.",
+    after="One shape, one program: pad the last batch, or make all batches alike.",
 )

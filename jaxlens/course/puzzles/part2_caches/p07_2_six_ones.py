@@ -58,7 +58,7 @@ compiled.
     hints=(
         "Put `%%recompiles` above `f = jax.jit(lambda x: x + 1)` and a few calls of `f`.",
         "The value is never part of the key, so two equal types share a program.",
-        "Python has `1.0`, `1`, and `True`; NumPy has a type for every dtype, as `np.float32(1)`.",
+        "Python has `1.0`, `1`, and `True`; NumPy has a type for each dtype: `np.float32(1)`, say.",
     ),
     check=check,
     after="Six equal values, four types: the value is not in the key, and the type is.",

@@ -45,7 +45,7 @@ and the same dtype, such that the second call still **compiles again**.
     hints=(
         "After a call of `f(first)`, `jaxlens.key(f, second)` says whether it would compile.",
         "Look at how each is written in the key: which of them has the word `weak`?",
-        "A Python number is weak; the same number as an array of JAX's or NumPy's is not.",
+        "A Python number is weak; the same number as a JAX or NumPy array is not.",
     ),
     check=check,
     after=(

@@ -40,7 +40,7 @@ PUZZLE = Puzzle(
     title="Three rates, one program",
     task="""\
 `run` returns `x` times each of three rates, and compiles three programs for it. Keep `jax.jit`, and
-let it compile **one**.
+let it compile only **one**.
 """,
     starter="""\
 def run(x):

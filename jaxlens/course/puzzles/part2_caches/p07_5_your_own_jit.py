@@ -69,7 +69,7 @@ PUZZLE = Puzzle(
     task="""\
 `trace` comes from your `my_jax.py` (or from the course's, if you skipped it). `jit` below
 traces `f` at every call. Let it trace **once for each combination of shapes and dtypes**, and
-run the stored program otherwise.
+otherwise run the stored program.
 """,
     starter=edited(
         SOLUTION,

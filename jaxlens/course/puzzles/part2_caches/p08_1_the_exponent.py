@@ -92,7 +92,7 @@ def power(x, n):
         ),
     ),
     hints=(
-        "`%jaxpr power(jnp.ones(3), 4)`: where is the loop? Which multiplications are there?",
+        "`%jaxpr power(jnp.ones(3), 4)`: where is the loop? How many multiplications are there?",
         "`range(n)` needs a Python number. Which loop takes a number that comes with the call?",
         "`lax.fori_loop(0, n, lambda i, y: ..., start)` runs in the program, n times.",
     ),

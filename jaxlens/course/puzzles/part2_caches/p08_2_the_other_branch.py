@@ -86,7 +86,7 @@ def net(x, train):
     ),
     hints=(
         "`%jaxpr net(jnp.ones(4), train=False)` shows what is in the program.",
-        "Python's `if` leaves a branch out, where it knows the condition while tracing.",
+        "Python's `if` leaves a branch out if it knows the condition while tracing.",
         '`static_argnames="train"` lets Python know it: then `if train` works.',
     ),
     check=check,

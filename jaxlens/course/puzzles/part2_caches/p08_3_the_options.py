@@ -113,9 +113,9 @@ class Options:
         ),
     ),
     hints=(
-        "What does Python say of `Options(3) == Options(3)`?",
+        "What does Python say to `Options(3) == Options(3)`?",
         "A static argument is compared by `==`, and looked up by `hash`.",
-        "`@dataclass(frozen=True)` above the class gives it both, made of its fields.",
+        "`@dataclass(frozen=True)` above the class gives it both, made from its fields.",
     ),
     check=check,
     after="The key holds the object itself, so its `==` decides which program a call gets.",

@@ -90,7 +90,7 @@ def step(w, g):
     ),
     hints=(
         "`%compile --memory step(jnp.ones((128, 128)), jnp.ones((128, 128)))`: what is reserved?",
-        "The table of donation there says which argument could hold the result.",
+        "The table *Donation* there says which argument could hold the result.",
         '`partial(jax.jit, donate_argnames="w")` gives the memory of `w` away.',
     ),
     check=check,

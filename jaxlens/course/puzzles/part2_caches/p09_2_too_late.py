@@ -88,5 +88,5 @@ let `step` go on donating `w`.
         "Compute the sum before the step.",
     ),
     check=check,
-    after="A donated array is gone after the call, on the CPU too: read it before.",
+    after="A donated array is gone after the call, on the CPU too: read it before the call.",
 )

@@ -42,7 +42,7 @@ PUZZLE = Puzzle(
     id="10.1",
     title="Four slopes",
     task="""\
-Write the derivative of each function as a function of `x`. JAX judges each line at two points.
+Write the derivative of each function as a function of `x`. JAX checks each line at two points.
 """,
     starter="""\
 rules = {
@@ -60,10 +60,10 @@ rules = {
         WrongAnswer(edited(SOLUTION, ("1 - jnp.tanh(x) ** 2", "1 - jnp.tanh(x)")), "1 - y * y"),
     ),
     hints=(
-        "`%jaxpr jax.grad(jnp.sin)(0.7)`: which function does JAX compute beside the sine?",
+        "`%jaxpr jax.grad(jnp.sin)(0.7)`: which function does JAX compute besides the sine?",
         "A table of derivatives has all four. For tanh, write y for its value.",
         "cos(x), exp(x), 1 / x and 1 - tanh(x) ** 2.",
     ),
     check=check,
-    after="JAX holds such a line for each of its operations, and that is all it needs.",
+    after="JAX has such a rule for each of its operations.",
 )

@@ -17,7 +17,7 @@ def check(jvp: Callable[..., Any], apply: Callable[..., Any]) -> Iterator[Fact]:
     _, change = jvp(lambda x, y: x @ y, (x, y), (dx, dy))
     yield close("change of x @ y", change, dx @ y + x @ dy, hint="It is the product rule with @.")
     _, change = jvp(lambda x: apply("sin", x), (x,), (dx,))
-    hint = "The slope is cos(x); times by how much x changes."
+    hint = "The slope is cos(x): multiply it by how much x changes."
     yield close("change of sin(x)", change, np.cos(x) * dx, hint=hint)
     _, change = jvp(lambda x: apply("relu", x), (x,), (dx,))
     hint = "relu is flat for x < 0: nothing changes there."
@@ -72,9 +72,9 @@ PUZZLE = Puzzle(
     id="10.2",
     title="Derivatives forwards",
     task="""\
-`jvp` runs a program and, beside each value, how it changes (`dx`). What it lacks is **the table
-of rules**: the change of a result, from its inputs and their changes. Fill in `mul`, `dot`,
-`sin` and `relu`: the four lines with `...`. (`step(x)` is 1 where x > 0, and 0 elsewhere.)
+`jvp` runs a program and computes, beside each value, its tangent (`dx`): how it changes. Each rule
+of **the table `JVP`** gives the tangent of a result, from the inputs and their tangents. Fill in
+`mul`, `dot`, `sin` and `relu`. (`step(x)` is 1 where x > 0, and 0 elsewhere.)
 """,
     starter=edited(
         SOLUTION,
@@ -110,6 +110,6 @@ of rules**: the change of a result, from its inputs and their changes. Fill in `
         "`dx * y + x * dy`, `dx @ y + x @ dy`, `dx * cos(x)` and `dx * step(x)`.",
     ),
     check=check,
-    after=("A derivative is a table with a line for each operation; the program does the rest."),
+    after="A derivative takes a table with a rule for each operation; the program does the rest.",
     saves="jvp",
 )

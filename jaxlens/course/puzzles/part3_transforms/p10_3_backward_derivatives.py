@@ -157,9 +157,8 @@ PUZZLE = Puzzle(
     title="Derivatives backwards",
     task="""\
 `vjp` runs a program forwards, keeps its values, and returns `pull`, which goes back through the
-equations. A **cotangent** `ct` says how much the final result changes when a value does. Fill
-in the backward rules of `mul`, `dot` and `relu`, and mend the line that forgets values that are
-read **twice**.
+equations. Fill in the backward rules of `mul`, `dot` and `relu`, and mend the line that is wrong
+for a value that is read **twice**.
 
 Each rule returns a tuple: a cotangent for each input, of that input's shape. `sum_to(ct, shape)`
 adds up what broadcasting had repeated. Compare with the rules that are there.
@@ -231,7 +230,7 @@ sum_to(transpose(x) @ ct, np.shape(y)),
         ),
     ),
     hints=(
-        ("If z = x * y, how much does the result change with x, when it changes by ct with z?"),
+        ("With z = x * y, the final result changes ct times as much as z. And how much with x?"),
         (
             "`mul`: ct * y and ct * x. `dot`: the shapes leave one choice, ct @ yᵀ and xᵀ @ "
             "ct. Both through `sum_to`."
@@ -241,7 +240,7 @@ sum_to(transpose(x) @ ct, np.shape(y)),
     check=check,
     after=(
         "Reverse mode keeps the values of the forward pass and goes back through the same "
-        "equations. It is your program that is traced twice in grad(grad(f))."
+        "equations. In `grad(grad(f))`, the second `grad` traces the program of the first."
     ),
     saves="vjp and grad",
 )
