@@ -188,7 +188,7 @@ args = (jnp.ones((8, 3)), jnp.zeros(3), jnp.ones((4, 8)))
     ),
     Prediction(
         "2.a",
-        "What does the line `print` show when the jitted `f` is called?",
+        "What does `print(x)` show when the jitted `f` is called?",
         """
 @jax.jit
 def f(x):
@@ -227,7 +227,7 @@ def f(x):
 args = (jnp.arange(5.0),)
 """,
         _equations,
-        "A tracer records what it meets: two `add`, one `mul`. To find equal ones is XLA's work.",
+        "A tracer records what it meets: two `add`, one `mul`. Finding equal ones is XLA's work.",
     ),
     Prediction(
         "3.a",
@@ -326,7 +326,7 @@ args = (1.0,)
     ),
     Prediction(
         "4.c",
-        "`np.sin` in the place of `jnp.sin`: can JAX trace it?",
+        "With `np.sin` in place of `jnp.sin`, can JAX trace `f`?",
         """
 def f(x):
     return np.sin(x) + 1

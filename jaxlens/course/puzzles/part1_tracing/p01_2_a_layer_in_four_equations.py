@@ -74,7 +74,7 @@ def layer(w, b, x):
     ),
     hints=(
         "Run `%jaxpr layer(w, b, x)` and find the one equation inside `relu` that does the work.",
-        "It is `max`, of the sum and 0. Which function of `jnp` is it, for two arrays?",
+        "It is `max`, of the sum and 0. Which function of `jnp` does this for two arrays?",
         "`jnp.maximum(a, b)` takes the larger of two arrays, element by element.",
     ),
     check=check,

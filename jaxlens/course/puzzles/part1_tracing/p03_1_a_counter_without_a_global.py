@@ -102,6 +102,6 @@ def step(x, count):
     ),
     check=check,
     after=(
-        "State in, state out: optimisers and random keys of JAX look like this for the same reason."
+        "State in, state out: optimisers and JAX's random keys work like this for the same reason."
     ),
 )

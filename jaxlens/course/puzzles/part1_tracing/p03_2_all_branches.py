@@ -33,7 +33,7 @@ PUZZLE = Puzzle(
     id="3.2",
     title="All branches",
     task="""\
-`limit` keeps a number between 0 and 1. It works when Python runs it, and `jax.jit(limit)` raises an
+`limit` keeps a number between 0 and 1. It works when Python runs it, but under `jit` it raises an
 error. Write it so that it is right **under `jit`, in all three cases**.
 """,
     starter="""\

@@ -31,7 +31,7 @@ PUZZLE = Puzzle(
     id="5.2",
     title="Sum over the first axis",
     task="""\
-`x.T @ y` transposes, and then sums over axis 1 of the result. Let `gram(x, y)` compute the same
+`x.T @ y` transposes `x`, and then sums over axis 1 of the result. Let `gram(x, y)` compute the same
 with this one equation:
 
     c:f32[3,2] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a b
