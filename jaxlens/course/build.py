@@ -37,7 +37,8 @@ _INDEX = """\
 Your function becomes a jaxpr, then StableHLO, then HLO, and then machine code. In this course you
 read each of them, predict what comes next, and solve puzzles that **the compiler judges**.
 
-You need NumPy, and no JAX. Take the lessons in order, or follow the map. In each:
+You need to know NumPy, but no JAX. Take the lessons in order, or follow *What needs what* below.
+In each:
 
 - **Predict** before you look: write your answer into the cell under `%%predict`, and run it.
 - **Solve**: change the cell under `%%puzzle` until JAX and XLA agree. `%hint 7.1` gives a hint;

@@ -120,8 +120,8 @@ x = w = jnp.ones((256, 256))
 layers(x, w)
 """,
         _arrays_of_temporaries,
-        "Each value is needed by the next operation only, so they take turns in one array and in "
-        "the one of the result.",
+        "Each value is needed only by the next operation, so they take turns in one array and in "
+        "that of the result.",
     ),
     Prediction(
         "23.b",

@@ -210,7 +210,7 @@ def calls():
     ),
     Prediction(
         "24.b",
-        "The program is for 8 numbers. What comes of a call with 6?",
+        "The program is for 8 numbers. What does a call with 6 give?",
         """
 f = jax.jit(lambda x: jnp.sin(x) * 2)
 program = f.lower(np.ones(8, np.float32)).compile()
@@ -310,7 +310,7 @@ def layer(X, W):
     return jnp.tanh(X @ W)
 """,
         _collective_of_cut_columns,
-        "Each device has a part of every sum. An all-reduce adds the parts up, before the tanh.",
+        "Each device has a part of every sum. An all-reduce adds up the parts before the tanh.",
         choices=("nothing", "all-gather", "all-reduce"),
     ),
     Prediction(
@@ -378,8 +378,8 @@ step = make_step(data, 0.1)
     ),
     Prediction(
         "28.c",
-        "It is compiled three times, with 16 layers written out. If you could mend only one of the "
-        "two, which leaves XLA fewer equations to compile in all?",
+        "The step is compiled three times, with 16 layers written out. If you could mend only one "
+        "of the two faults, which would leave XLA fewer equations to compile in all?",
         _STEP
         + """
 def make_scanned_step(data, rate):

@@ -34,7 +34,7 @@ PUZZLE = Puzzle(
     title="The derivative of a program",
     task="""\
 `compiled` is a program, made ahead of time. `g` should be the **derivative** of `f`, also compiled
-ahead of time, so that calling `g` compiles nothing. This way it fails.
+ahead of time, so that calling `g` compiles nothing. As it stands, it fails.
 """,
     starter="""\
 def f(x):

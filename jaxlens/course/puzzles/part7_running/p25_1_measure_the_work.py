@@ -137,11 +137,11 @@ def timed(f, x):
         ),
     ),
     hints=(
-        "Ask `f(x).is_ready()`: what you stop the clock at is not done yet.",
+        "Ask `f(x).is_ready()`: when you stop the clock, the work is not done yet.",
         "The clock must stop when the result is there. Which array do you have to wait for?",
-        "An array has a method `block_until_ready`; call it on the result, before the second look.",
+        "An array has a method `block_until_ready`; call it on the result, before the clock stops.",
     ),
     check=check,
     seconds=20.0,
-    after="A call returns when the work is handed over. A time without a wait is the time of that.",
+    after="A call returns when the work is handed over. Without a wait, you time only that.",
 )

@@ -72,9 +72,10 @@ PUZZLE = Puzzle(
     id="26.1",
     title="A layer too large for one device",
     task="""\
-Now W is the large one: of eight devices, each can hold an eighth of it. `place(mesh, X, W)` puts
-both arrays on the devices of `mesh`, whose axis is called `"d"`; then `jnp.tanh(X @ W)` runs. Place
-them so that **no device has more than its share of W**, and still **nothing travels**.
+Now W is the large one: each of eight devices has room for only an eighth of it.
+`place(mesh, X, W)` puts both arrays on the devices of `mesh`, whose axis is called `"d"`; then
+`jnp.tanh(X @ W)` runs. Place them so that **no device has more than its share of W**, and still
+**nothing travels**.
 """,
     starter="""\
 from jax.sharding import NamedSharding, PartitionSpec as P
@@ -100,7 +101,7 @@ def place(mesh, X, W):
     hints=(
         "Run `%compile --sharding layer(X, W)` on what you placed: who holds what, what travels?",
         "Column 3 of the result needs column 3 of W and all of X.",
-        'Columns of W to the devices, `P(None, "d")`; all of X to everyone, `P()`.',
+        'Some columns of W to each device, `P(None, "d")`; all of X to every device, `P()`.',
     ),
     check=check,
     after="The result is cut by columns, like W: this is how a layer is spread over devices.",

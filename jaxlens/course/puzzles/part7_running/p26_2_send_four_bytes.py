@@ -40,7 +40,7 @@ PUZZLE = Puzzle(
     id="26.2",
     title="Four bytes",
     task="""\
-The rows of X are cut over the devices; each has all of W. `f` adds up the columns first, so the
+X is cut by rows over the devices; each has all of W. `f` adds up the columns first, so the
 sums of 16 columns travel: 64 bytes from each device. Write `f` so that it returns the same
 number, and **one all-reduce of 4 bytes** is all that travels.
 """,

@@ -55,8 +55,8 @@ PUZZLE = Puzzle(
     title="Devices in lockstep",
     task="""\
 `pmap(f)` runs one program on several devices, each with its own row. They go through the
-equations in step, and never look at each other, except in one: **`psum`**, after which every
-device has the sum of all of theirs. Make it so.
+equations in step, and none sees another's values, except in **`psum`**: after it, every device has
+the sum of what all of them had. Add `psum` to `call`.
 """,
     starter=edited(
         SOLUTION,

@@ -34,9 +34,9 @@ PUZZLE = Puzzle(
     id="27.1",
     title="A safe logarithm",
     task="""\
-`safe_log` is right: of a number or an array, it is 0 wherever x is not positive. Its gradient at 0
-is not a number. Change it so that the values stay as they are, and the gradient is **finite
-everywhere**.
+The values of `safe_log` are right: it takes a number or an array, and is 0 wherever x is not
+positive. But its gradient at 0 is NaN. Change it so that the values stay as they are, and the
+gradient is **finite everywhere**.
 """,
     starter="""\
 def safe_log(x):
@@ -88,7 +88,7 @@ def safe_log(x):
     hints=(
         "Run `%jaxpr --grad safe_log(0.0)`: which equation divides by x?",
         "Both branches of a `where` are computed, and both are differentiated, at every x.",
-        "Choose a harmless x before the logarithm; then choose the result as before. Two `where`.",
+        "Choose a harmless x before the logarithm; then choose the result as before: two `where`s.",
     ),
     check=check,
     after="The logarithm never sees 0, so no 1/0 is there to be multiplied by 0.",
