@@ -179,7 +179,7 @@ PREDICTIONS = (
     ),
     Prediction(
         "17.a",
-        "How many `add` equations has `total` for 1,024 numbers?",
+        "How many `add` equations does `total` have for 1,024 numbers?",
         _TREE,
         _additions_of_a_tree,
         "Each round halves the array: 1,024 is 2 to the power of 10.",
@@ -194,10 +194,10 @@ PREDICTIONS = (
     ),
     Prediction(
         "17.c",
-        "How many `max` equations has `highest` for 1,024 numbers?",
+        "How many `max` equations does `highest` have for 1,024 numbers?",
         _HIGHEST,
         _maxima_of_a_running_maximum,
-        "Ten rounds up the tree, and ten down to hand every element what is left of it.",
+        "Ten rounds to the maximum of all, and ten back to give every element what is to its left.",
         tolerance=0.1,
     ),
 )

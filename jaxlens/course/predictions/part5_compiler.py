@@ -94,7 +94,7 @@ def _sines_at_once(names: Names) -> Truth:
 PREDICTIONS = (
     Prediction(
         "18.a",
-        "How many instructions has the block `ENTRY` of the HLO of `f`, before optimisation?",
+        "How many instructions does the block `ENTRY` of the HLO of `f` have, before optimisation?",
         """
 def f(x, w):
     return jnp.maximum(x @ w, 0.0).sum(axis=1)
@@ -106,7 +106,7 @@ x, w = jnp.ones((4, 8)), jnp.ones((8, 3))
     ),
     Prediction(
         "18.b",
-        "How many `multiply` has the HLO of `f`, before optimisation?",
+        "How many `multiply` instructions does the HLO of `f` have, before optimisation?",
         """
 def f(x):
     return x ** 8
@@ -126,12 +126,12 @@ def f(x):
 x = jnp.arange(-2.0, 3.0)
 """,
         _op_that_chooses,
-        "A select takes both arrays, ready computed. `conditional` is for `lax.cond`.",
+        "A select takes two arrays that are computed already. `conditional` is for `lax.cond`.",
         choices=("if", "where", "conditional", "select"),
     ),
     Prediction(
         "18.d",
-        "How many computations (blocks in braces) has the HLO of `f`?",
+        "How many computations (blocks in braces) does the HLO of `f` have?",
         """
 def f(x):
     return lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x)
@@ -259,8 +259,7 @@ line(x)
     ),
     Prediction(
         "21.b",
-        "How many of the machine's instructions do the multiplication and the addition of a group "
-        "of numbers?",
+        "How many machine instructions does it take to multiply and add a group of numbers?",
         """
 def line(x):
     return x * 0.5 + 1

@@ -90,7 +90,7 @@ def both(left, right):
     ),
     hints=(
         "Write it on paper for 2 y + 3, then 5 y + 7: what is it in one?",
-        "The left step makes a y + b of y. Put this in the place of y in c y + d.",
+        "The left step turns y into a y + b. Put that in place of y in c y + d.",
         "c (a y + b) + d: the factor is c a, and what is added is c b + d.",
     ),
     check=check,

@@ -109,12 +109,12 @@ def totals(x):
     ),
     hints=(
         "`%jaxpr --graph totals(x)`: how long is the longest way from top to bottom?",
-        "A scan has few equations and as many steps as before. A sum may set its brackets anew.",
+        "A scan has few equations and as many steps as before. The brackets of a sum may be moved.",
         "`lax.associative_scan` takes the operator and the array.",
     ),
     check=check,
     after=(
-        "The tree of `lax.associative_scan` has five rounds up and five down. For sums there is "
+        "The tree of `lax.associative_scan` has five rounds to the total and five back. For sums there is "
         "`jnp.cumsum`, one equation."
     ),
 )

@@ -13,7 +13,7 @@ _HINTS = {
     "merged": "Write the same expression twice.",
     "folded": "An equation on constants only: `jnp.sqrt(2.0)`. Python's `2.0 ** 0.5` makes none.",
     "dead": "Compute something, and do not use it.",
-    "kept": "A matrix product has a kernel of its own.",
+    "kept": "A matrix product runs by itself.",
 }
 
 

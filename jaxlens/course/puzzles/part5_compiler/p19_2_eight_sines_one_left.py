@@ -36,7 +36,7 @@ PUZZLE = Puzzle(
     title="Eight sines, one left",
     task="""\
 Write a function of `x`, an `f32[64]`, with **at least eight** `sin` in its jaxpr, each of which
-reads **another name**. The result uses them all, and XLA still computes **one**.
+reads **a different name**. The result uses them all, and XLA still computes **one**.
 """,
     starter="""\
 def f(x):

@@ -28,8 +28,8 @@ PUZZLE = Puzzle(
     id="20.4",
     title="It takes two",
     task="""\
-Write an `f` of a matrix of positive numbers whose result has the same shape, and rows that **sum to
-1**, and that XLA makes **two or more** kernels or library calls of.
+Write an `f` of a matrix of positive numbers. Its result has the same shape, its rows **sum to 1**,
+and it runs as **two or more** kernels or library calls.
 """,
     starter="""\
 def f(x):

@@ -64,7 +64,7 @@ args = (jnp.ones((512, 512)), jnp.ones((512, 512)))
     ),
     hints=(
         "Run `%compile --cost f(*args)` and read the column *flop/B*.",
-        "Flops must grow faster than bytes. Larger arrays of the same operation add both alike.",
+        "Flops must grow faster than bytes. Larger arrays in an addition make both grow alike.",
         "A product of two n x n matrices: 2 n³ flops, 12 n² bytes.",
     ),
     check=check,

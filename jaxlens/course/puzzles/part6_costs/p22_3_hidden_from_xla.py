@@ -76,7 +76,7 @@ def f(m, v):
     check=check,
     after=(
         "`compiled.cost_analysis()` is this figure. For a training step with a scan over its "
-        "layers it is too low by the number of layers."
+        "layers it counts one layer only."
     ),
     seconds=30.0,
 )
