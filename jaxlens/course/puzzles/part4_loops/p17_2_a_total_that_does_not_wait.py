@@ -114,7 +114,7 @@ def totals(x):
     ),
     check=check,
     after=(
-        "The tree of `lax.associative_scan` has five rounds to the total and five back. For sums there is "
-        "`jnp.cumsum`, one equation."
+        "The tree of `lax.associative_scan` has five rounds to the total and five back. "
+        "For sums there is `jnp.cumsum`, one equation."
     ),
 )

@@ -15,7 +15,9 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     fusions = jaxlens.fusion(capture)
     receipt = jaxlens.receipt(capture)
     proof = Proof(jaxlens.fusion, (capture,))
-    hint = "Each further operation that reads the result of the one before saves a write and a read."
+    hint = (
+        "Each further operation that reads the result of the one before saves a write and a read."
+    )
     if any(name in receipt.primitives for name in ("scan", "while")):
         hint = "Each turn of a loop of JAX's is a run of its own, and goes through memory."
     elif not fusions.fusions:
