@@ -127,7 +127,7 @@ LESSONS = (
         3,
         "Loops that stay loops",
         "How does a loop get into a program?",
-        21,
+        20,
         (3, 10),
         "004",
         extra=2,

@@ -292,7 +292,7 @@ xs = jnp.linspace(0.0, 1.0, 1000)
     ),
     Prediction(
         "13.c",
-        "Which shape has the result?",
+        "What is the shape of the result?",
         """
 def loss(w, row):
     return jnp.sin(row @ w).sum()

@@ -52,7 +52,7 @@ PUZZLE = Puzzle(
     task="""\
 `distance` takes two points. `pairs(people, shops)` takes three people and four shops, a point in
 each row, and returns an array of shape (3, 4): the distance from **every** person to **every**
-shop. Make it of `distance` and `jax.vmap`.
+shop. Build it from `distance` and `jax.vmap`.
 """,
     starter=_DISTANCE + "pairs = jax.vmap(distance)\n",
     solution=_DISTANCE
@@ -85,8 +85,8 @@ pairs = jax.vmap(distance, in_axes=(None, 0))
         ),
     ),
     hints=(
-        "Run `%jaxpr jax.vmap(distance, in_axes=(None, 0))(jnp.ones(2), jnp.ones((4, 2)))`: which "
-        "shape has the result?",
+        "Run `%jaxpr jax.vmap(distance, in_axes=(None, 0))(jnp.ones(2), jnp.ones((4, 2)))`: what "
+        "is the shape of the result?",
         "`jax.vmap` returns a function, which `jax.vmap` can map again over another argument.",
         "The inner one maps the shops, `in_axes=(None, 0)`; the outer one the people, `(0, None)`.",
     ),

@@ -51,7 +51,7 @@ PUZZLE = Puzzle(
     task="""\
 `training` is the same for the whole batch. Still `batched` computes the sine **and** the cosine
 of every row, and throws one of them away. Change `batched` so that its program keeps the `cond`,
-and runs one side.
+and runs one side only.
 """,
     starter=_LAYER
     + """\

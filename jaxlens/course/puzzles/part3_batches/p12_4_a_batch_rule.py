@@ -104,5 +104,5 @@ line.
         "An axis at `dim` or behind it moves one further: `axis + 1 if dim <= axis else axis`.",
     ),
     check=check,
-    after="A batch rule is arithmetic on axes. The rules of jax.lax are the same, a page each.",
+    after="A batch rule is arithmetic on axes. Those of jax.lax are of the same kind.",
 )

@@ -62,8 +62,8 @@ PUZZLE = Puzzle(
     title="A gradient for each example",
     task="""\
 `loss(w, row)` is the loss of one example, a number. `per_example(loss, w, rows)` is to return the
-gradient by `w` of **each** row's loss: for `w` of shape (4, 2) and three rows, shape (3, 4, 2).
-No loop, please.
+gradient of **each** row's loss with respect to `w`: for `w` of shape (4, 2) and three rows, an
+array of shape (3, 4, 2). No loop, please.
 """,
     starter="""\
 def per_example(loss, w, rows):
@@ -111,7 +111,7 @@ def per_example(loss, w, rows):
         ),
     ),
     hints=(
-        "Which shape has `jax.grad(loss)(w, rows[0])`? You want three of these.",
+        "What is the shape of `jax.grad(loss)(w, rows[0])`? You want three of these.",
         "`jax.grad(loss)` is a function of `w` and one row. What makes it a function of all rows?",
         "`jax.vmap(jax.grad(loss), in_axes=(None, 0))`.",
     ),

@@ -103,9 +103,9 @@ PUZZLE = Puzzle(
     title="Batch rules",
     task="""\
 `vmap` traces `f` for **one example** and runs the program on all of them: each batched value
-has the batch axis in front. Two things are missing: the result of a batched equation is batched
-too, and the last line of `batch`: the operations that go element by element, where one input
-may have fewer axes than another.
+has the batch axis in front. Two things are missing. The result of a batched equation is batched
+too, and `vmap` has to note that. And the last line of `batch`, for operations that go element by
+element, must allow for an input with fewer axes than another.
 
 `lift(x, rank)` puts axes of size 1 behind the batch axis; `eqn.shape` is the shape of one
 example's result.
@@ -164,8 +164,8 @@ example's result.
     ),
     hints=(
         (
-            "Trace `lambda x, s: x * s` with x of shape (3,) and s of shape (): what shapes "
-            "have they with a batch of 5?"
+            "Trace `lambda x, s: x * s` with x of shape (3,) and s of shape (): what are "
+            "their shapes with a batch of 5?"
         ),
         (
             "NumPy aligns shapes from the right, so (5, 3) and (5,) do not fit, while (5, 3) "
@@ -180,7 +180,7 @@ example's result.
     check=check,
     after=(
         "One example is traced, all are computed: no loop over the batch is left. Your "
-        "grad went through vmap without a word about it."
+        "grad went through vmap unchanged."
     ),
     saves="vmap",
 )

@@ -47,7 +47,7 @@ PUZZLE = Puzzle(
     title="The cheaper way",
     task="""\
 `jac(f, x)` returns the Jacobian of `f` at the vector `x`, column by column. The check calls it for
-a **wide** one, 2 results of 40 inputs, and for a **tall** one, 40 results of 2 inputs. Let it take
+a **wide** one, 2 results of 40 inputs, and for a **tall** one, 40 results of 2 inputs. Make it take
 the cheaper way each time. You may use `jax.jacfwd` and `jax.jacrev`.
 """,
     starter="""\
@@ -87,13 +87,13 @@ def jac(f, x):
         ),
     ),
     hints=(
-        "`%compile --cost` above a call: how much work is it beside one call of `f`?",
+        "`%compile --cost` above a call: how much more work is it than one call of `f`?",
         "A column costs one run forward, a row one run backward. How many of each are there?",
         "Compare `x.size` with `f(x).size`: both are known while JAX traces.",
     ),
     check=check,
     after=(
-        "Sizes are known while tracing, so a Python `if` decides, and the dearer way does not get "
-        "into the program."
+        "Sizes are known while tracing, so a Python `if` decides, and the more expensive way never "
+        "gets into the program."
     ),
 )

@@ -38,7 +38,7 @@ PUZZLE = Puzzle(
     title="Without the matrix",
     task="""\
 `hvp(f, x, v)` is the Hessian of `f` at `x`, the matrix of all second derivatives, times the vector
-`v`. Compute it **without making the matrix**: for 300 numbers it alone has 360 kB.
+`v`. Compute it **without making the matrix**: for 300 numbers it takes 360 kB.
 """,
     starter="""\
 def hvp(f, x, v):

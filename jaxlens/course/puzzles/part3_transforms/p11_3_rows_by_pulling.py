@@ -67,8 +67,8 @@ PUZZLE = Puzzle(
     title="Rows by pulling",
     task="""\
 `core.vjp(f, x)` runs `f` forward and returns the result and `pull`. `pull(ct)` goes backward and
-returns a tuple with one cotangent for each input. Make of it the whole Jacobian, for a vector `x`
-and a vector of results, with **one** run forward.
+returns a tuple with one cotangent for each input. Use it to make the whole Jacobian, for a vector
+`x` and a vector of results, with **one** run forward.
 """,
     starter="""\
 def jacobian(f, x):

@@ -31,7 +31,7 @@ PUZZLE = Puzzle(
     id="11.4",
     title="Two forward, five back",
     task="""\
-`f` takes one number and returns one. Write it with **at most two equations**, such that its
+`f` takes one number and returns one. Write it with **at most two equations**, so that its
 gradient has **five or more** in its backward pass.
 """,
     starter="""\

@@ -86,6 +86,6 @@ def hard_round(x):
     check=check,
     after=(
         "JAX believes your rule. The gradient is that of another function, and whether that is "
-        "wise is for you to know."
+        "wise is for you to judge."
     ),
 )

@@ -78,9 +78,9 @@ PUZZLE = Puzzle(
     title="A stable rule",
     task="""\
 `softplus` is made of `exp` and `log`, and so is its gradient: at x = 1000, `exp(x)` is infinite
-and the gradient is nan. Make `softplus` **an operation of its own**, with an entry in `RUN`, in
-`JVP` and in `BACK` that stay finite. A `Tracer` has `+`, `*` and `@`, but no `-` and no `/`: what
-else a rule needs is an operation too.
+and the gradient is nan. Make `softplus` **an operation of its own**, with entries in `RUN`, `JVP`
+and `BACK` that stay finite. A `Tracer` has `+`, `*` and `@`, but no `-` and no `/`: anything else
+that a rule needs must be an operation too.
 """,
     starter="""\
 def softplus(x):
@@ -129,7 +129,7 @@ BACK["reciprocal"] = lambda ct, x: (ct * apply("reciprocal", x * x) * -1.0,)
         ),
     ),
     hints=(
-        "Which number overflows at x = 1000? What is log(1 + exp(x)) there, nearly?",
+        "Which number overflows at x = 1000? Roughly, what is log(1 + exp(x)) there?",
         (
             "`np.logaddexp(0.0, x)` computes it without overflow. Its derivative is the "
             "sigmoid, 1 / (1 + exp(-x)), which `np.tanh` gives without overflow: 0.5 * (1 + "

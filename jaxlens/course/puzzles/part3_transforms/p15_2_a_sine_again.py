@@ -80,6 +80,6 @@ def f(x):
         "Put `@jax.checkpoint` above `f`.",
     ),
     check=check,
-    after="One sine more, two arrays less: time is paid for memory.",
+    after="One more sine, two arrays fewer: you pay for memory with time.",
     seconds=20.0,
 )

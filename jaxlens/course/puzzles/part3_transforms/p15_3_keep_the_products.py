@@ -100,6 +100,6 @@ def network(ws, x):
         "`policy=jax.checkpoint_policies.dots_saveable` keeps results of matrix products.",
     ),
     check=check,
-    after="A policy divides by price: products are kept, what goes element by element is not.",
+    after="The policy sorts by price: products are kept, what goes element by element is not.",
     seconds=20.0,
 )

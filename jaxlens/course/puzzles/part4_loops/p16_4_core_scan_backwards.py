@@ -70,7 +70,7 @@ PUZZLE = Puzzle(
     id="16.4",
     title="A scan backwards, in the program",
     task="""\
-`core.scan` is `lax.scan` in the small JAX of this kit. The loop is `c = c * x + x` from `c = 1`;
+`core.scan` is `lax.scan` in the small JAX of this course. The loop is `c = c * x + x` from `c = 1`;
 `grad_of_last(xs)` is the gradient of the last `c`. Write `back`, one step of the backward pass: it
 takes the cotangent of the new `c`, and returns that of the old `c` and that of `x`.
 """,
