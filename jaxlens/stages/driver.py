@@ -153,14 +153,11 @@ class LiveDriver(Running):
     def _makers(self) -> dict[str, Callable[[], Stage]]:
         staging, compiling = self.staging, self.compiling
 
-        def converted() -> str:
-            return compiling.made.lowered_text if compiling.made else ""
-
         return {
             "jaxpr": lambda: jaxpr_stage(staging),
             "stablehlo": lambda: stablehlo_stage(staging),
-            "hlo": lambda: hlo_stage(staging, compiling.origins, converted),
-            "optimized": lambda: compiling.compiled().optimized,
+            "hlo": lambda: hlo_stage(staging, compiling.origins, compiling.converted),
+            "optimized": lambda: compiling.hlo().optimized,
             "llvm": lambda: compiling.compiled().llvm,
             "asm": lambda: compiling.compiled().asm,
         }
@@ -176,7 +173,7 @@ class LiveDriver(Running):
         return self.staging.lowered
 
     def passes(self) -> tuple[PassStage, ...]:
-        return self.compiling.compiled(passes=True).passes
+        return self.compiling.hlo(passes=True).passes
 
     def gather(self, needs: Needs) -> None:
         if needs.line_trace:
@@ -184,11 +181,17 @@ class LiveDriver(Running):
         if needs.verdict:
             self.verdict()
         if needs.compiled or needs.passes or needs.profile:
-            self.compiling.compiled(self._dumped(needs.passes), needs.profile)
+            self.compiling.begin(self._dumped(needs.passes), needs.profile)
 
     def _dumped(self, passes: Passes) -> bool | str:
         length = len(self.stage("stablehlo").text) if passes == "fusing" else 0
         return dumped_passes(passes, length)
+
+    def finish(self) -> None:
+        self.compiling.finish()
+
+    def abandon(self) -> None:
+        self.compiling.abandon()
 
     def recorded(self) -> frozenset[Extra]:
         compiled = self.compiling.recorded()
@@ -198,13 +201,24 @@ class LiveDriver(Running):
         """Returns dumps of the fusion passes; for a small program, those of every pass."""
         if "passes" in self.recorded():
             return self.passes()
-        return self.compiling.compiled(self._dumped("fusing")).passes
+        return self.compiling.hlo(self._dumped("fusing")).passes
+
+    def waits_for(self, name: str) -> str | None:
+        if name in self._stages:
+            return ""
+        if name == "jaxpr":
+            return "" if self.staging.has("_trace") else "a trace"
+        if name in ("stablehlo", "hlo"):
+            return "" if self.staging.has("lowering") else "lowering"
+        if not self.compiling.begun:
+            return "a compile"
+        return "another compile" if name == "passes" and "passes" not in self.recorded() else ""
 
     def kernels(self) -> tuple[Kernel, ...]:
         return self.compiling.compiled().kernels
 
     def buffers(self) -> str:
-        return self.compiling.compiled().buffers
+        return self.compiling.hlo().buffers
 
     def fusion_log(self) -> str:
         return self.compiling.compiled().fusion_log

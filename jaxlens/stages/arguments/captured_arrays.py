@@ -7,6 +7,7 @@ gigabyte takes 20 s and 6 GB. `captured_limits.py` limits that.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Any
 
 import jax
@@ -38,7 +39,8 @@ class Survey:
 
     Attributes:
         captured: Each distinct array that the program closes over, in order.
-        foreign: Whether a nested body was made by a function that is not JAX's.
+        foreign: Whether a nested body was made by a function that is not JAX's and may outlive
+            the trace: JAX's caches would give its body to a later one, whatever it reads by then.
     """
 
     captured: tuple[CapturedArray, ...]
@@ -55,18 +57,17 @@ def survey(closed: Any) -> Survey:
     captured: dict[int, CapturedArray] = {}
     bodies: set[int] = set()
     foreign = False
-    pending = [closed]
+    pending = [(closed, None)]
     finder = Finder()
     first_order: set[Any] = set()  # primitives met without a jaxpr: skipped from then on
     while pending:
-        part = pending.pop()
+        part, traceback = pending.pop()
         body = opened(part)
         if id(body) in bodies:
             continue
         bodies.add(id(body))
         if part is not closed:
-            file = getattr(getattr(body, "debug_info", None), "func_filename", None)
-            foreign = foreign or (isinstance(file, str) and not describe(file).own)
+            foreign = foreign or _outlives(getattr(body, "debug_info", None), traceback)
         for constant in _closed_over(part, body):
             earlier = captured.get(id(constant.value))
             if earlier is not None:
@@ -76,10 +77,28 @@ def survey(closed: Any) -> Survey:
         for eqn in body.eqns:
             if eqn.primitive not in first_order:
                 jaxprs = [value for _, value in finder.closed_jaxprs(eqn.params)]
-                pending += jaxprs
+                pending += [(value, eqn.source_info.traceback) for value in jaxprs]
                 if not jaxprs:
                     first_order.add(eqn.primitive)
     return Survey(tuple(captured.values()), foreign)
+
+
+def _outlives(debug_info: Any, traceback: Any) -> bool:
+    """Whether a body was made by a function that is not JAX's and may outlive the trace.
+
+    A function inside one that ran when its equation was recorded is made anew by each trace, as
+    the body of most scans is.
+    """
+    file = getattr(debug_info, "func_filename", None)
+    if not isinstance(file, str) or describe(file).own:
+        return False
+    place = file, getattr(debug_info, "func_lineno", None)
+    codes = traceback.raw_frames()[0] if hasattr(traceback, "raw_frames") else ()
+    return not any(
+        isinstance(constant, CodeType) and (constant.co_filename, constant.co_firstlineno) == place
+        for code in codes
+        for constant in code.co_consts
+    )
 
 
 def _closed_over(part: Any, body: Any) -> Iterator[CapturedArray]:

@@ -14,16 +14,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo.fusion_log import steps_text
-from jaxlens.ir.hlo.passes import in_order
+from jaxlens.ir.hlo.passes import in_order, parse_name
 from jaxlens.ir.text_store import Texts, pack
 
 _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizations)\.txt")
 _PASS = re.compile(r"\d{4,}\..*\.txt")
+_CPU_AFTER = ".cpu_after_optimizations"
+_CODE = (".ll", ".o")
 _MEMORY = Path("/dev/shm")
 _ROOM = 1 << 30
 _PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
@@ -166,19 +168,11 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
         stem: Common prefix of the module's file names; by default that of the first module. A
             compile can also dump helper modules (autotuning does); they come later.
     """
-    stem = stem or next(iter(stems(path)), "")
-    if not stem:
+    rests = _rests(path, stem)
+    if not rests:
         return Dump()
-    names = sorted(name for name in os.listdir(path) if name.startswith(f"{stem}."))
-    rests = {name[len(stem) + 1 :]: path / name for name in names}
-    files = in_order(names) if any(map(_PASS.fullmatch, rests)) else []
-    return Dump(
-        before=_text(rests["before_optimizations.txt"]),
-        optimized=_only(rests, "_after_optimizations.txt"),
-        pass_names=tuple(files),
-        pass_texts=pack(_text(path / name) for name in files),
-        buffers=_only(rests, "-buffer-assignment.txt"),
-        live=_only(rests, "-live-range.txt"),
+    return replace(
+        _hlo(rests),
         thunks=_only(rests, "thunk_sequence.txt"),
         thunk_names=_only(rests, "thunk_metadata.txt"),
         fusion_log=steps_text(_only(rests, "priority_fusion_dump.txt")),
@@ -187,6 +181,69 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
         objects={u.removeprefix("obj-file."): b for u, b in _units(rests, "o").items()},
         ptx=_units(rests, "ptx"),
         written=dict(_written(rests)) if clock else {},
+    )
+
+
+def is_optimized(path: Path) -> bool:
+    """Whether XLA, compiling for a CPU, has written all HLO and goes on to machine code.
+
+    XLA writes its options when it begins to optimise, and again when it has written the program
+    and its buffers, perhaps in several threads.
+    """
+    try:
+        with os.scandir(path) as files:
+            written = {f.name: f.stat().st_mtime_ns for f in files if not f.name.endswith(_CODE)}
+    except OSError:
+        return False
+    hlo = [time for name, time in written.items() if _CPU_AFTER in name]
+    options = [time for name, time in written.items() if name.endswith(".debug_options")]
+    whole = any(name.endswith(f"{_CPU_AFTER}.txt") for name in written)
+    return whole and max(options, default=0) >= max(hlo)
+
+
+def doing(path: Path) -> str:
+    """Returns what XLA has written last, in words: a pass, or how many functions of code."""
+    names = os.listdir(path) if path.is_dir() else []
+    done = sum(name.endswith((".o", ".ptx")) for name in names)
+    if done or any(name.endswith(".ll") or f"{_CPU_AFTER}.txt" in name for name in names):
+        return f"machine code, {done:,} functions done" if done else "machine code"
+    dumps = [dump for name in names if (dump := parse_name(name)) is not None]
+    last = max(dumps, key=lambda dump: (dump.module, dump.index), default=None)
+    return f"HLO passes, {last.after} done" if last and last.index >= 0 else "HLO passes"
+
+
+def read_hlo(path: Path) -> Dump:
+    """Reads HLO and buffer assignment of the first module, once `is_optimized`.
+
+    Raises:
+        OSError: A file is gone, or the disk is full.
+    """
+    rests = _rests(path)
+    if not rests:
+        raise OSError("XLA has written nothing")
+    dump = _hlo(rests)
+    if full(path) or not dump.optimized.rstrip().endswith("}"):
+        raise OSError("the optimised HLO is not complete")
+    return dump
+
+
+def _rests(path: Path, stem: str = "") -> dict[str, Path]:
+    """Returns the files of one module by the rest of their names; {} if there is no module."""
+    stem = stem or next(iter(stems(path)), "")
+    names = sorted(name for name in os.listdir(path) if stem and name.startswith(f"{stem}."))
+    return {name[len(stem) + 1 :]: path / name for name in names}
+
+
+def _hlo(rests: Mapping[str, Path]) -> Dump:
+    files = in_order([p.name for p in rests.values()]) if any(map(_PASS.fullmatch, rests)) else []
+    folder = next(iter(rests.values())).parent
+    return Dump(
+        before=_text(rests["before_optimizations.txt"]),
+        optimized=_only(rests, "_after_optimizations.txt"),
+        pass_names=tuple(files),
+        pass_texts=pack(_text(folder / name) for name in files),
+        buffers=_only(rests, "-buffer-assignment.txt"),
+        live=_only(rests, "-live-range.txt"),
     )
 
 

@@ -4,12 +4,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Generic, TypeVar
 
+from jaxlens import progress
 from jaxlens.stages import compat
 
 T = TypeVar("T")
 _POLL = 0.5  # seconds
+_LOOK = 0.01  # seconds between two looks for a file that XLA writes
 _STACK = 64 << 20  # deep programs recurse in XLA; threads get half a megabyte on macOS
 
 
@@ -26,6 +28,79 @@ class Abandon:
         self.cleanup: Callable[[], None] = lambda: None
 
 
+class Background(Generic[T]):
+    """Work in a thread of its own, for which its caller waits when it needs the result.
+
+    The thread is no daemon: an exiting process waits for XLA rather than killing it inside C++.
+    """
+
+    def __init__(self, work: Callable[[Abandon], T]) -> None:
+        """Starts the work."""
+        self._abandon = Abandon()
+        self._done = threading.Event()
+        self._values: list[T] = []
+        self._errors: list[BaseException] = []
+        self._start = time.perf_counter()
+        context, as_here = copy_context(), compat.settings_here()
+
+        def run() -> None:
+            try:
+                with as_here():
+                    self._values.append(context.run(work, self._abandon))
+            except BaseException as error:
+                self._errors.append(error)
+            finally:
+                self._done.set()
+
+        thread = threading.Thread(target=run, name="jaxlens compile")
+        size = threading.stack_size(_STACK)
+        try:
+            thread.start()
+        except BaseException:  # an interrupt: the thread may be running
+            self.abandon()
+            raise
+        finally:
+            threading.stack_size(size)
+
+    def result(self, waiting: Callable[[float], None] | None = None) -> T:
+        """Waits for the work, and returns its result or raises its error.
+
+        Args:
+            waiting: Called twice a second with the elapsed seconds; an exception from it, like an
+                interrupt, ends the waiting and abandons the work.
+        """
+        try:
+            # Not `join`: after an interrupted join Python 3.11 takes the thread for finished.
+            while not self._done.wait(_POLL):  # no timeout: no interrupt on Windows
+                progress.idle()
+                if waiting is not None:
+                    waiting(time.perf_counter() - self._start)
+        except BaseException:
+            self.abandon()
+            raise
+        if self._errors:
+            raise self._errors[0]
+        return self._values[0]
+
+    def wait_for(self, ready: Callable[[], bool]) -> bool:
+        """Waits until a condition is met or the work has ended; returns whether it was met."""
+        try:
+            while not ready():
+                if self._done.wait(_LOOK):
+                    return ready()
+                progress.idle()
+        except BaseException:
+            self.abandon()
+            raise
+        return True
+
+    def abandon(self) -> None:
+        """Tells the thread that nobody waits for it; does nothing if it has ended."""
+        if not self._done.is_set():
+            self._abandon.asked = True
+            self._abandon.cleanup()
+
+
 def interruptible(
     work: Callable[[Abandon], T], waiting: Callable[[float], None] | None = None
 ) -> T:
@@ -33,41 +108,6 @@ def interruptible(
 
     Args:
         work: The function to run.
-        waiting: Called twice a second with the elapsed seconds; an exception from it ends the
-            waiting like an interrupt.
-
-    The thread is no daemon: an exiting process waits for XLA rather than killing it inside C++.
+        waiting: See `Background.result`.
     """
-    abandon, done = Abandon(), threading.Event()
-    values: list[T] = []
-    errors: list[BaseException] = []
-    context, as_here = copy_context(), compat.settings_here()
-
-    def run() -> None:
-        try:
-            with as_here():
-                values.append(context.run(work, abandon))
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            done.set()
-
-    thread = threading.Thread(target=run, name="jaxlens compile")
-    try:  # from here on an interrupt has work to abandon
-        size = threading.stack_size(_STACK)
-        try:
-            thread.start()
-        finally:
-            threading.stack_size(size)
-        start = time.perf_counter()
-        # Not `join`: after an interrupted join Python 3.11 takes the thread for finished.
-        while not done.wait(_POLL):  # no timeout: no interrupt on Windows
-            if waiting is not None:
-                waiting(time.perf_counter() - start)
-    except BaseException:
-        abandon.asked = True
-        abandon.cleanup()
-        raise
-    if errors:
-        raise errors[0]
-    return values[0]
+    return Background(work).result(waiting)

@@ -8,15 +8,18 @@ XLA cannot be interrupted. On KeyboardInterrupt the user gets control at once: t
 removed, and the compile finishes in its own thread, which then removes the files written since.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
 
+from jaxlens import progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
 from jaxlens.ir.hlo import reader as hlo
@@ -29,8 +32,18 @@ from jaxlens.stages import compat
 from jaxlens.stages.compile import profile
 from jaxlens.stages.compile.analyses import cost, memory
 from jaxlens.stages.compile.disassemble import missing, readable
-from jaxlens.stages.compile.dump_files import Dump, folder, full, read, remove
-from jaxlens.stages.compile.interruptible import Abandon, interruptible
+from jaxlens.stages.compile.dump_files import (
+    Dump,
+    doing,
+    folder,
+    full,
+    is_optimized,
+    read,
+    read_hlo,
+    remove,
+    stems,
+)
+from jaxlens.stages.compile.interruptible import Abandon, Background
 from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_text, without_code
 from jaxlens.stages.compile.xla_options import dump_options
 
@@ -156,6 +169,98 @@ class CompileOutput:
         raise UnavailableError(f"XLA gave no {noun} for {self.name} on {self.platform}{why}")
 
 
+class RunningCompile:
+    """A compile that goes on in a thread of its own.
+
+    XLA writes optimised HLO after a fifth of the time of a compile for a CPU, and generates machine
+    code in the rest. `hlo` returns what is written, so that it can be read meanwhile.
+    """
+
+    def __init__(self, lowered: Any, **options: Any) -> None:
+        """Starts a compile; `compile_lowered` documents the arguments.
+
+        `again` says, to who waits, why a program is compiled once more.
+        """
+        self._name, self._origins = options["name"], options.get("origins")
+        self._passes: bool | str = options.get("passes", False)
+        self._waiting = options.pop("waiting", None)
+        self._path: Path | None = None
+        self._hlo: CompileOutput | None = None
+
+        # Held while the dumps are read: they are removed when the compile has ended.
+        self._reading = threading.Lock()
+
+        def begun(path: Path | None) -> None:
+            with self._reading:
+                self._path = path
+
+        again = options.pop("again", "")
+        end = progress.begin(f"XLA compiles {self._name} {again}".rstrip(), self._detail)
+
+        def work(abandon: Abandon) -> CompileOutput:
+            done = False
+            try:
+                made = _compile(lowered, abandon, begun=begun, **options)
+                done = True
+                return made
+            finally:
+                end(done)
+
+        self._end = end
+        self._work = Background(work)
+
+    def gives(self, passes: bool | str) -> bool:
+        """See `CompileOutput.gives`."""
+        return not passes or self._passes in (True, passes)
+
+    def _detail(self) -> str:
+        path = self._path
+        return doing(path) if path else ""
+
+    def converted(self) -> None:
+        """Waits until XLA has read the StableHLO module, which no other thread may read before."""
+        self._work.wait_for(self._is_converted)
+
+    def _is_converted(self) -> bool:
+        path = self._path
+        return path is not None and bool(stems(path))
+
+    def hlo(self) -> CompileOutput | None:
+        """Returns the HLO of a CPU's compile once it is written, without executable and code.
+
+        Returns None if the compile ended before, or failed.
+        """
+        if self._hlo is None and self._work.wait_for(self._is_optimized):
+            with self._reading, suppress(OSError):  # the disk is full
+                if self._path is not None:  # else the compile has ended meanwhile
+                    dump = read_hlo(self._path)
+                    self._hlo = CompileOutput(
+                        self._name, "cpu", None, dump, (), self._passes, self._origins
+                    )
+        return self._hlo
+
+    def _is_optimized(self) -> bool:
+        path = self._path
+        return path is not None and is_optimized(path)
+
+    def result(self) -> CompileOutput:
+        """Waits for the end of the compile."""
+        try:
+            done = self._work.result(self._waiting)
+        except BaseException:
+            self._end(False)
+            raise
+        if self._hlo is not None:  # stages that were read from it stay the same objects
+            read = vars(self._hlo)
+            vars(done).update({n: read[n] for n in ("optimized", "passes") if n in read})
+        return done
+
+    def abandon(self) -> None:
+        """Stops waiting: XLA ends in the background, and nothing remains of it."""
+        self._end(False)
+        self._work.abandon()
+
+
 def compile_lowered(
     lowered: Any,
     *,
@@ -176,7 +281,7 @@ def compile_lowered(
         origins: Returns the frames of the program's ops, if it is stamped.
         profiled: Whether JAX's profiler records the compile (costs a few percent).
         flags: XLA options in addition to the dump options; some crash the process.
-        waiting: See `interruptible`.
+        waiting: See `Background.result`.
 
     Returns:
         The executable and the dumps. LLVM IR, objects, buffer assignment and live ranges are
@@ -185,40 +290,61 @@ def compile_lowered(
     Raises:
         Exception: The error that JAX raises if the program does not compile, unchanged.
     """
+    options = {"name": name, "passes": passes, "origins": origins, "profiled": profiled}
+    return RunningCompile(lowered, **options, flags=flags, waiting=waiting).result()
+
+
+def _compile(
+    lowered: Any,
+    abandon: Abandon,
+    *,
+    begun: Callable[[Path | None], None],
+    name: str,
+    passes: bool | str = False,
+    origins: Origins | None = None,
+    profiled: bool = False,
+    flags: Mapping[str, bool | int | str] | None = None,
+) -> CompileOutput:
+    """Compiles, and reads all dumps; calls `begun` with their folder before, with None after."""
     session = profile.Session() if profiled else None
+    with folder(large=passes is True) as path, compat.persistent_cache_off():
 
-    def work(abandon: Abandon) -> CompileOutput:
-        with folder(large=passes is True) as path, compat.persistent_cache_off():
+        def cleanup() -> None:
+            if session is not None:
+                session.stop()
+            remove(path)
 
-            def cleanup() -> None:
-                if session is not None:
-                    session.stop()
-                remove(path)
-
-            abandon.cleanup, recorded = cleanup, None
-            with _short_name(lowered), session or nullcontext():
-                start = time.perf_counter()
-                options = {**dump_options(str(path), passes), **(flags or {})}
-                executable = lowered.compile(compiler_options=options)
-                seconds = time.perf_counter() - start
-                if session is not None:
-                    data, module = session.stop(), _name(lowered)
-                    module = module.value if module else ""
-                    recorded = profile.read(data, module, seconds, session.note)
+        abandon.cleanup, recorded = cleanup, None
+        with _announced(begun, path), _short_name(lowered), session or nullcontext():
             start = time.perf_counter()
-            lost = full(path)
-            is_read = not abandon.asked and not lost
-            files = read(path, clock=session is not None) if is_read else Dump(lost=lost)
-            times = (
-                Timing("compile", seconds, "XLA, writing its dumps too"),
-                Timing("read dumps", time.perf_counter() - start),
-            )
-        if recorded is not None and recorded.parts:
-            recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
-        platform = _platform(executable)
-        return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
+            options = {**dump_options(str(path), passes), **(flags or {})}
+            executable = lowered.compile(compiler_options=options)
+            seconds = time.perf_counter() - start
+            if session is not None:
+                data, module = session.stop(), _name(lowered)
+                module = module.value if module else ""
+                recorded = profile.read(data, module, seconds, session.note)
+        start = time.perf_counter()
+        lost = full(path)
+        is_read = not abandon.asked and not lost
+        files = read(path, clock=session is not None) if is_read else Dump(lost=lost)
+        times = (
+            Timing("compile", seconds, "XLA, writing its dumps too"),
+            Timing("read dumps", time.perf_counter() - start),
+        )
+    if recorded is not None and recorded.parts:
+        recorded = replace(recorded, parts=(*recorded.parts, *llvm_parts(files)))
+    platform = _platform(executable)
+    return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
 
-    return interruptible(work, waiting)
+
+@contextmanager
+def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[None]:
+    begun(path)
+    try:
+        yield
+    finally:
+        begun(None)
 
 
 @contextmanager

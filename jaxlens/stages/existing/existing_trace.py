@@ -7,7 +7,7 @@ cache verdict, line trace or arguments) raise UnavailableError.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
@@ -94,6 +94,11 @@ class ExistingTrace(TracedCall):
         """Always "": the existing program is compiled, however large its constants are."""
         return ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Always False: the types of the call are not known of every existing program."""
+        return False
+
     def waiting(self) -> Callable[[float], None] | None:
         """Always None, no limit: a stand-in can be made of a call only."""
         return None
@@ -112,6 +117,10 @@ class ExistingTrace(TracedCall):
     def outputs(self) -> tuple[Input, ...]:
         """Outputs with their pytree paths."""
         return self._outputs()
+
+    def has(self, step: Literal["_trace", "lowering"]) -> bool:
+        """Whether a step was done, here or before."""
+        return super().has(step) or (step == "lowering" and self._make is not None)
 
     def times(self) -> tuple[Timing, ...]:
         """Always (): the program was traced and lowered before."""
@@ -159,6 +168,9 @@ class ExistingDriver(LiveDriver):
         if name in self._missing:
             self.lacks(self._missing[name])
         return super().stage(name)
+
+    def waits_for(self, name: str) -> str | None:
+        return None if name in self._missing else super().waits_for(name)
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:

@@ -1,11 +1,19 @@
-"""Sends a program to a child process that compiles it again, and reads the answer."""
+"""Sends a program to a child process that compiles it again, and reads the answer.
 
+The process imports JAX while this one still compiles the program itself, and waits some minutes
+for another request.
+"""
+
+import atexit
 import os
 import pickle
 import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +27,8 @@ from jaxlens.ir.driver import Driver
 from jaxlens.stages import compat
 
 TIMEOUT = 600.0  # seconds
-_CHILD = "jaxlens.stages.experiments.other_process_main"
+COMMAND = [sys.executable, "-m", "jaxlens.stages.experiments.other_process_main"]
+_POLL = 0.01  # seconds between two looks for an answer
 _LINE = 200  # maximum characters of a crash's message
 
 
@@ -111,36 +120,132 @@ def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
     }
 
 
-def compiled(request: dict[str, Any], recompile: RecompileRequest, run: int) -> dict[str, Any]:
-    """Runs the child process and returns its answer.
+class _Child:
+    """A child process that serves one request after another, for as long as it is asked often.
+
+    It has a session of its own, since a front end's interrupt goes to the kernel's whole group.
+    """
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        """Starts the process, which takes seconds to import JAX."""
+        self.key = (tuple(COMMAND), environment)
+        self.served = 0
+        self._log = tempfile.TemporaryFile(prefix="jaxlens-")  # noqa: SIM115 -- `end` closes it
+        self._process = subprocess.Popen(
+            COMMAND,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        atexit.register(self.end)
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
+    def answer(self, folder: Path) -> bool:
+        """Has it answer the request in a folder; returns False if it ended instead.
+
+        Raises:
+            TimeoutError: It took too long.
+        """
+        assert self._process.stdin is not None
+        self._log.seek(0, os.SEEK_END)
+        self._begin = self._log.tell()
+        until = time.monotonic() + TIMEOUT
+        with suppress(OSError):  # it has ended
+            self._process.stdin.write(f"{folder}\n".encode())
+            self._process.stdin.flush()
+        while not (folder / "answer").exists():
+            if self.code is not None:
+                return (folder / "answer").exists()
+            if time.monotonic() > until:
+                raise TimeoutError
+            time.sleep(_POLL)
+        self.served += 1
+        return True
+
+    def log(self) -> bytes:
+        """Returns what it has printed since the last request."""
+        self._log.seek(self._begin)
+        return self._log.read()
+
+    def end(self) -> None:
+        """Ends it, whatever it does."""
+        atexit.unregister(self.end)
+        self._process.kill()
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._log.close()
+
+
+_child: _Child | None = None
+_lock = threading.RLock()
+
+
+def start(capture: Capture) -> bool:
+    """Starts a child process for a capture's program, unless one waits; returns whether one does.
+
+    Another one, for other settings of the environment, ends.
+    """
+    global _child
+    target = capture.program.target
+    key = tuple(COMMAND), _environment("" if target.absent else target.platform, target.absent)
+    with _lock:
+        if _child is not None and (_child.key != key or _child.code is not None):
+            _child.end()
+            _child = None
+        if _child is None:
+            _child = _Child(key[1])
+        return _child.served > 0
+
+
+def _forget() -> None:
+    """Ends the child process."""
+    global _child
+    child, _child = _child, None
+    if child is not None:
+        child.end()
+
+
+def compiled(
+    capture: Capture, request: dict[str, Any], recompile: RecompileRequest, run: int
+) -> dict[str, Any]:
+    """Has the child process answer a request.
 
     Raises:
         UnavailableError: The child process timed out or crashed.
     """
-    with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
+    with _lock, tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
         path = Path(folder)
         (path / "request").write_bytes(pickle.dumps(request))
+        start(capture)
+        child = _child
+        assert child is not None
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", _CHILD, folder],
-                env=_environment(request["platform"], bool(request["target"])),
-                capture_output=True,
-                timeout=TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+            is_done = child.answer(path)
+        except TimeoutError:
+            _forget()
             doing = "compile and run it" if run else "compile it"
             raise UnavailableError(
                 f"XLA took more than {TIMEOUT:.0f} s to {doing} {recompile.clause}; given up"
             ) from None
-        code, file = done.returncode, path / "answer"
-        if code == 0 and file.exists():
-            answer: dict[str, Any] = pickle.loads(file.read_bytes())  # written by the child
+        except BaseException:  # an interrupt
+            _forget()
+            raise
+        if is_done:
+            answer: dict[str, Any] = pickle.loads((path / "answer").read_bytes())  # the child's
             return answer
+        code, log = child.code or 0, child.log()
+        _forget()
         status = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise UnavailableError(
-            f"XLA ended its process when it compiled {recompile.clause} "
-            f"({status}): {_last(done.stderr)}"
+            f"XLA ended its process when it compiled {recompile.clause} ({status}): {_last(log)}"
         )
 
 

@@ -1,15 +1,19 @@
 """The child process of `recompile.py`: compiles a StableHLO module, and optionally runs it.
 
-    python -m jaxlens.stages.experiments.other_process_main FOLDER
+    python -m jaxlens.stages.experiments.other_process_main
 
-reads FOLDER/request and writes FOLDER/answer, both pickled. It lowers a function that returns
-zeros, with the module's arguments and results, and replaces the ops of its module by the received
-ones. So JAX itself compiles them, and of JAX's own modules only MLIR's bindings are used.
+reads the path of a folder from each line of stdin, then FOLDER/request, and writes FOLDER/answer,
+both pickled. It ends when stdin does, or when nothing was asked for minutes. It lowers a function
+that returns zeros, with the module's arguments and results, and replaces the ops of its module by
+the received ones. So JAX itself compiles them, and of JAX's own modules only MLIR's bindings are
+used.
 """
 
+import os
 import pickle
 import re
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +29,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call.target import ResolvedTarget, resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 
+_IDLE = 300.0  # seconds that the process waits for another request
 _DTYPES = {
     "i1": "bool",
     **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
@@ -54,7 +59,22 @@ def main(folder: Path) -> None:
     except jax.errors.JaxRuntimeError as why:
         unknown = _UNKNOWN.search(str(why))
         answer = {"flag": unknown[1]} if unknown else {"error": " ".join(str(why).split())[:300]}
-    (folder / "answer").write_bytes(pickle.dumps(answer))
+    part = folder / "answer.part"
+    part.write_bytes(pickle.dumps(answer))
+    part.rename(folder / "answer")  # the parent waits for a whole file
+
+
+def serve() -> None:
+    """Answers the requests in the folders that stdin names."""
+    while True:
+        idle = threading.Timer(_IDLE, os._exit, (0,))
+        idle.daemon = True
+        idle.start()
+        line = sys.stdin.readline()
+        idle.cancel()
+        if not line:
+            return
+        main(Path(line.rstrip("\n")))
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -170,4 +190,4 @@ def _random(shape: Any, random: np.random.Generator) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    serve()

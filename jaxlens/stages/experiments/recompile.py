@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Extra, RecordedDriver
@@ -30,9 +31,15 @@ from jaxlens.ir.hlo.passes import START
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.compile.xla_options import flag_names
-from jaxlens.stages.experiments.other_process import RecompileRequest, compiled, request_of
+from jaxlens.stages.experiments.other_process import (
+    RecompileRequest,
+    compiled,
+    request_of,
+    start,
+)
 
 _FUSING = "fusion"
+_START = 3.0  # seconds until a new process has imported JAX, on a laptop
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,11 @@ def without(
         OptionError: There is no such pass or flag.
         UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
+    waits = start(capture)  # it imports JAX while the program is compiled here for its passes
     recompile = read(names, capture)
-    answer = compiled(request_of(capture, recompile, run), recompile, run)
+    request = request_of(capture, recompile, run)
+    with progress.step(_announcement(capture, recompile, run, waits)):
+        answer = compiled(capture, request, recompile, run)
     if "flag" in answer:
         name = str(answer["flag"])
         raise OptionError(f"XLA has no flag {name!r}; {nearest(name, flag_names())}")
@@ -77,6 +87,21 @@ def without(
     program = replace(capture.program, flags=(*capture.program.flags, *recompile.words))
     measured = answer.get("measured")
     return Capture(program, _Recompiled(capture, answer)), Measured(*measured) if measured else None
+
+
+def _announcement(capture: Capture, recompile: RecompileRequest, run: int, waits: bool) -> str:
+    """Returns what is about to be done, and how long that may take."""
+    doing = f"compiling {capture.program.name} {recompile.clause} in another process"
+    own = next((t.seconds for t in capture.times if t.step == "compile"), None)
+    if own is None:
+        return f"{doing}; how long is unknown, since it was not compiled here yet"
+    runs = f", and {run} runs of each" if run else ""
+    more = 0 if waits else _START
+    new = "" if waits else f", a new process {_START:.0f} s to start"
+    return (
+        f"{doing} takes about {own + more:.0f} s{runs} (an estimate: its own compile took "
+        f"{own:.2g} s{new})"
+    )
 
 
 def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:

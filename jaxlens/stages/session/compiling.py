@@ -1,24 +1,36 @@
-"""Compiles one lowered call once, and again only for passes or a profile not yet recorded."""
+"""Compiles one lowered call once, and again only for passes or a profile not yet recorded.
+
+A compile runs in the background, so that what is known already can be read and drawn meanwhile.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
+from weakref import WeakValueDictionary
+
+import jax
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
+from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_limits import OverdueError
-from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
+from jaxlens.stages.compile.xla import CompileOutput, RunningCompile
 from jaxlens.stages.session.tracing import TracedCall
+
+_SLOW = 2.0  # seconds of a compile from which its result serves later looks too
+_EARLIER = "by an earlier look at the same program"
+# Results of slow compiles by `Compiling._program`, while an output that shows one is alive.
+_results: "WeakValueDictionary[object, CompileOutput]" = WeakValueDictionary()
 
 
 class Compiling:
     """Compiles a call lazily, and caches the compiled program and its profile.
 
     Attributes:
-        made: The compiled program; None before the first compile.
-        times: Seconds of the steps of all compiles so far.
+        made: The compiled program; None before the first compile has ended.
         origins: Returns the stack frames of a StableHLO op.
     """
 
@@ -35,9 +47,76 @@ class Compiling:
         self._staging = staging
         self._give_up = give_up
         self._profile: Profile | None = None
-        self.origins = origins
+        self._times: tuple[Timing, ...] = ()
         self.made: CompileOutput | None = None
-        self.times: tuple[Timing, ...] = ()
+        self._running: RunningCompile | None = None
+        self.origins = origins
+        staging.before_reading = self._converted
+
+    def begin(self, passes: bool | str = False, profiled: bool = False) -> None:
+        """Starts a compile if passes or the profile are missing, and does not wait for it.
+
+        Args:
+            passes: The passes to dump; see `compile_lowered`.
+            profiled: Whether to record a profile.
+        """
+        with self._staging.lock:
+            if self._running is not None and not (self._running.gives(passes) and not profiled):
+                self.finish()
+            if self._running is not None:
+                return
+            dumps = self.made is None or not self.made.gives(passes)
+            profile = profiled and self._profile is None
+            if not (dumps or profile) or self._taken_over(passes, profile):
+                return
+            options = {"passes": dumps and passes, "profiled": profile}
+            waiting = self._staging.waiting()
+            # Work beside a compile would lengthen what the profile measures.
+            if profile or waiting or self._staging.place.target.platform != "cpu":
+                noun = "passes" if dumps else "profile"
+                self._keep(self._compile(noun, waiting=waiting, **options), dumps, profile)
+            else:
+                self._running = self._started(**options)
+
+    def _program(self) -> object:
+        """Identifies the program with its call in this process; None if its result is not shared.
+
+        The text has all that is compiled, with the source locations. Arrays in the closure may be
+        arguments that the text does not show, and one of several devices may run it.
+        """
+        staging, target = self._staging, self._staging.place.target
+        if target.absent or not staging.is_whole or jax.device_count() > 1:
+            return None
+        lowered = staging.lowered
+        settings: Any = jax.config
+        text = compat.bytecode(lowered.compiler_ir("stablehlo"))
+        call = (lowered.in_tree, lowered.out_tree, str(lowered.in_avals), staging.call.name)
+        return sha256(text).digest(), str(call), str(target), str(sorted(settings.values.items()))
+
+    def _taken_over(self, passes: bool | str, profile: bool) -> bool:
+        """Takes the result of an earlier look over, if it has all that is needed."""
+        if self.made is not None or not _results:
+            return False
+        program = self._program()
+        done = _results.get(program) if program is not None else None
+        if done is None or not done.gives(passes) or (profile and done.profile is None):
+            return False
+        self.made, self._profile = done, done.profile
+        self._times += tuple(replace(t, note=f"{t.note}; {_EARLIER}") for t in done.times[:1])
+        return True
+
+    def finish(self) -> None:
+        """Waits for a compile that has begun."""
+        with self._staging.lock:
+            running, self._running = self._running, None
+            if running is not None:
+                self._keep(running.result(), True, False)
+
+    def abandon(self) -> None:
+        """Leaves a compile that has begun to end in the background."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.abandon()
 
     def compiled(self, passes: bool | str = False, profiled: bool = False) -> CompileOutput:
         """Returns the compiled program; compiles again if passes or the profile are missing.
@@ -47,48 +126,75 @@ class Compiling:
             profiled: Whether to record a profile.
         """
         with self._staging.lock:
-            dumps = self.made is None or not self.made.gives(passes)
-            profile = profiled and self._profile is None
-            if dumps or profile:
-                noun = "passes" if dumps else "profile"
-                done = self._compile(noun, passes=dumps and passes, profiled=profile)
-                self.made = done if dumps else self.made
-                self._profile = done.profile if profile else self._profile
+            self.begin(passes, profiled)
+            self.finish()
             assert self.made is not None
             return self.made
+
+    def hlo(self, passes: bool | str = False) -> CompileOutput:
+        """Returns the program's HLO: of a compile that goes on, as soon as XLA has written it.
+
+        Whoever began that compile waits for its end. One that begins here is waited for, since
+        it would go on beside the user's own calls, without the persistent cache for them.
+        """
+        with self._staging.lock:
+            begun = self._running
+            self.begin(passes)
+            early = begun.hlo() if begun is not None and self._running is begun else None
+            return early or self.compiled(passes)
+
+    def converted(self) -> str:
+        """Returns HLO before optimisation if a compile has begun and dumps it, else ""."""
+        with self._staging.lock:
+            return self.hlo().lowered_text if self.begun else ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether a compile has begun."""
+        return self._running is not None or self.made is not None
+
+    def _converted(self) -> None:
+        if self._running is not None:
+            self._running.converted()
+
+    def _keep(self, done: CompileOutput, dumps: bool, profile: bool) -> None:
+        again = "" if self.made is None else "passes" if dumps else "profile"
+        why_again = f"a second time, for the {again}" if again else ""
+        for timing in done.times:
+            note = "; ".join(filter(None, (timing.note, why_again)))
+            self._times += (replace(timing, note=note),)
+        if dumps and done.times[0].seconds > _SLOW:
+            program = self._program()
+            if program is not None:
+                _results[program] = done
+        self.made = done if dumps else self.made
+        self._profile = done.profile if profile else self._profile
 
     def _compile(self, noun: str, **options: Any) -> CompileOutput:
         """Compiles; for a repeated compile, `noun` names the output that it is made for.
 
         (`compile_lowered` documents the keyword arguments.)
         """
-        staging, again = self._staging, self.made is not None
+        staging = self._staging
         try:
-            done = self._compile_lowered(**options)
+            return self._started(**options).result()
         except OverdueError as why:
-            if again:
+            if self.made is not None:
                 raise UnavailableError(
                     f"no {noun} of the program with the captured arrays compiled into it: {why}"
                 ) from None
             self._give_up(str(why))
             staging.fall_back()
-            done = self._compile_lowered(**options)
-        why_again = f"a second time, for the {noun}" if again else ""
-        for timing in done.times:
-            note = "; ".join(filter(None, (timing.note, why_again)))
-            self.times += (replace(timing, note=note),)
-        return done
+            return self._started(**{**options, "waiting": staging.waiting()}).result()
 
-    def _compile_lowered(self, **options: Any) -> CompileOutput:
+    def _started(self, **options: Any) -> RunningCompile:
         staging = self._staging
+        lowered = staging.lowered
+        if self.made is not None:
+            wanted = "its profile" if options["profiled"] else "its passes"
+            options["again"] = f"again, for {wanted}"
         with staging.as_called():
-            return compile_lowered(
-                staging.lowered,
-                name=staging.call.name,
-                origins=self.origins,
-                waiting=staging.waiting(),
-                **options,
-            )
+            return RunningCompile(lowered, name=staging.call.name, origins=self.origins, **options)
 
     def profile(self) -> Profile:
         """Returns XLA's profile of a compile; compiles again if none was recorded."""
@@ -96,11 +202,18 @@ class Compiling:
         assert self._profile is not None
         return self._profile
 
+    @property
+    def times(self) -> tuple[Timing, ...]:
+        """Seconds of the steps of all compiles so far; waits for one that has begun."""
+        self.finish()
+        return self._times
+
     def recorded(self) -> frozenset[Extra]:
-        """Returns the extras that the compiles so far have recorded."""
+        """Returns the extras that the compiles so far have recorded, or are about to."""
+        made, running = self.made, self._running
         at_hand: dict[Extra, bool] = {
-            "passes": self.made is not None and self.made.passes_asked is True,
-            "fusion_log": self.made is not None and bool(self.made.dump.fusion_log),
+            "passes": running.gives(True) if running else made is not None and made.gives(True),
+            "fusion_log": made is not None and bool(made.dump.fusion_log),
             "profile": self._profile is not None,
         }
         return frozenset(extra for extra, is_recorded in at_hand.items() if is_recorded)

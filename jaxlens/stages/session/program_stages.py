@@ -28,11 +28,16 @@ def jaxpr_stage(staging: TracedCall) -> Stage:
 
 def stablehlo_stage(staging: TracedCall) -> Stage:
     """Returns the StableHLO stage."""
-    lowered = staging.lowering.lowered
+    _ = staging.lowering  # its errors are raised here
+
+    def lowered() -> Any:
+        staging.before_reading()
+        return staging.lowering.lowered
+
     return Stage(
         BY_NAME["stablehlo"],
-        lambda: lower.stablehlo_text(lowered),
-        lambda: stablehlo.read(lowered.compiler_ir("stablehlo"), staging.stamps),
+        lambda: lower.stablehlo_text(lowered()),
+        lambda: stablehlo.read(lowered().compiler_ir("stablehlo"), staging.stamps),
     )
 
 
@@ -45,10 +50,10 @@ def hlo_stage(staging: TracedCall, origins: Origins, converted: Callable[[], str
         converted: Returns the HLO text that a compile has already dumped, or "". Converting
             StableHLO again takes as long as a pass.
     """
-    lowered = staging.lowered
+    _ = staging.lowered  # its errors are raised here
     stage = Stage(
         BY_NAME["hlo"],
-        lambda: lower.hlo_text(lowered),
+        lambda: lower.hlo_text(staging.lowered),
         lambda: hlo.read(converted() or stage.raw, stage="hlo", origins=origins),
     )
     return stage

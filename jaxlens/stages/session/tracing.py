@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
+from jaxlens import progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Constant, Input, LineTrace, Timing, Verdict
 from jaxlens.ir.jaxpr.types import type_of
@@ -49,6 +50,7 @@ class TracedCall:
         lock: Acquired around each step that must run only once.
         as_called: Returns a context manager that restores the JAX settings of the place where
             the capture was made, which may be inside `with jax.enable_x64(True):`.
+        before_reading: Called before the lowered module is read, which XLA may be reading.
     """
 
     def __init__(self, call: TraceableCall, place: ResolvedTarget) -> None:
@@ -56,6 +58,7 @@ class TracedCall:
         self.place = place
         self.lock = threading.RLock()
         self.as_called = compat.settings_here()
+        self.before_reading: Callable[[], None] = lambda: None
         self._overdue = False
         self._array_names: Mapping[Any, str] = {}
         self._line_trace: LineTrace | None = None
@@ -85,7 +88,7 @@ class TracedCall:
         """Traces the call; adds an explanation to an error and raises it unchanged."""
         start = time.perf_counter()
         try:
-            with self.as_called():
+            with self.as_called(), progress.step(f"JAX traces {self.call.name}"):
                 return trace.trace(self.call, self.place, during)
         except Exception as error:
             from jaxlens.stages.failure.explain import explain  # only when tracing fails
@@ -106,6 +109,7 @@ class TracedCall:
     @property
     def lowered(self) -> Any:
         """The `jax.stages.Lowered`, with each op's stamp in its location."""
+        self.before_reading()
         return self._stamped[0]
 
     @property
@@ -122,7 +126,7 @@ class TracedCall:
     @cached_property
     def lowering(self) -> lower.Lowering:
         """The lowering; its ops may not be stamped yet."""
-        with self.as_called():
+        with self.as_called(), progress.step(f"JAX lowers {self.call.name}"):
             if self.captured_bytes >= captured_limits.LARGE:
                 self._array_names = captured_arrays.names(self._trace.survey, self.constants)
             if self.stand_in:
@@ -149,6 +153,11 @@ class TracedCall:
     def stand_in(self) -> str:
         """Why a stand-in is lowered instead of the program; "" for the program itself."""
         return captured_limits.overdue() if self._overdue else self._refusal
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the lowered text with the call's types is all that is compiled."""
+        return not (self.stand_in or self.captured_bytes)
 
     @cached_property
     def _refusal(self) -> str:
@@ -227,12 +236,16 @@ class TracedCall:
         """Whether the executed lines have been recorded."""
         return self._line_trace is not None
 
+    def has(self, step: Literal["_trace", "lowering"]) -> bool:
+        """Whether a step was done."""
+        return step in self.__dict__
+
     def times(self) -> tuple[Timing, ...]:
         """Returns the seconds of the steps done so far."""
         done = []
-        if "_trace" in self.__dict__:
+        if self.has("_trace"):
             done.append(Timing("trace", self._trace.seconds))
-        if "lowering" in self.__dict__:
+        if self.has("lowering"):
             done.append(Timing("lower", self.lowering.seconds, self.lowering.note))
         return tuple(done)
 

@@ -1,0 +1,205 @@
+"""What jaxlens does now, for whoever waits: the step, how long so far, and how long last time.
+
+A step that takes more than a second shows in a terminal as a bar of tqdm on stderr, and where a
+front end has set `front_end`, there. What is shown goes when the work is done: nothing of it is
+in a file, a saved notebook or a pipe.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+SILENT = 1.0  # seconds before anything shows
+_EVERY = 0.5  # seconds between two updates
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Work that has begun.
+
+    Attributes:
+        name: What is done, such as "XLA compiles step".
+        detail: Returns what of it is done now, such as a pass; "" if that is unknown.
+        last: Seconds that a step of this name took last time in this process; None for none.
+        begun: When it began, by `time.perf_counter`.
+    """
+
+    name: str
+    detail: Callable[[], str] = lambda: ""
+    last: float | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self.begun
+
+    @property
+    def sentence(self) -> str:
+        """The name, and what of it is done now."""
+        detail = self.detail()
+        return f"{self.name}: {detail}" if detail else self.name
+
+
+class Display(Protocol):
+    """A place that shows the current step."""
+
+    def show(self, step: Task) -> None:
+        """Shows a step, or updates what is shown; called in a thread of its own."""
+
+    def clear(self) -> None:
+        """Removes what is shown; called in the same thread."""
+
+
+class TerminalBar:
+    """A bar of tqdm on stderr, which leaves no line behind."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._step: Task | None = None
+
+    def show(self, step: Task) -> None:
+        """Shows or updates the bar; it has a length where such a step was done before."""
+        from tqdm import tqdm
+
+        if step is not self._step:
+            self.clear()
+            known = "{desc}: {percentage:.0f} %|{bar}| {elapsed} (last time {total:.0f} s)"
+            form = known if step.last else "{desc}: {elapsed}"
+            self._bar = tqdm(
+                desc=step.sentence, total=step.last, bar_format=form, leave=False, file=sys.stderr
+            )
+            self._bar.start_t -= step.seconds
+            self._step = step
+        self._bar.set_description_str(step.sentence, refresh=False)
+        self._bar.n = min(step.seconds, step.last or 0)
+        self._bar.refresh()
+
+    def clear(self) -> None:
+        """Removes the bar."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = self._step = None
+
+
+def _terminal() -> Display | None:
+    with suppress(AttributeError, ValueError):  # there is no stderr, or it is closed
+        return TerminalBar() if sys.stderr.isatty() else None
+    return None
+
+
+front_end: Callable[[], Display | None] | None = None
+"""Returns where a front end shows steps; None for what it does not show itself."""
+
+_lock = threading.Lock()
+_steps: list[Task] = []  # those that have begun, the current one last
+_last: dict[str, float] = {}
+_ticker: "_Ticker | None" = None
+
+
+class _Ticker:
+    """The thread that shows the current step while there is one."""
+
+    def __init__(self, display: Display) -> None:
+        self.display = display
+        self.shows = False
+        self._over = threading.Event()
+        run = copy_context().run
+        name = "jaxlens progress"
+        self._thread = threading.Thread(target=run, args=(self._tick,), name=name, daemon=True)
+        self._thread.start()
+
+    def _tick(self) -> None:
+        wait = SILENT
+        while not self._over.wait(wait):
+            wait = _EVERY
+            with suppress(Exception):  # a display that fails must not disturb the work
+                step = current()
+                if step is not None:
+                    self.display.show(step)
+                    self.shows = True
+        if self.shows:
+            with suppress(Exception):
+                self.display.clear()
+
+    def end(self) -> None:
+        """Ends the thread, and waits until nothing is shown any more."""
+        self._over.set()
+        self._thread.join(5)
+
+
+def current() -> Task | None:
+    """Returns the step that began last and has not ended; None if nothing is done."""
+    with _lock:
+        return _steps[-1] if _steps else None
+
+
+def shown() -> Display | None:
+    """Returns the display that shows a step now; None before the first second is over."""
+    return _ticker.display if _ticker is not None and _ticker.shows else None
+
+
+def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool], None]:
+    """Begins a step, and returns the function that ends it.
+
+    That function takes whether the step was done, so that its seconds are those of "last time".
+    """
+    global _ticker
+    step = Task(name, detail, _last.get(name))
+    with _lock:
+        _steps.append(step)
+        if _ticker is None:
+            display = (front_end and front_end()) or _terminal()
+            _ticker = _Ticker(display) if display is not None else None
+
+    def end(done: bool) -> None:
+        global _ticker
+        with _lock:
+            if step not in _steps:
+                return
+            _steps.remove(step)
+            ticker = None if _steps else _ticker
+            if ticker is not None:
+                _ticker = None
+        if done:
+            _last[name] = step.seconds
+        if ticker is not None:
+            ticker.end()
+
+    return end
+
+
+@contextmanager
+def step(name: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
+    """Shows a step while the block runs, if that takes more than a second."""
+    end, done = begin(name, detail), False
+    try:
+        yield
+        done = True
+    finally:
+        end(done)
+
+
+_idle: list[Callable[[], None]] = []
+
+
+@contextmanager
+def when_idle(work: Callable[[], None]) -> Iterator[None]:
+    """Has a function called once in this thread if it waits in the block while a step shows."""
+    _idle.append(work)
+    try:
+        yield
+    finally:
+        if work in _idle:
+            _idle.remove(work)
+
+
+def idle() -> None:
+    """Called by a thread that waits for work of another: does what was left for that time."""
+    if _idle and shown() is not None and threading.current_thread() is threading.main_thread():
+        _idle.pop()()
