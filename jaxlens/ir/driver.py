@@ -89,11 +89,31 @@ class Driver:
         raise UnavailableError(f"{self.holder} holds no {fact}; {self.cure}")
 
     def gather(self, needs: Needs) -> None:
-        """Records what questions need, with at most one compile; by default all is there."""
+        """Records what questions need, with at most one compile; by default all is there.
+
+        The compile may go on when this returns; what reads its results waits for them.
+        """
+
+    def finish(self) -> None:
+        """Waits for the compile that `gather` began."""
+
+    def abandon(self) -> None:
+        """Leaves the compile that `gather` began to end in the background, unused."""
 
     def recorded(self) -> frozenset[Extra]:
         """The extras that can be given without another compile or trace."""
         return frozenset({"passes"})
+
+    def waits_for(self, name: str) -> str | None:
+        """The step that a stage, or "passes", still takes; "" for none, None where there is none.
+
+        Asking takes no step. By default all that there is needs none.
+        """
+        try:
+            _ = self.passes() if name == "passes" else self.stage(name)
+        except UnavailableError:
+            return None
+        return ""
 
     def stage(self, name: str) -> Stage:
         """jaxpr, stablehlo, hlo, optimized, llvm or asm."""

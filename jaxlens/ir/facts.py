@@ -3,6 +3,7 @@
 All of it is frozen data; where it comes from is behind a `Driver` (`ir/driver.py`).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -139,6 +140,21 @@ class Program:
     unjitted: bool = False
     deviations: tuple[str, ...] = ()
     origin: str = ""
+
+    @property
+    def call(self) -> str:
+        """The call with the names of its arguments: "grad(loss)(params, x)"."""
+        name = self.name
+        for transform in reversed(self.transforms):
+            name = f"{transform}({name})"
+        roots = dict.fromkeys(root_name(leaf.name) for leaf in self.inputs)
+        return name if name == "expression" else f"{name}({', '.join(roots)})"
+
+
+def root_name(name: str) -> str:
+    """Returns the argument that a pytree path starts at: "params" for "params['w']"."""
+    match = re.match(r"\**\w+", name)
+    return match.group(0) if match else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,10 @@ class Region:
         nodes: In program order.
         results: Names of the values that it returns (HLO: the root).
         kind: "jaxpr", "func", "block" or "computation".
+        function: Name of the user's or a library's function that it was traced from; "" where
+            it is unknown or JAX's own.
+        arguments: What that function calls each parameter ("h", "carry[0]"), "" where unknown;
+            empty where all are.
     """
 
     name: str
@@ -192,6 +196,8 @@ class Region:
     nodes: Sequence[Node]
     results: tuple[str, ...]
     kind: str
+    function: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

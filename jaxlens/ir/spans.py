@@ -29,6 +29,9 @@ _STDLIB = re.compile(r"(?:^|/)lib(?:64)?/python3\.\d+/(.+)$")
 _ZIPPED = re.compile(r"(?:^|/)python3\d+\.zip/(.+)$")
 _INPUT = re.compile(r"<ipython-input-(\d+)-")
 _KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")
+_MARIMO = re.compile(
+    r"/__marimo__cell_(\w+?)_[^/]*\.py$"
+)  # its cells have names instead of numbers
 _OWN = ("jax/", "jaxlib/", "jaxlens/")
 BOUNDARY = "<jaxlens>"
 """File name of the function that wraps a traced program; frames outside it are ours."""
@@ -70,6 +73,8 @@ def describe(key: str) -> File:
         cell = int(match.group(1))
     if cell is not None:
         return File(key, f"cell {cell}", library=False, own=False)
+    if marimo := _MARIMO.search(path):
+        return File(key, f"cell {marimo[1]}", library=False, own=False)
     if path.startswith("<"):
         name = key[1:-1] if key.startswith("<cell ") else key  # of a puzzle or a prediction
         return File(key, name, library=not path.startswith(_TYPED), own=False)

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Source
+from jaxlens.ir.facts import Input, Source, root_name
 from jaxlens.ir.graph import Node, Span
 from jaxlens.lenses.subject import Subject
-from jaxlens.report import tally
+from jaxlens.report import amount, count, tally, total
 
 _QUOTE = 44  # characters of a quoted line
+_INPUTS = 8  # inputs, or arguments, named one by one
+_LINE = 200  # characters of their names and types
+_LEAVES = 4  # arrays of one argument named one by one, where there are more in all
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 
 
@@ -37,6 +41,33 @@ def fusion_kind(node: Node) -> str:
     kind = node.attrs.get("kind", "").removeprefix("k").lower()
     named = _CONFIG_KIND.search(node.attrs.get("backend_config", ""))
     return f"{kind}: {named[1]}" if kind == "custom" and named else kind
+
+
+def named_inputs(inputs: Sequence[Input]) -> str:
+    """Returns the inputs with their types, by argument where there are many or long ones.
+
+    `w f32[8,2], x f32[4,8]`, or `params (25 arrays, 819 kB), t i32[32]`.
+    """
+    texts = [_input(leaf) for leaf in inputs]
+    if len(texts) <= _INPUTS and sum(map(len, texts)) <= _LINE:
+        return ", ".join(texts)
+    parts: list[str] = []
+    most = _LEAVES if len(texts) > _INPUTS else 1
+    for root, group in groupby(inputs, lambda leaf: root_name(leaf.name)):
+        leaves = list(group)
+        if len(leaves) <= most:
+            parts += map(_input, leaves)
+            continue
+        donated = ", donated" if all(leaf.donated for leaf in leaves) else ""
+        size = amount(total(leaf.type.bytes for leaf in leaves))
+        parts.append(f"{root} ({count(len(leaves), 'array')}, {size}{donated})")
+    more = f" and {len(parts) - _INPUTS:,} more" if len(parts) > _INPUTS else ""
+    return ", ".join(parts[:_INPUTS]) + more
+
+
+def _input(leaf: Input) -> str:
+    marks = [mark for mark in ("donated" if leaf.donated else "", leaf.sharding) if mark]
+    return f"{leaf.name} {leaf.type}" + (f" ({', '.join(marks)})" if marks else "")
 
 
 def quoter(subject: Subject) -> "Quoter":

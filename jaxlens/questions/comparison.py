@@ -49,7 +49,7 @@ def compare(
         full: Whether nothing is left out.
     """
     facts = facts or compare_facts(before, after)
-    called = names or sides(before.program, after.program)
+    called = sides(before.program, after.program, names)
     measured = [TableBlock(runs(run, called), asked=True)] if run else []
     seconds = times(before, after, called) if facts.instructions is not None else []
     answer, *rest = compare_view.blocks(facts, called, seconds, full)

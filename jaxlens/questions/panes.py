@@ -6,9 +6,11 @@ Panes are shown where no question is asked, or beside one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from jaxlens.errors import LensError
 from jaxlens.ir.needs import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
 from jaxlens.questions.question import About, Lens, Option, Question
@@ -31,22 +33,30 @@ def _program(capture: Capture) -> Subject:
 
 
 def _overview(capture: Capture) -> Overview:
-    """Returns the facts of a compiled program, each computed on first use."""
+    """Returns the facts of a compiled program; those of its kernels are computed on first use."""
     from jaxlens.lenses.constants.facts import closed_over
     from jaxlens.lenses.cost.facts import counted
     from jaxlens.lenses.memory import report as memory
+    from jaxlens.lenses.program.kernel_cost import kernel_costs
     from jaxlens.lenses.program.kernels import works
     from jaxlens.lenses.subject import Given
     from jaxlens.views.verbs.compile import Overview
 
-    return Overview(
+    overview = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
+        Given(lambda: {cost.instruction: cost for cost in kernel_costs(capture)}),
         Given(lambda: counted(capture)),
         Given(lambda: memory.facts(capture)),
         Given(lambda: closed_over(capture)),
         _program(capture),
     )
+    # What HLO alone gives is computed while XLA generates machine code; sizes come after that.
+    capture.links.known_fates()
+    for facts in (overview.counted, overview.memory):
+        with suppress(LensError):
+            facts.get()
+    return overview
 
 
 def _jaxpr() -> Lens[JaxprFacts]:
@@ -67,7 +77,7 @@ def _hlo() -> Lens[HloFacts]:
     from jaxlens.views.links import weave
     from jaxlens.views.passes.hlo_programs import fusing
     from jaxlens.views.passes.pane import beside
-    from jaxlens.views.verbs.hlo import HloFacts, blocks
+    from jaxlens.views.verbs.hlo import HloFacts, blocks, linked
 
     def facts(capture: Capture, **options: Any) -> HloFacts:
         links, panes, web = capture.links, HloPanes(**options), None
@@ -83,7 +93,7 @@ def _hlo() -> Lens[HloFacts]:
             links.programs(),
         )
 
-    return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
+    return Lens(facts, blocks=blocks, web=lambda links, facts: linked(facts))
 
 
 def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:

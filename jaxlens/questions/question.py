@@ -149,7 +149,8 @@ class Question(Generic[F]):
 
     def gathered_facts(self, capture: Capture, options: Mapping[str, Any]) -> F:
         """Gathers what the facts need, and returns the facts."""
-        return self.lens().facts(capture.gather(self.needed(capture, options)), **options)
+        with capture.gathering(self.needed(capture, options)):
+            return self.lens().facts(capture, **options)
 
     def is_asked(self, options: Any) -> bool:
         """Whether the options of its magic select it."""

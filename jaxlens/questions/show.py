@@ -10,7 +10,9 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, TypeVar
 
+from jaxlens import progress
 from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.lenses.cost.roofline import CostFacts
 from jaxlens.lenses.sharding.facts import Sharding
@@ -56,10 +58,14 @@ def verb(name: str, capture: Capture, options: Any) -> Document:
     keywords = {question: question.keywords(options) for question in questions}
     if LADDER in keywords:
         *_, capture = keywords[LADDER]["rungs"] = capture.rungs()
-    capture.gather(reduce(or_, (row.needed(capture, own) for row, own in keywords.items())))
-    run = None if COST in keywords else execute(capture, getattr(options, "run", 0))
-    answers = [(row, row.gathered_facts(capture, own)) for row, own in keywords.items()]
-    return document(capture, questions[0].kind or name, answers, options.full, run)
+    needs = reduce(or_, (row.needed(capture, own) for row, own in keywords.items()))
+    doing = progress.step(f"jaxlens reads {capture.program.name}")
+    with doing, capture.gathering(needs):  # what is read and drawn here is, while XLA compiles
+        run = None if COST in keywords else execute(capture, getattr(options, "run", 0))
+        answers = [(row, row.lens().facts(capture, **own)) for row, own in keywords.items()]
+        if run is not None:
+            answers = [(row, _timed(facts, capture)) for row, facts in answers]
+        return document(capture, questions[0].kind or name, answers, options.full, run)
 
 
 def document(
@@ -90,6 +96,18 @@ def document(
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
     return Document(kind, header_line(program), (*run_blocks(run), *blocks), web, timed=timed)
+
+
+def _timed(facts: Any, capture: Capture) -> Any:
+    """Adds the seconds of each instruction to an overview: of one more run, under the profiler."""
+    from jaxlens.views.verbs.compile import Overview
+
+    if not isinstance(facts, Overview):
+        return facts
+    try:
+        return replace(facts, seconds=capture.driver.run_watched(1).instructions)
+    except UnavailableError:  # no profiler
+        return facts
 
 
 def execute(capture: Capture, n: int) -> Run | None:

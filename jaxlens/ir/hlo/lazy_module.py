@@ -21,6 +21,7 @@ HEADER = re.compile(
     r'^[ \t]*+(ENTRY[ ])?[ \t]*+%?([^\s"(){}\[\]=,]++)[ \t]*+((?:\([^"\n]*)?)\{[ \t\r]*$',
     re.MULTILINE,
 )
+_UNUSUAL = (" \n", "\t", "\r", "{\n")  # in a body or behind it
 _ODD = re.compile(r"\n(?:[^ \n]| *[}\t\r])")
 _WITH_PERCENT = re.compile(r"=(?:%([\w.\-]+)|\{(%[^{}\n]*)\})")
 _WITHOUT = re.compile(rf"(?:{'|'.join(CALLS)})=(?:%?([\w.\-]+)|\{{([^{{}}\n]*)\}})")
@@ -37,52 +38,72 @@ _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The position of a computation in the text.
+    """A computation whose instructions were not read.
 
     Attributes:
         name: Its name.
         entry: Whether it is the ENTRY.
+        text: Its first line and its instructions.
         start: Position of its first instruction's line.
-        end: Position after the last instruction's line.
-        footer: The text after its closing brace.
         calls: Names of the computations that it calls; a name in a string may be among them.
     """
 
     name: str
     entry: bool
+    text: str
     start: int
-    end: int
-    footer: str
     calls: tuple[str, ...]
 
 
-def find_blocks(text: str, start: int) -> list[Block] | None:
-    """The computations from a position on; None where the text is not laid out as XLA prints it."""
-    if any(text.find(mark, start) >= 0 for mark in (" \n", "\t", "\r")):
-        return None
-    blocks: list[Block] = []
+def find_blocks(text: str, start: int, blocks: dict[str, Block]) -> list[tuple[Block, str]] | None:
+    """The computations from a position on, each with the text after its closing brace.
+
+    Args:
+        text: A module.
+        start: The position.
+        blocks: Computations that were found before, by text; gets these too.
+
+    Returns:
+        None where the text is not laid out as XLA prints it.
+    """
+    found: list[tuple[Block, str]] = []
     pos = start
     while pos < len(text):
         if text[pos] == "\n":
             pos += 1
             continue
-        end_of_line = text.find("\n", pos)
-        header = HEADER.fullmatch(text, pos, end_of_line) if end_of_line > 0 else None
-        close = text.find("\n}", end_of_line)
-        if header is None or close < 0 or text[pos] == " " or _ODD.search(text, end_of_line, close):
-            return None
+        close = text.find("\n}", pos)
+        whole = text[pos:close]
+        block = blocks.get(whole)
+        if block is None:
+            block = _block(whole) if close > 0 else None
+            if block is None:
+                return None
+            blocks[whole] = block
         end = text.find("\n", close + 1)
         end = len(text) if end < 0 else end
-        footer = text[close + 2 : end].strip(" ,")
-        pattern = _WITH_PERCENT if "%" in header[0] else _WITHOUT
-        called = pattern.finditer(text, end_of_line, close)
-        names = (name for match in called for name in _NAME.findall(match[1] or match[2] or ""))
-        calls = tuple(dict.fromkeys(names))
-        blocks.append(Block(header[2], bool(header[1]), end_of_line + 1, close, footer, calls))
+        footer = text[close + 2 : end]
+        if footer and any(mark in f"{footer}\n" for mark in _UNUSUAL):
+            return None
+        found.append((block, footer.strip(" ,")))
         pos = end
-    distinct = len({block.name for block in blocks})
-    whole = distinct == len(blocks) == text.count("{\n", start)
-    return blocks if whole and sum(block.entry for block in blocks) == 1 else None
+    distinct = len({block.name for block, _ in found}) == len(found)
+    return found if distinct and sum(block.entry for block, _ in found) == 1 else None
+
+
+def _block(text: str) -> Block | None:
+    """Reads the first line of a computation; None where it is not laid out as XLA prints it."""
+    first, newline, _ = text.partition("\n")
+    header = HEADER.fullmatch(first)
+    if header is None or text[0] == " " or first[-1] != "{" or "\t" in first:
+        return None
+    if _ODD.search(text, len(first)) or (newline and text[-1] in " {"):
+        return None
+    if any(text.find(mark, len(first)) >= 0 for mark in _UNUSUAL):
+        return None
+    called = (_WITH_PERCENT if "%" in header[0] else _WITHOUT).finditer(text, len(first))
+    names = (name for match in called for name in _NAME.findall(match[1] or match[2] or ""))
+    return Block(header[2], bool(header[1]), text, len(first) + 1, tuple(dict.fromkeys(names)))
 
 
 class Computation(LazyFields, Region):

@@ -85,6 +85,7 @@ def pass_stages(
         share one Module.
     """
     plain = cache(lambda: texts.mapped(unstamped))
+    reused: dict[str, hlo.Reused] = {}
     titles: Counter[str] = Counter()
     stages: list[PassStage] = []
     for index, file in enumerate(names):
@@ -95,7 +96,7 @@ def pass_stages(
         if titles[title] > 1:
             title = f"{title} ({titles[title]})"
         same = stages[-1].stage if index > 0 and not changed else None
-        stage = _stage(texts, plain, index, title, same, origins)
+        stage = _stage(texts, plain, index, title, same, origins, reused)
         stages.append(PassStage(index, name.pipeline, name.after, stage, changed, name.before))
     return tuple(stages)
 
@@ -107,6 +108,7 @@ def _stage(
     title: str,
     same: Stage | None,
     origins: Origins | None,
+    reused: dict[str, hlo.Reused],
 ) -> Stage:
     def text() -> str:
         return same.raw if same is not None else texts[index]
@@ -114,7 +116,7 @@ def _stage(
     def read() -> Module:
         if same is not None:
             return same.module
-        return hlo.read(texts[index], stage="passes", origins=origins)
+        return hlo.read(texts[index], stage="passes", origins=origins, reused=reused)
 
     return Stage(BY_NAME["passes"], text, read, title, lambda: plain()[index])
 

@@ -26,7 +26,13 @@ from jaxlens.errors import ReadError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value, callers_first, in_order
 from jaxlens.ir.hlo import text as hlo_text
 from jaxlens.ir.hlo.frames import Frames, Origins
-from jaxlens.ir.hlo.lazy_module import HEADER, Block, Computation, Instruction, find_blocks
+from jaxlens.ir.hlo.lazy_module import (
+    HEADER,
+    Block,
+    Computation,
+    Instruction,
+    find_blocks,
+)
 from jaxlens.ir.hlo.text import cut, instructions
 from jaxlens.ir.lazy import lazy, unfilled
 
@@ -60,7 +66,36 @@ _set_line, _set_shape, _set_said, _set_frames = (
 )
 
 
-def read(text: str, *, stage: str = "hlo", origins: Origins | None = None) -> Module:
+_Line = tuple[Node, bool, str | None]
+"""An instruction, whether it is a ROOT, and its number if it is a parameter."""
+
+
+@dataclass(slots=True)
+class Reused:
+    """What modules with equal tables of frames have in common, so that it is read once.
+
+    Attributes:
+        frames: The tables.
+        attributes: Texts of attributes, each with itself and the computations that it names.
+        blocks: Computations that were found, by `Block.text`.
+        regions: Computations that were read, by `Block.text`, with their unknown lines.
+        lines: Instructions by line. None where modules are not expected to share any.
+    """
+
+    frames: Frames
+    attributes: dict[str | None, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    blocks: dict[str, Block] = field(default_factory=dict)
+    regions: dict[str, tuple[Region, tuple[str, ...]]] = field(default_factory=dict)
+    lines: dict[str, _Line] | None = None
+
+
+def read(
+    text: str,
+    *,
+    stage: str = "hlo",
+    origins: Origins | None = None,
+    reused: dict[str, Reused] | None = None,
+) -> Module:
     """Reads what `as_text(dialect="hlo")`, `compiled.as_text()` or a dump holds.
 
     Args:
@@ -68,13 +103,15 @@ def read(text: str, *, stage: str = "hlo", origins: Origins | None = None) -> Mo
         stage: The module's stage in `ir.stage.STAGES`.
         origins: Gives the frames of the ops that the stamps name. Stamps keep apart what would
             have been one location, and XLA keeps no frames of two.
+        reused: What was read of other dumps of the same compile, by the text of their tables;
+            equal computations and lines of this one are the same objects.
 
     Raises:
         ReadError: The text does not begin with `HloModule`, breaks off within a computation,
             names two computations alike, or has two ENTRYs. Where none is marked as such, the last
             computation is the ENTRY, as it is to XLA.
     """
-    return _Reader(text, Frames(origins), {}).module(stage)
+    return _Reader(text, Reused(Frames(origins))).module(stage, reused)
 
 
 @dataclass(slots=True)
@@ -122,23 +159,21 @@ class _Open:
         return Region(self.name, values, tuple(self.nodes), results, "computation")
 
 
-Calls = dict[str | None, tuple[str, tuple[str, ...]]]
-"""Texts of attributes, each with itself and the computations that it names: few differ."""
-
-
-def _read_block(
-    text: str, block: Block, frames: Frames, calls: Calls
-) -> tuple[Region, tuple[str, ...]]:
-    return _Reader(text, frames, calls).block(block)
+def _read_block(block: Block, reused: Reused) -> tuple[Region, tuple[str, ...]]:
+    region = reused.regions.get(block.text)
+    if region is None:
+        region = _Reader(block.text, reused).block(block)
+        if reused.lines is not None:
+            reused.regions[block.text] = region
+    return region
 
 
 class _Reader:
     """State while a text is read."""
 
-    def __init__(self, text: str, frames: Frames, calls: Calls) -> None:
+    def __init__(self, text: str, reused: Reused) -> None:
         self.text = text
-        self.frames = frames
-        self.calls = calls
+        self.reused = reused
         self.unknown: list[str] = []
         self.attrs: dict[str, str] = {}
         self.regions: dict[str, Region] = {}
@@ -147,13 +182,13 @@ class _Reader:
         self.broken: list[str] = []  # lines of an instruction whose brackets are still open
         self.depth = 0
 
-    def module(self, stage: str) -> Module:
+    def module(self, stage: str, reused: dict[str, Reused] | None) -> Module:
         first = _FIRST.match(self.text)
         if first is None:
             head = self.text.strip()[:40]
             raise ReadError(f"expected HLO text that begins with 'HloModule NAME', got {head!r}")
-        start = self._header(first.end())
-        blocks = find_blocks(self.text, start)
+        start = self._header(first.end(), reused)
+        blocks = find_blocks(self.text, start, self.reused.blocks)
         if blocks is None:
             self._all(start)
             regions = callers_first(self.regions, self.entry)
@@ -161,18 +196,23 @@ class _Reader:
             return Module(first[1], stage, self.entry, regions, self.attrs, unknown)
         return self._late_module(first[1], stage, blocks)
 
-    def _late_module(self, name: str, stage: str, blocks: list[Block]) -> Module:
+    def _late_module(self, name: str, stage: str, blocks: list[tuple[Block, str]]) -> Module:
         """A module whose computations are read on first use."""
         computations: dict[str, Computation] = {}
-        for block in blocks:
-            body = partial(_read_block, self.text, block, self.frames, self.calls)
+        for block, footer in blocks:
+            body = partial(_read_block, block, self.reused)
             computations[block.name] = unfilled(
-                Computation, name=block.name, kind="computation", _read=body
+                Computation,
+                name=block.name,
+                kind="computation",
+                function="",
+                arguments=(),
+                _read=body,
             )
-            for key, value in hlo_text.attributes(block.footer).items():
+            for key, value in hlo_text.attributes(footer).items():
                 self.attrs[f"{block.name}.{key}"] = value
-        entry = next(block.name for block in blocks if block.entry)
-        calls = {block.name: block.calls for block in blocks}
+        entry = next(block.name for block, _ in blocks if block.entry)
+        calls = {block.name: block.calls for block, _ in blocks}
 
         def unknown(_: Module) -> tuple[str, ...]:
             """Lines that cannot be parsed; this reads all computations."""
@@ -191,10 +231,51 @@ class _Reader:
     def block(self, block: Block) -> tuple[Region, tuple[str, ...]]:
         """Reads one computation: the region, and lines that cannot be parsed."""
         self.open = _Open(block.name, block.start)
-        self._computations(block.start, block.end)
+        if self.reused.lines is None:
+            self._computations(block.start, len(block.text))
+        else:
+            self._lines(block, self.open, self.reused.lines)
         if self.broken:
             self._give_up()
         return self.open.close(), tuple(self.unknown)
+
+    def _lines(self, block: Block, region: _Open, lines: dict[str, _Line]) -> None:
+        """Reads a computation; lines that stood in another dump are not read again."""
+        place, new = block.start, list[str]()
+        for line in block.text[block.start :].split("\n"):
+            known = lines.get(line)
+            if known is None:
+                new.append(line)
+                continue
+            if new:
+                place = self._new_lines(place, new, region, lines)
+                new = []
+            place += len(line) + 1
+            if self.broken:
+                self._computations(place - len(line) - 1, place - 1)
+                continue
+            node, root, number = known
+            region.nodes.append(node)
+            if number is not None:
+                region.parameters.append((number, node))
+            if root:
+                region.root = node.id
+        if new:
+            self._new_lines(place, new, region, lines)
+
+    def _new_lines(self, place: int, new: list[str], region: _Open, lines: dict[str, _Line]) -> int:
+        """Reads consecutive lines, and keeps them for other dumps; returns where they end."""
+        count, unknown = len(region.nodes), len(self.unknown)
+        parameters = len(region.parameters)
+        end = place + sum(map(len, new)) + len(new)
+        self._computations(place, end - 1)
+        nodes = region.nodes[count:]
+        if len(nodes) == len(new) and len(self.unknown) == unknown and not self.broken:
+            numbers = {id(node): number for number, node in region.parameters[parameters:]}
+            for line, node in zip(new, nodes, strict=True):
+                if "#" not in line:  # `x#1` depends on the lines before
+                    lines[line] = node, node.id == region.root, numbers.get(id(node))
+        return end
 
     def _all(self, start: int) -> None:
         """Reads every computation at once, whatever the layout of the text."""
@@ -213,7 +294,7 @@ class _Reader:
                 f"{len(self.regions)}; read the whole text"
             )
 
-    def _header(self, start: int) -> int:
+    def _header(self, start: int, reused: dict[str, Reused] | None) -> int:
         """Reads the first line's attributes and the tables; returns where computations begin."""
         header = HEADER.search(self.text, start)
         end = header.start() if header else len(self.text)
@@ -223,12 +304,20 @@ class _Reader:
             depth += hlo_text.balance(lines[used])
             used += 1
         self.attrs = hlo_text.attributes(" ".join(lines[:used]).strip(" ,"))
-        self.unknown += self.frames.read(lines[used:])
+        tables = "\n".join(lines[used:])
+        if reused is None or tables not in reused:
+            unknown = self.reused.frames.read(lines[used:])
+            self.unknown += unknown
+            if reused is not None and not unknown:
+                self.reused.lines = {}
+                reused[tables] = self.reused
+        else:
+            self.reused = reused[tables]
         return end
 
     def _computations(self, start: int, end: int) -> None:
         """The fast path, for lines as XLA prints them; all others go to `_odd` or `_slow`."""
-        calls, frames = self.calls, self.frames
+        calls, frames = self.reused.attributes, self.reused.frames
         for match in _LINE.finditer(self.text, start, end):
             line, root, name, shape, opcode, operands, attrs, rest, close, other = match.groups()
             region = self.open
@@ -269,7 +358,7 @@ class _Reader:
         """The attributes before the metadata and what they call; None where they are incomplete."""
         if attrs is None or hlo_text.balance(attrs) != 0 or _SECOND.search(attrs):
             return None
-        self.calls[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
+        self.reused.attributes[attrs] = called = attrs, hlo_text.called(hlo_text.attributes(attrs))
         return called
 
     def _slow(self, line: str) -> None:
@@ -294,7 +383,7 @@ class _Reader:
             operands=names,
             regions=hlo_text.called(hlo_text.attributes(parts.attributes)),
             _line=line,
-            _frames=self.frames,
+            _frames=self.reused.frames,
             shape=parts.type,
             said=None,
         )

@@ -81,30 +81,32 @@ class _Reader(ColumnsBuilder):
             where = place_of((stack_of(id(source.name_stack)), source.traceback))
             place(self._place(source) if where is None else where)
             literals: tuple[int, ...] = ()
-            for atom in eqn.invars:
+            operands, results = eqn.invars, eqn.outvars
+            for atom in operands:
                 value = get(id(atom))
                 if value is None:
                     back(LITERAL)
                     literals += (literal(atom),)
                 else:
                     back(first - value)
-            reads += len(eqn.invars)
+            reads += len(operands)
             read(reads)
-            results: list[int] = []
-            for var in eqn.outvars:
+            types_of: tuple[int, ...] = ()
+            for var in results:
                 number[id(var)] = first
                 first += 1
-                aval = type_of(id(var.aval))
-                if aval is None:
-                    aval = self._type(var.aval)
-                types(aval)
-                results.append(aval)
+                aval = var.aval
+                type_ = type_of(id(aval))
+                if type_ is None:
+                    type_ = self._type(aval)
+                types(type_)
+                types_of += (type_,)
             starts(first)
             description: Hashable = parameters
             if not parameters:
                 shapes = tuple(self.shape_of[name] for name in calls.get(step, ()))
                 description = self._describe(eqn), shapes
-            key = description, literals, len(eqn.invars), *results
+            key = description, literals, len(operands), types_of
             number_of_kind = kind_of(key)
             if number_of_kind is None:
                 self.opcodes.append(eqn.primitive.name)

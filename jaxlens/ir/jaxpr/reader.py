@@ -15,6 +15,7 @@ from jaxlens.ir.columns import LITERAL, ColumnsModule, ProgramColumns, calls
 from jaxlens.ir.graph import Module, Node, Region, Value, paused
 from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
+from jaxlens.ir.jaxpr.arguments import arguments, function
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.names import Names
@@ -97,6 +98,8 @@ class _Region(LazyFields, Region):
         "parameters": lambda region: region._reader.parameters(region._body),
         "nodes": lambda region: region._reader.nodes(region._body),
         "results": lambda region: region._reader.results(region._body),
+        "function": lambda region: function(region._body.jaxpr),
+        "arguments": lambda region: arguments(region._body.jaxpr),
     }
 
     def __eq__(self, other: object) -> bool:

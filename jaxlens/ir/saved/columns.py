@@ -66,6 +66,7 @@ def to_columns(module: Module) -> dict[str, Any]:
             "parameters": pools.values(region.parameters),
             "results": pools.strings(region.results),
             "nodes": _node_columns(region.nodes, pools),
+            **_origin(region, pools),
         }
         for region in module.regions.values()
     ]
@@ -81,6 +82,13 @@ def to_columns(module: Module) -> dict[str, Any]:
         "spans": pools.span.rows,
         "stacks": pools.stack.rows,
     }
+
+
+def _origin(region: Region, pools: _Pools) -> dict[str, Any]:
+    """The function that a region was traced from, where it is known."""
+    if not region.function:
+        return {}
+    return {"function": region.function, "arguments": pools.strings(region.arguments)}
 
 
 def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
@@ -124,7 +132,12 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
         parameters = _values(row["parameters"], strings, types)
         name = checked(str, row["name"])
         results = tuple(strings[i] for i in row["results"])
-        regions[name] = Region(name, parameters, nodes, results, checked(str, row["kind"]))
+        function = checked(str, row.get("function", ""))
+        arguments = tuple(strings[i] for i in row.get("arguments", ()))
+        if arguments and len(arguments) != len(parameters):
+            raise ValueError("a region has other arguments than parameters")
+        kind = checked(str, row["kind"])
+        regions[name] = Region(name, parameters, nodes, results, kind, function, arguments)
     attrs = {checked(str, key): checked(str, value) for key, value in data["attrs"].items()}
     unknown = tuple(checked(str, line) for line in data["unknown"])
     entry = checked(str, data["entry"])
@@ -158,6 +171,7 @@ def _check_length(data: Any, strings: list[str], types: list[Type], most: int) -
             left -= sum(map(lengths.__getitem__, chain.from_iterable(nodes[name])))
         values = chain(region["parameters"], chain.from_iterable(nodes["results"]))
         left -= sum(lengths[name] + sizes[kind] for name, kind in values)
+        left -= sum(map(lengths.__getitem__, region.get("arguments", ())))
     if left < 0:
         raise ValueError("it stands for more text than is plausible")
 

@@ -45,8 +45,17 @@ def causes(before: Capture, after: Capture, edited: bool) -> tuple[Cause, ...]:
     return settings
 
 
-def sides(before: Program, after: Program) -> tuple[str, str]:
-    """Returns names of both sides for headings: device, version or flags, if they differ."""
+def sides(before: Program, after: Program, names: tuple[str, str] | None = None) -> tuple[str, str]:
+    """Returns two different names of both sides for headings.
+
+    Args:
+        before: One program.
+        after: The other.
+        names: Their names; by default device, version or flags, if they differ.
+    """
+    if names is not None:
+        one, other = names
+        return names if one != other else (f"{one} (before)", f"{other} (after)")
     for was, now in (
         (device(before.target), device(after.target)),
         (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),

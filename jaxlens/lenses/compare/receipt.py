@@ -24,10 +24,10 @@ from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
 from jaxlens.lenses.compare.causes import title
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.lenses.program.kernels import inside
-from jaxlens.lenses.sentences import lines_of, listed, opcodes
+from jaxlens.lenses.sentences import lines_of, listed, named_inputs, opcodes
 
 _DIGITS = 16
-_FEW = 8  # inputs in a title, and fusions in a failed assertion
+_FEW = 8  # fusions in a failed assertion
 _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
@@ -209,11 +209,9 @@ class Receipt:
     @property
     def _title(self) -> str:
         program = self.capture.program
-        inputs = ", ".join(f"{leaf.name} {leaf.type}" for leaf in program.inputs[:_FEW])
-        more = len(program.inputs) - _FEW
-        rest = f" and {more:,} more inputs" if more > 0 else ""
+        inputs = named_inputs(program.inputs)
         flags = f", {', '.join(program.flags)}" if program.flags else ""
-        return f"{title(program)}({inputs}{rest}) for {program.target.platform}{flags}"
+        return f"{title(program)}({inputs}) for {program.target.platform}{flags}"
 
     def _fact(self, name: str) -> int:
         """Returns a figure by name.

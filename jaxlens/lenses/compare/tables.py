@@ -12,7 +12,7 @@ from jaxlens.lenses.compare.figures import FIGURES, Metric
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import opcodes
 from jaxlens.links.match.across_edits import Pairs
-from jaxlens.report import Cell, Table, amount, cells, count, duration
+from jaxlens.report import Cell, Table, amount, barred, cells, count, duration
 
 _ROWS = 60
 
@@ -28,13 +28,19 @@ def tables(comparison: Comparison, names: Names) -> Iterator[Table]:
 
 def _figures(comparison: Comparison, names: Names) -> Table:
     """Returns a table of both sides of each figure."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name, (was, now) in comparison.figures.items():
         if was is None and now is None:
             continue
         figure = FIGURES[name]
-        values = (_cell(was, figure), _cell(now, figure))
-        rows.append((Cell(figure.title), *values, _difference(was, now, figure)))
+        row = (
+            Cell(figure.title),
+            _cell(was, figure),
+            _cell(now, figure),
+            _difference(was, now, figure),
+        )
+        # Each figure has a unit of its own, so its bars have their own scale.
+        rows += [row] if was == now else barred([row], (1, 2))
     note = (
         "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
         "once)."
@@ -57,8 +63,13 @@ def _difference(was: int | None, now: int | None, figure: Metric) -> Cell:
         return Cell("same", 0)
     sign = "+" if now > was else "-"
     size = amount(abs(now - was), figure.unit) if figure.unit else f"{abs(now - was):,}"
-    share = f" ({(now - was) / was:+.0%})" if was else ""
-    return Cell(f"{sign}{size}{share}", now - was)
+    return Cell(f"{sign}{size}{_ratio(was, now)}", now - was)
+
+
+def _ratio(was: int, now: int) -> str:
+    """Returns the relative change, " (+12%)"; "" for less than half a percent."""
+    change = (now - was) / was if was else 0.0
+    return f" ({change:+.0%})" if abs(change) > 0.005 else ""
 
 
 def _primitives(comparison: Comparison, names: Names) -> Table:
@@ -70,7 +81,8 @@ def _primitives(comparison: Comparison, names: Names) -> Table:
     ]
     rows.sort(key=lambda row: -abs(float(row[3].value or 0)))
     columns = ("primitive", *names, "change")
-    return Table("Equations by primitive", columns, tuple(rows), right=(1, 2, 3))
+    shown = barred(rows, (1, 2))
+    return Table("Equations by primitive", columns, shown, right=(1, 2, 3))
 
 
 def _by_line(comparison: Comparison, names: Names) -> Table:
@@ -86,7 +98,8 @@ def _by_line(comparison: Comparison, names: Names) -> Table:
     left = len(comparison.lines) - len(rows)
     note = f"{count(left, 'more line')} below these." if left > 0 else ""
     columns = (f"line {names[0]}", f"line {names[1]}", "new", "gone", "changed", "what")
-    return Table("Equations by line", columns, rows, note, right=(2, 3, 4), stage="jaxpr")
+    shown = barred(rows, (2, 3, 4))
+    return Table("Equations by line", columns, shown, note, right=(2, 3, 4), stage="jaxpr")
 
 
 def _fusions(pairs: Pairs, names: Names) -> Table:
@@ -136,7 +149,8 @@ def times(before: Capture, after: Capture, names: Names) -> list[Table]:
     )
     note = "Wall clock, measured once each: differences of a third mean nothing."
     columns = ("step", *names, "ratio")
-    return [Table("Time per stage", columns, rows, note, volatile=True, right=(1, 2, 3))]
+    shown = barred(rows, (1, 2))
+    return [Table("Time per stage", columns, shown, note, volatile=True, right=(1, 2, 3))]
 
 
 class Runs(Protocol):
@@ -162,4 +176,5 @@ def runs(measured: Runs, names: Names = NAMES) -> Table:
     )
     how = f"{measured.how[:1].upper()}{measured.how[1:]}."
     columns = ("", "runs", "median", "least", "most")
-    return Table("Measured", columns, rows, how, volatile=True, right=(1, 2, 3, 4))
+    shown = barred(rows, (2, 3, 4))
+    return Table("Measured", columns, shown, how, volatile=True, right=(1, 2, 3, 4))

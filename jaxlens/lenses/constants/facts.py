@@ -7,7 +7,7 @@ may compute with it at compile time, and another value needs another trace.
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
@@ -18,7 +18,7 @@ from jaxlens.lenses.constants.folds import FOLDING, Folded, conversion_folds, fo
 from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, saves
 
 _NOT_COMPILED = "not compiled"
 _ROWS = 30
@@ -162,7 +162,10 @@ def closed_over(capture: Seen) -> Captured | None:
 
 def alarm(facts: Captured | None) -> tuple[Finding, ...]:
     """Returns the sentence on large captured arrays that every compile reports; else ()."""
-    return (_first(facts),) if facts and facts.bytes >= _ALARM else ()
+    if not facts or facts.bytes < _ALARM:
+        return ()
+    # Beside so many bytes of arrays, the rest of the executable is small.
+    return (replace(_first(facts), weight=saves(1, 1)),)
 
 
 def _first(facts: Captured) -> Finding:

@@ -10,7 +10,19 @@ from jaxlens.lenses.cost.facts import Cost, Counted
 from jaxlens.lenses.program.instructions import idle
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.subject import Subject
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, cells, count, tally
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    explains,
+    tally,
+)
 
 _ROWS = 12
 _PER_DEVICE = (
@@ -78,7 +90,7 @@ def _answer(
             text += ", loops counted by their trips"
         unknown = sum(1 for loop in cost.loops if loop.trips is None)
         text += f", {count(unknown, 'loop')} of unknown length counted once" if unknown else ""
-        yield Finding(f"{text}.")
+        yield Finding(f"{text}.", weight=explains(share, 1))
 
 
 def _counted(cost: Cost) -> Iterator[Finding]:
@@ -95,7 +107,8 @@ def _counted(cost: Cost) -> Iterator[Finding]:
         lines = listed(list(dict.fromkeys(loop.line for loop in unknown if loop.line)))
         where = f" ({lines})" if lines else ""
         ids = tuple(loop.id for loop in unknown)
-        yield Finding(f"{head}{where} {rest} once.", "unknown", ids)
+        weight = explains(sum(loop.flops or 0 for loop in unknown), cost.flops)
+        yield Finding(f"{head}{where} {rest} once.", "unknown", ids, weight=weight)
     if cost.branches:
         text = f"{count(len(cost.branches), 'cond')}: the branch that costs most was counted."
         yield Finding(text, "counted", cost.branches)
@@ -178,12 +191,14 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
     def row(name: str, n: int | None, once: int | None, key: str, unit: str) -> tuple[Cell, ...]:
         value = xla.get(key)
         is_known = value is not None and value >= 0
-        return (
+        figures = (
             Cell(name),
             Cell(amount(n, unit).strip(), n),
             Cell("" if once is None else amount(once, unit), once),
             Cell(amount(value, unit).strip() if is_known else "not given", value),
         )
+        (shown,) = barred([figures], (1, 2, 3))  # each figure has its unit, and so its scale
+        return shown
 
     rows = (
         row("flops", cost.flops, cost.once, "flops", "flop"),

@@ -306,7 +306,8 @@ def table(kernels: Sequence[KernelCost]) -> Table:
         )
     note += f" {left:,} smaller ones: .kernels has all." if left else ""
     runs = ("runs",) if looped else ()
-    columns = ("kernel", "from lines", *runs, "flops", "", "bytes", "", "flop/B")
+    shares = ("flops", "% of flops", "bytes", "% of bytes")
+    columns = ("kernel", "from lines", *runs, *shares, "flop/B")
     right = tuple(range(2, len(columns)))
     return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
 
@@ -345,7 +346,7 @@ def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
         "the best possible by these, an estimate; what stays in a cache can be faster than memory."
     )
     note += f" {left:,} shorter ones: .points has all." if left else ""
-    columns = ("kernel", "from lines", "flop/B", "bound by", "at best", "")
+    columns = ("kernel", "from lines", "flop/B", "bound by", "at best", "share")
     title = f"Roofline of {limits.name}"
     return Table(title, columns, rows, note, limits.measured, (2, 4, 5), "optimized")
 
@@ -367,7 +368,7 @@ def _by_line(kernels: Sequence[KernelCost], seconds: Mapping[str, float]) -> Tab
         if took
     )
     note = "A kernel counts for the line of its product, or of its result."
-    return Table("Measured by line", ("line", "in a run", ""), rows, note, True, (1, 2))
+    return Table("Measured by line", ("line", "in a run", "share"), rows, note, True, (1, 2))
 
 
 def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
@@ -397,6 +398,6 @@ def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
     note = "One run, from the profiler, which slows small kernels: the shares say more."
     note += f" {count(unmeasured, 'kernel')} left no mark in the profile." if unmeasured else ""
     of_best = ("of the best",) if best else ()
-    columns = ("kernel", "from lines", "in a run", "", "does", "moves", *of_best)
+    columns = ("kernel", "from lines", "in a run", "share", "does", "moves", *of_best)
     right = tuple(range(2, len(columns)))
     return Table("Measured by kernel", columns, tuple(rows), note, True, right, "optimized")

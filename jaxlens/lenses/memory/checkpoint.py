@@ -13,7 +13,7 @@ from jaxlens.lenses.program.unrolled import Unrolled
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen, Subject
 from jaxlens.lenses.times.facts import written_out
-from jaxlens.report import Cell, Finding, Table, amount
+from jaxlens.report import Cell, Finding, Table, amount, barred
 
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 _REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
@@ -172,11 +172,10 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     now = _figures("nothing (as it is)", "", use, subject)
     worked = [now, *(trial for trial in tried if not trial.why)]
     apart = any(trial.elsewhere for trial in worked)
-    top = max(trial.peak or 0 for trial in worked) or 1
     rows = tuple(
         (
             Cell(trial.name),
-            Cell(amount(trial.peak), trial.peak, bar=(trial.peak or 0) / top),
+            Cell(amount(trial.peak), trial.peak),
             Cell("" if trial is now else _change(trial.peak, now.peak)),
             *([Cell(amount(sum(trial.elsewhere.values())))] if apart else []),
             Cell(amount(trial.saved), trial.saved),
@@ -188,9 +187,19 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     )
     note = "Each was traced and compiled; nothing was run."
     more = ("on the chip",) if apart else ()
-    columns = ("jax.checkpoint round", "peak", "", *more, "saved", "flops", "", "in Python")
+    columns = (
+        "jax.checkpoint round",
+        "peak",
+        "change of peak",
+        *more,
+        "saved",
+        "flops",
+        "change of flops",
+        "in Python",
+    )
     right = tuple(range(1, len(columns) - 1))
-    return Table("With jax.checkpoint", columns, rows, note, right=right)
+    shown = barred(rows, (1,), (3 + apart,), (4 + apart,))
+    return Table("With jax.checkpoint", columns, shown, note, right=right)
 
 
 def _change(new: int | None, old: int | None) -> str:

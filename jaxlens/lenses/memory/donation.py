@@ -14,10 +14,11 @@ from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
 from jaxlens.lenses.program.instructions import numbers
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Cell, Finding, Table, amount, cells, count
+from jaxlens.report import Cell, Finding, Table, amount, cells, count, explains, saves
 
 _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 _ROWS = 12
+_MUCH = 1_000_000  # bytes from which a device is likely to miss them
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,13 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read
     return "a result of its size exists, but XLA did not use it (layout, sharding or backend)"
 
 
-def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
-    """Yields the findings on donated inputs and on inputs that could be donated."""
+def sentences(donations: Sequence[Donation], whole: int | None = None) -> Iterator[Finding]:
+    """Yields the findings on donated inputs and on inputs that could be donated.
+
+    Args:
+        donations: Donations, done or possible.
+        whole: Bytes that the program takes, by which the findings are weighed.
+    """
     reused = [donation for donation in donations if donation.donated and donation.result]
     if reused:
         verb = "has" if len(reused) == 1 else "have"
@@ -117,7 +123,8 @@ def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
         for donation in unused:
             first.setdefault(donation.why, donation.name)
         reasons = "; ".join(f"{name}: {why}" for why, name in first.items())
-        yield Finding(f"Donated in vain, {_size(unused)}: {reasons}.", "counted")
+        text = f"Donated in vain, {_size(unused)}: {reasons}."
+        yield Finding(text, "counted", weight=_weight(unused, whole))
     possible = [donation for donation in donations if not donation.donated]
     if possible:
         roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
@@ -129,11 +136,22 @@ def sentences(donations: Sequence[Donation]) -> Iterator[Finding]:
             f"({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
             "needs them no more.",
             "estimate",
+            weight=_weight(possible, whole),
         )
 
 
 def _size(donations: Sequence[Donation]) -> str:
-    return amount(sum(donation.bytes or 0 for donation in donations))
+    return amount(_bytes(donations))
+
+
+def _bytes(donations: Sequence[Donation]) -> int:
+    return sum(donation.bytes or 0 for donation in donations)
+
+
+def _weight(donations: Sequence[Donation], whole: int | None) -> float:
+    """Returns the weight of donating; no device lacks the bytes of a small program."""
+    size = _bytes(donations)
+    return (saves if size >= _MUCH else explains)(size, whole)
 
 
 def table(donations: Sequence[Donation]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
-from jaxlens.report import Cell, Finding, Report, Table, amount, count
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
 
 _ROWS = 30
 _NAMED = 4  # names in a sentence
@@ -218,6 +218,7 @@ def _devices(facts: LiveArrayFacts) -> Table:
     for device, size in facts.by_device.items():
         unnamed = [array for array in facts.unnamed if device in array.by_device]
         arrays = sum(device in array.by_device for array in facts.look.arrays)
+        nameless = sum(array.by_device[device] for array in unnamed)
         used = facts.look.allocated.get(device)
         rows.append(
             (
@@ -225,7 +226,7 @@ def _devices(facts: LiveArrayFacts) -> Table:
                 Cell(f"{arrays:,}", arrays),
                 Cell(amount(size), size),
                 Cell(f"{len(unnamed):,}", len(unnamed)),
-                Cell(amount(sum(array.by_device[device] for array in unnamed))),
+                Cell(amount(nameless), nameless),
                 Cell(amount(used) if used is not None else "unknown", used),
             )
         )
@@ -237,7 +238,7 @@ def _devices(facts: LiveArrayFacts) -> Table:
     return Table(
         "All live arrays, by device",
         columns,
-        tuple(rows),
+        barred(rows, (2, 4, 5)),
         note,
         volatile=True,
         right=(1, 2, 3, 4, 5),

@@ -147,11 +147,12 @@ def memory_use(capture: Capture) -> MemoryUse:
     Raises:
         UnavailableError: The backend provides no sizes.
     """
-    sizes = capture.memory
     residuals = saved(capture)
     assignment = read(capture)
     ranges = live(assignment) if assignment else None
     at_peak = owners(capture, ranges, ranges.at_peak, residuals) if ranges else ()
+    spaces = tuple(_spaces(capture, assignment, residuals)) if assignment else ()
+    sizes = capture.memory  # last: the executable comes after the HLO
     return MemoryUse(
         ranges.bytes if ranges else None,
         reserved(sizes, assignment, ranges),
@@ -167,7 +168,7 @@ def memory_use(capture: Capture) -> MemoryUse:
         residuals,
         ranges.unplaced if ranges else 0,
         space_name(0, capture.program.target.platform),
-        tuple(_spaces(capture, assignment, residuals)) if assignment else (),
+        spaces,
         "" if ranges else why_unavailable(lambda: capture.buffers),
     )
 

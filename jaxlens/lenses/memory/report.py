@@ -28,7 +28,7 @@ from jaxlens.lenses.memory.tables import (
 )
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.subject import Forwarding, Given, ProgramFacts, subject_of
-from jaxlens.report import Finding, Overlay, Report, amount, count, share
+from jaxlens.report import Finding, Overlay, Report, amount, count, explains, share
 
 _NO_SIZES = Memory(None, None, None, None)
 _NO_TIMELINE: Given[Timeline | None] = Given(lambda: None)
@@ -100,7 +100,7 @@ def report(facts: MemoryFacts) -> Report:
     possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
     is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
     donations = [d for d in facts.donations if d.donated or is_large]
-    findings += donation.sentences(donations)
+    findings += donation.sentences(donations, use.peak or use.reserved)
     tables = (
         by_line(use, quote),
         buffer_table(use),
@@ -125,6 +125,7 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
             f"It takes {amount(use.reserved)} from start to end; when it is most, and which line "
             f"owns that, is not known: {use.missing or 'XLA gives no live ranges here'}.",
             "unknown",
+            weight=explains(1, 1),  # the reason, which is that of other panes too
         )
         return
     at = f" ({use.runs})" if use.runs else ""
@@ -132,7 +133,8 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     where = f" of {use.memory}" if use.spaces else ""
     text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
-    yield Finding(text, "counted", ids)
+    owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
+    yield Finding(text, "counted", ids, weight=explains(owned, use.peak))
     whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""
     parts = [
         f"{amount(size)} of {name}"
@@ -215,6 +217,7 @@ def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
         f"Autodiff saves {amount(saved.bytes)} in {count(len(saved.residuals), 'value')} for the "
         f"backward pass{whose}{where}{ask}.",
         ids=tuple(residual.id for residual in saved.residuals),
+        weight=explains(saved.bytes, facts.use.peak),
     )
 
 

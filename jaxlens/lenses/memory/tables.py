@@ -8,7 +8,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.lenses.memory.peak import MemoryUse, Owned, Space
 from jaxlens.lenses.memory.residuals import Residual
 from jaxlens.lenses.sentences import Quoter, listed
-from jaxlens.report import Cell, Table, amount, cells, count, share, tally
+from jaxlens.report import Cell, Table, amount, barred, cells, count, share, tally
 
 Value = TypeVar("Value", Owned, Residual)
 
@@ -70,7 +70,8 @@ def space_table(use: MemoryUse) -> Table:
         for name, ids, space in spaces
     )
     note = "Each memory has its own peak; the other tables are of the first."
-    return Table("Memory spaces", columns, rows, note, right=(1, 2), stage="optimized")
+    shown = barred(rows, (1, 2))
+    return Table("Memory spaces", columns, shown, note, right=(1, 2), stage="optimized")
 
 
 def by_owner(
@@ -107,7 +108,7 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
     left = len(owners) - len(rows)
     note = f"Every byte in use when {use.instruction or 'it'} runs."
     note += f" {count(left, 'line')} more: .by_line has all." if left else ""
-    columns = ("line", "code", "bytes", "share", "values", "")
+    columns = ("line", "code", "bytes", "share", "values", "what they are")
     title = "Memory at the peak, by line"
     return Table(title, columns, rows, note, right=(2, 3), stage="optimized")
 
@@ -142,7 +143,7 @@ def buffer_table(use: MemoryUse) -> Table:
     )
     left = len(use.at_peak) - len(shown)
     note = f"{left:,} smaller ones: .at_peak has all." if left else ""
-    columns = ("value", "type", "bytes", "kind", "made by line", "")
+    columns = ("value", "type", "bytes", "kind", "made by line", "what it is")
     return Table("Buffers at the peak", columns, rows, note, right=(2,), stage="optimized")
 
 
@@ -164,7 +165,7 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
     note = "From the jaxpr: XLA may compute some of it again instead, or keep other values."
     left = len(owners) - len(rows)
     note += f" {count(left, 'line')} more: .residuals has all." if left else ""
-    columns = ("line", "code", "bytes", "made by", "types", "")
+    columns = ("line", "code", "bytes", "made by", "types", "in a loop")
     title = "Saved for the backward pass"
     return Table(title, columns, rows, note, right=(2,), stage="jaxpr")
 

@@ -31,7 +31,7 @@ FREE = frozenset(
     "concatenate cond copy copy_p create_token device_put dynamic_slice dynamic_update_slice "
     "empty empty2 expand_dims gather iota layout_constraint mesh_cast name optimization_barrier "
     "pad pbroadcast ppermute pvary random_unwrap random_wrap reshape reshard rev scan scatter "
-    "sharding_constraint slice split squeeze stop_gradient transpose while".split()
+    "sharding_constraint slice split squeeze stack stop_gradient transpose while".split()
 ) | frozenset(  # primitives on refs, and those of Pallas kernels that do no arithmetic
     "bitcast broadcast_to delay dma_start dma_wait get get_barrier_semaphore masked_load "
     "masked_swap multiple_of num_programs program_id roll semaphore_read semaphore_signal "

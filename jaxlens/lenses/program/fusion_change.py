@@ -18,7 +18,7 @@ from jaxlens.ir.stamps import unstamped
 from jaxlens.lenses.program.instructions import CONTROL, PLUMBING
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.instruction_fates import ProgramChange, between
-from jaxlens.report import Finding, Table, cells, count
+from jaxlens.report import Finding, Table, barred, cells, count
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
 _FUSION = " fusion("
@@ -174,4 +174,4 @@ def fates_table(change: ProgramChange) -> Table:
     ]
     if change.added:
         rows.append(cells("added", "", len(change.added)))
-    return Table("Fates", ("fate", "by", "instructions"), tuple(rows), right=(2,))
+    return Table("Fates", ("fate", "by", "instructions"), barred(rows, (2,)), right=(2,))

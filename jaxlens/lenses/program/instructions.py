@@ -67,6 +67,20 @@ def inputs_of(module: Module, inputs: Sequence[Input]) -> Mapping[str, Input]:
     return {node.id: by_path[node.scope] for node in nodes if node.scope in by_path}
 
 
+def input_names(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:
+    """Returns what the user's code calls the parameters of the entry, by id of the instruction.
+
+    XLA names a parameter after its path, `params__w__.1` for `params['w']`.
+
+    Args:
+        module: An HLO module.
+        inputs: The inputs of the program, where they are known; else the path that JAX wrote.
+    """
+    known = inputs_of(module, inputs) if inputs else {}
+    names = {n.id: known[n.id].name if n.id in known else n.scope for n in parameters(module)}
+    return {id: name for id, name in names.items() if name}
+
+
 def numbers(module: Module, inputs: Sequence[Input]) -> dict[str, int]:
     """Returns parameter numbers by input name; inputs that the program does not read have none."""
     by_id = inputs_of(module, inputs)

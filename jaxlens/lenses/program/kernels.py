@@ -5,7 +5,7 @@ sliced, the slices.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from jaxlens.ir.facts import Kernel
@@ -15,7 +15,7 @@ from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.lenses.subject import Seen
-from jaxlens.report import Cell, Table, amount, count
+from jaxlens.report import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,32 +132,6 @@ def tally(works: Iterable[Work]) -> str:
     kinds = ("kernel", "library call", "thunk")
     numbers = [count(counts[kind], kind) for kind in kinds if counts[kind]]
     return f"It runs as {listed(numbers)}." if numbers else "It has no kernels."
-
-
-def table(works: Sequence[Work]) -> Table:
-    """Returns a table with a row per kernel."""
-    read = max((work.read or 0 for work in works), default=0) or 1
-    written = max((work.written or 0 for work in works), default=0) or 1
-    placed = any(work.place for work in works)
-    launched = any(work.kernel.launch for work in works)
-    rows = tuple(
-        (
-            Cell(work.kernel.name, ids=(work.kernel.name,)),
-            Cell(work.kernel.kind),
-            Cell(what(work)),
-            Cell(listed(work.lines)),
-            *([Cell(work.place)] if placed else []),
-            *([Cell(work.kernel.launch)] if launched else []),
-            Cell(amount(work.read), work.read, bar=(work.read or 0) / read),
-            Cell(amount(work.written), work.written, bar=(work.written or 0) / written),
-        )
-        for work in works
-    )
-    note = "Bytes: what is read of each operand, and what is written, once."
-    where = (*(["where"] if placed else []), *(["launch"] if launched else []))
-    columns = ("kernel", "kind", "what it fused", "from lines", *where, "read", "written")
-    right = (len(columns) - 2, len(columns) - 1)
-    return Table("Kernels", columns, rows, note, right=right, stage="kernels")
 
 
 def what(work: Work) -> str:

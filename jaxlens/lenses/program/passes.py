@@ -11,7 +11,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.passes import START
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.links.match.numbered import NumberedModules
-from jaxlens.report import Cell, Finding, Report, Table, cells, count
+from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
 
 _INSTRUCTION = re.compile(r"\n +(?:ROOT )?%?[^\s=]+ = ")  # five times as fast as with "^"
 
@@ -107,7 +107,7 @@ def _timeline(
             "no more: --passes says what each did."
         )
     columns = ("#", "pass", "before", "after", "what it did")
-    return Table("Passes", columns, tuple(rows), " ".join(notes), right=(0, 2, 3))
+    return Table("Passes", columns, barred(rows, (2, 3)), " ".join(notes), right=(0, 2, 3))
 
 
 def named(stage: PassStage) -> str:

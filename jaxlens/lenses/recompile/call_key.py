@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jaxlens.ir.compile_log import CallKey, DiskKey, KeyPart
 from jaxlens.ir.facts import Verdict
-from jaxlens.report import Cell, Finding, Report, Table, Trust, count
+from jaxlens.report import Cell, Finding, Report, Table, Trust, count, saves
 
 _DIGITS = 16
 _KINDS = {
@@ -30,7 +30,9 @@ def verdict_report(verdict: Verdict) -> Report:
     trust: Trust = "unknown" if verdict.hit is None else "compared"
     reasons = verdict.reasons if verdict.hit is not None and verdict.earlier else ()
     texts = (sentence(verdict), *reasons)
-    return Report("Cache", tuple(Finding(text, trust) for text in texts))
+    # A call that misses though the function was called before costs a compile.
+    again = saves(1, 1) if verdict.hit is False and verdict.earlier else 0.0
+    return Report("Cache", tuple(Finding(text, trust, weight=again) for text in texts))
 
 
 def key_report(key: CallKey) -> Report:

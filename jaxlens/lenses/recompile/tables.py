@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStepKind
 from jaxlens.ir.graph import Span
-from jaxlens.report import Cell, Table, cells, duration
+from jaxlens.report import Cell, Table, barred, cells, duration
 
 _ROWS = 200
 DONE: Mapping[CompileStepKind, str] = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
@@ -56,18 +56,19 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
             times = [Cell("" if s is None else duration(s), s) for s in seconds]
             total = Cell(duration(call.seconds), call.seconds)
             rows.append((Cell(str(call.number)), Cell(_named(call)), *times, total))
+    shown = list(barred(rows, (2, 3, 4, 5)))
     if len(rows) > 1:
         sums = [
             sum(s.seconds or 0.0 for call in calls for s in call.steps if s.kind == kind)
             for kind in DONE
         ]
         totals = [Cell(duration(total), total) for total in (*sums, sum(sums))]
-        rows.append((Cell(""), Cell("in all"), *totals))
+        shown.append((Cell(""), Cell("in all"), *totals))
     columns = ("#", "function", "trace", "lower", "compile", "total")
     return Table(
         "Time of each step",
         columns,
-        tuple(rows),
+        tuple(shown),
         "wall-clock, as JAX told it",
         volatile=True,
         right=(2, 3, 4, 5),
@@ -76,7 +77,7 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
 
 def _operations(calls: Sequence[CallEvent]) -> Table:
     programs = Counter((call.function, place(call.line)) for call in calls)
-    rows = tuple(cells(*key, n) for key, n in programs.items())[:_ROWS]
+    rows = barred([cells(*key, n) for key, n in programs.items()][:_ROWS], (2,))
     columns = ("operation", "called at", "programs")
     return Table("Operations compiled on their own", columns, rows, right=(2,))
 

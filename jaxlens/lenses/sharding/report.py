@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, cells, count
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, barred, cells, count
 
 _MOST = 40  # values in the table
 
@@ -92,7 +92,6 @@ def _per_device(sharding: Sharding) -> Finding:
 
 def _travels(sharding: Sharding) -> Table:
     """Returns a table with one row per collective."""
-    most = max((c.sent or 0.0 for c in sharding.collectives), default=0.0) or 1.0
     rows = tuple(
         (
             Cell(_name(c), ids=(c.id,)),
@@ -100,7 +99,7 @@ def _travels(sharding: Sharding) -> Table:
             Cell(_groups(c)),
             Cell(amount(c.bytes), c.bytes),
             Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
-            Cell(amount(c.sent), c.sent, bar=(c.sent or 0.0) / most),
+            Cell(amount(c.sent), c.sent),
             Cell(listed(sorted(c.lines))),
         )
         for c in sharding.collectives
@@ -111,7 +110,8 @@ def _travels(sharding: Sharding) -> Table:
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."
     )
-    return Table("What travels", columns, rows, note, right=(3, 4, 5), stage="optimized")
+    shown = barred(rows, (3,), (5,))
+    return Table("What travels", columns, shown, note, right=(3, 4, 5), stage="optimized")
 
 
 def _groups(collective: Collective) -> str:
@@ -144,7 +144,7 @@ def _arrays(sharding: Sharding) -> Table:
         "Values: as XLA's partitioner was given them, those that are alike once; values within a "
         f"shard_map are each device's own.{cut}"
     )
-    return Table("Arrays", columns, rows, note, right=(4, 5, 6))
+    return Table("Arrays", columns, barred(rows, (6,)), note, right=(4, 5, 6))
 
 
 def _shard(spread: Spread) -> tuple[Cell, ...]:

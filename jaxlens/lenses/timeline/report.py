@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jaxlens.lenses.timeline.facts import LineUse, TimelineFacts
-from jaxlens.report import Cell, Finding, Report, Table, count, duration, share, tally
+from jaxlens.report import Cell, Finding, Report, Table, barred, count, duration, share, tally
 
 _NAMED = 3  # lines that a sentence names
 _ROWS = 30  # lines in the table
@@ -122,7 +122,7 @@ def _lines(facts: TimelineFacts) -> Table:
     return Table(
         "Lines",
         ("line", "code", "dispatches", "waits", "what waits", "for"),
-        tuple(rows),
+        barred(rows, (3,)),
         " ".join(notes),
         right=(3,),
     )

@@ -21,7 +21,7 @@ from jaxlens.lenses.program.python_loops import looped
 from jaxlens.lenses.program.unrolled import Unrolled, unrolled
 from jaxlens.lenses.subject import Given, ProgramFacts, Seen, subject_of
 from jaxlens.links.links import NO_EQUATIONS
-from jaxlens.report import Cell, Finding, Report, Table, duration
+from jaxlens.report import Cell, Finding, Report, Table, barred, duration
 
 _MOST = 200  # characters of JAX's error on a program that jaxlens rewrote
 
@@ -145,14 +145,18 @@ def stages(capture: Seen) -> Report:
     steps = capture.times
     if not steps:
         return Report("Times", (Finding("Nothing was timed.", "unknown"),))
-    longest = max(step.seconds for step in steps) or 1.0
     total = sum(step.seconds for step in steps)
-    row = [Cell(duration(step.seconds), step.seconds, bar=step.seconds / longest) for step in steps]
-    notes = [f"{step.step}: {step.note}" for step in steps if step.note]
+    row = tuple(Cell(duration(step.seconds), step.seconds) for step in steps)
+    # A step that was done again has its number.
+    again = [[other.step for other in steps[:n]].count(step.step) for n, step in enumerate(steps)]
+    names = [
+        f"{step.step} ({n + 1})" if n else step.step for n, step in zip(again, steps, strict=True)
+    ]
+    notes = [f"{name}: {step.note}" for name, step in zip(names, steps, strict=True) if step.note]
     table = Table(
         "Time per stage",
-        (*(step.step for step in steps), "in all"),
-        ((*row, Cell(duration(total), total)),),
+        (*names, "in all"),
+        barred([(*row, Cell(duration(total), total))], range(len(steps))),
         f"{'; '.join(('Wall clock on this machine, measured once', *notes))}.",
         volatile=True,
         right=tuple(range(len(steps) + 1)),

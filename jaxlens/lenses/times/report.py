@@ -20,7 +20,19 @@ from jaxlens.lenses.program.unrolled import Unrolled, nested
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Given, Seen, Subject
 from jaxlens.lenses.times.facts import Times, instructions, stages, written_out
-from jaxlens.report import Cell, Finding, Report, Table, amount, cells, count, duration
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    duration,
+    explains,
+    saves,
+)
 
 _ROWS = 12
 _SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
@@ -56,7 +68,9 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
     loop = []
     if counted.total >= _MANY and group and repeated >= _SHARE * counted.total:
         text = f"{_unrolled(group, counted)} (--times says more)."
-        loop.append(Finding(text, "counted", _ids(group)))
+        fewer = repeated - sum(one.rolled * one.times for one in group)
+        weight = saves(fewer, counted.total)
+        loop.append(Finding(text, "counted", _ids(group), weight=weight))
     return (*loop, *_grown(capture, counted, group, instructions(capture), " (--scan tries it)"))
 
 
@@ -121,7 +135,8 @@ def _grown(
     elif instructions := _by_line(subject, "optimized"):
         line, most = instructions.most_common(1)[0]
         text += f"; {line} made the most, {most:,}"
-    yield Finding(f"{text}.", "counted", _ids(group))
+    weight = explains(fused, size)
+    yield Finding(f"{text}.", "counted", _ids(group), weight=weight)
 
 
 def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
@@ -308,14 +323,16 @@ def _kernels(facts: Times, kernels: list[Work]) -> Iterator[Table]:
                     Cell(duration(s[name]) if name in s else "", s.get(name, 0))
                     for s in steps.values()
                 ),
-                Cell(duration(whole), whole, bar=whole / (ranked[0][1] or 1.0)),
+                Cell(duration(whole), whole),
                 Cell(amount(ir) if ir else "", ir),
             )
         )
     left = len(ranked) - len(rows)
     note += f" {count(left, 'more kernel')} below these." if left else ""
     columns = ("kernel", "from lines", *steps, "in all", "LLVM IR")
-    yield _timed("Kernels", columns, rows, note, 2, "kernels")
+    seconds_shown = tuple(range(2, 3 + len(steps)))
+    shown = barred(rows, seconds_shown, (len(columns) - 1,))
+    yield _timed("Kernels", columns, shown, note, 2, "kernels")
     yield _kernel_lines(seconds, by_name)
 
 
@@ -346,11 +363,10 @@ def _lines(subject: Subject, facts: Times) -> Table:
     counted = facts.equations
     ops, instructions = _by_line(subject, "stablehlo"), _by_line(subject, "optimized")
     ranked = sorted(counted.own.items(), key=lambda item: (-item[1], item[0]))
-    largest = ranked[0][1] if ranked else 1
     rows = tuple(
         (
             Cell(line),
-            Cell(f"{n:,}", n, bar=n / largest),
+            Cell(f"{n:,}", n),
             Cell(f"{n / (counted.total or 1):.1%}", n),
             *cells(counted.through[line]),
             *cells("" if ops is None else ops[line]),
@@ -365,7 +381,8 @@ def _lines(subject: Subject, facts: Times) -> Table:
     )
     note += f" {count(left, 'more line')} below these." if left else ""
     columns = ("line", "equations", "share", "with its calls", "StableHLO ops", "HLO instructions")
-    return Table("Equations by line", columns, rows, note, right=(1, 2, 3, 4, 5))
+    shown = barred(rows, (1, 3), (4,), (5,))
+    return Table("Equations by line", columns, shown, note, right=(1, 2, 3, 4, 5))
 
 
 def _by_line(subject: Seen, stage: str) -> Counter[str] | None:

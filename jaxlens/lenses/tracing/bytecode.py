@@ -16,7 +16,7 @@ from jaxlens.ir.bytecode import BytecodeInstruction, FunctionBytecode
 from jaxlens.ir.facts import Source, TapeStep
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.report import Cell, Finding, Report, Table, count
+from jaxlens.report import Cell, Finding, Report, Table, barred, count
 
 _Place = tuple[int, int]  # index of the function, line
 _ENTERS = {"RESUME", "MAKE_CELL", "COPY_FREE_VARS"}
@@ -277,4 +277,5 @@ def table(bytecode: Bytecode) -> Table:
     )
     columns = ("line", "code", "ran", "instructions", "equations", "in calls")
     note = "The number of instructions depends on the version of Python."
-    return Table("Lines", columns, rows, note, right=(2, 3, 4, 5), stage="jaxpr")
+    shown = barred(rows, (2,), (3,), (4, 5))
+    return Table("Lines", columns, shown, note, right=(2, 3, 4, 5), stage="jaxpr")

@@ -27,7 +27,7 @@ from jaxlens.ir.graph import Module, Node
 from jaxlens.lenses.sentences import lines_of, listed, opcodes
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.name_stack import equation_transforms
-from jaxlens.report import Cell, Finding, Report, Table, cells, count
+from jaxlens.report import Cell, Finding, Report, Table, barred, cells, count
 
 Ids = tuple[str, ...]
 STAGE = "jaxpr:"  # followed by the number of a rung: the stage of its equations
@@ -369,7 +369,7 @@ def _rungs(ladder: Ladder) -> Table:
         rows.append(cells(rung.title, *figures, listed(new, 8)))
     columns = ("program", "equations", "forward", "backward", "primitives that are new")
     note = "Equations of bodies count once. Backward: added by transposition, as their scope says."
-    return Table("Rungs", columns, tuple(rows), note, right=(1, 2, 3))
+    return Table("Rungs", columns, barred(rows, (1, 2, 3)), note, right=(1, 2, 3))
 
 
 def _tables(ladder: Ladder) -> Iterator[Table]:

@@ -1,0 +1,81 @@
+"""The table of a program's kernels, those that cost most first.
+
+Cost is the measured time where a profiler watched a run, else the bytes that all executions move.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from jaxlens.lenses.program.kernel_cost import KernelCost
+from jaxlens.lenses.program.kernels import Work, what
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Table, amount, duration
+
+
+def by_cost(
+    works: Sequence[Work],
+    costs: Mapping[str, KernelCost],
+    seconds: Mapping[str, float] | None = None,
+) -> list[Work]:
+    """Returns the kernels, those that cost most first.
+
+    Args:
+        works: The kernels.
+        costs: Their flops and bytes, by instruction.
+        seconds: Measured seconds in a run, by instruction; None where nothing was measured.
+    """
+
+    def cost(work: Work) -> tuple[float, int]:
+        id = work.kernel.instruction
+        return (seconds or {}).get(id, 0.0), _bytes(work, costs) or 0
+
+    return sorted(works, key=cost, reverse=True)
+
+
+def table(
+    works: Sequence[Work],
+    costs: Mapping[str, KernelCost],
+    seconds: Mapping[str, float] | None = None,
+) -> Table:
+    """Returns a table with a row per kernel, in the order given; its arguments are `by_cost`'s."""
+    known = [costs.get(work.kernel.instruction) for work in works]
+    moved = [_bytes(work, costs) for work in works]
+    times = [(seconds or {}).get(work.kernel.instruction) for work in works]
+    most_bytes = max((n or 0 for n in moved), default=0) or 1
+    most_flops = max((cost.flops for cost in known if cost), default=0) or 1
+    longest = max((t or 0.0 for t in times), default=0.0) or 1.0
+    placed = any(work.place for work in works)
+    launched = any(work.kernel.launch for work in works)
+    rows = []
+    for work, cost, n, took in zip(works, known, moved, times, strict=True):
+        time = "" if took is None else duration(took)
+        flops = Cell("")
+        if cost is not None:
+            flops = Cell(amount(cost.flops, "flop"), cost.flops, bar=cost.flops / most_flops)
+        rows.append(
+            (
+                Cell(work.kernel.name, ids=(work.kernel.name,)),
+                *([Cell(time, took, bar=(took or 0.0) / longest)] if seconds else []),
+                Cell(amount(n), n, bar=(n or 0) / most_bytes),
+                *([flops] if costs else []),
+                Cell(listed(work.lines)),
+                Cell(what(work)),
+                Cell(work.kernel.kind),
+                *([Cell(work.place)] if placed else []),
+                *([Cell(work.kernel.launch)] if launched else []),
+            )
+        )
+    numbers = (*(["in a run"] if seconds else []), "bytes", *(["flops"] if costs else []))
+    where = (*(["where"] if placed else []), *(["launch"] if launched else []))
+    words = ("from lines", "what it fused", "kind", *where)
+    columns = ("kernel", *numbers, *words)
+    right = tuple(range(1, len(numbers) + 1))
+    note = "Bytes: what all executions in a run read of each operand and write, once."
+    if seconds:
+        note += " In a run: measured under the profiler, which slows it; a loop with its body."
+    return Table("Kernels", columns, tuple(rows), note, bool(seconds), right, "kernels")
+
+
+def _bytes(work: Work, costs: Mapping[str, KernelCost]) -> int | None:
+    """Returns the bytes of all executions of a kernel; of one where their number is unknown."""
+    cost = costs.get(work.kernel.instruction)
+    return work.moved if cost is None else cost.bytes

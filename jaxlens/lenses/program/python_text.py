@@ -1,0 +1,87 @@
+"""Reads the user's Python text: its statements, and the name that each expression is assigned to.
+
+A text is parsed once, however many questions read it. Positions are those of `Span`: lines from 1,
+columns in UTF-8 bytes from 0, as Python's own column tables have them.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+Extent: TypeAlias = tuple[int, int, int, int]
+"""First line, first column, last line, and the column after the last."""
+
+Target: TypeAlias = "str | tuple[Target, ...]"
+"""A name, "" for what is none (`self.x`, `a[0]`), or a tuple of targets."""
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_PARSED = 200_000  # characters of a text that is parsed
+
+
+@lru_cache(32)
+def statements(text: str) -> tuple[ast.stmt, ...]:
+    """Returns every statement, nested ones too; none on a syntax error.
+
+    Lines of a cell that are IPython's own count as blank.
+    """
+    if len(text) > _PARSED:
+        return ()
+    python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
+    try:
+        tree = ast.parse(python)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found: list[ast.stmt] = []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            found.append(node)
+        for block in _BLOCKS:  # a statement stands in a block, so expressions are skipped
+            pending.extend(getattr(node, block, ()))
+    return tuple(found)
+
+
+@lru_cache(32)
+def assignments(text: str) -> Mapping[Extent, Target]:
+    """Returns what each assigned expression is assigned to, by the extent of the expression.
+
+    `h += f(x)` assigns the value of the whole statement to `h`, which is how Python marks it.
+    """
+    found: dict[Extent, Target] = {}
+    for statement in statements(text):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            found.update(_pairs(statement.targets[0], statement.value))
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            found.update(_pairs(statement.target, statement.value))
+        elif isinstance(statement, ast.AugAssign):
+            found[extent(statement)] = _target(statement.target)
+    return {place: target for place, target in found.items() if target}
+
+
+def extent(node: ast.stmt | ast.expr) -> Extent:
+    """Returns where a statement or an expression stands."""
+    end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    return node.lineno, node.col_offset, *end
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[Extent, Target]]:
+    """Yields expressions with their targets: two of `a, b = f(x), g(x)`."""
+    if (
+        isinstance(target, ast.Tuple | ast.List)
+        and isinstance(value, ast.Tuple | ast.List)
+        and len(target.elts) == len(value.elts)
+    ):
+        for one, of in zip(target.elts, value.elts, strict=True):
+            yield extent(of), _target(one)
+    else:
+        yield extent(value), _target(target)
+
+
+def _target(node: ast.expr, deep: int = 8) -> Target:
+    if isinstance(node, ast.Name):
+        return node.id if node.id.strip("_") else ""
+    if isinstance(node, ast.Tuple | ast.List) and deep:
+        return tuple(_target(part, deep - 1) for part in node.elts)
+    return ""
