@@ -98,6 +98,34 @@ def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "s
     )
 
 
+def group(kind: str, marks: Iterable[str]) -> str:
+    """Returns marks in a group of its own: `labels` of the whole plot, or `ticks` of its axis.
+
+    The texts of `ticks` go from the bottom to the top. A page that zooms the plot hides the labels
+    and writes the ticks anew.
+    """
+    return f'<g class="{kind}">{"".join(marks)}</g>'
+
+
+def plot(x: float, y: float, w: float, h: float, top: int, marks: Iterable[str]) -> str:
+    """Returns a part of the chart that a page can zoom.
+
+    Args:
+        x: Left edge in CSS pixels, which its marks share with the rest of the chart.
+        y: Top edge.
+        w: Width.
+        h: Height.
+        top: Bytes at the top edge; there are none at the bottom.
+        marks: Rectangles and lines; text in it would be stretched.
+    """
+    box = " ".join(map(_n, (x, y, w, h)))
+    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(w)}" height="{_n(h)}"'
+    return (
+        f'<svg class="plot" {place} viewBox="{box}" preserveAspectRatio="none" data-top="{top}">'
+        f"{''.join(marks)}</svg>"
+    )
+
+
 def hue(index: int) -> str:
     """Returns the CSS class of a hue, by its index in `palette.HUES` (see `line_hues`)."""
     return f"hue{index % len(HUES)}"

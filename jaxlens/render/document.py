@@ -37,12 +37,14 @@ class Line:
         indent: Levels of indentation.
         line: The source line that owns the node ("cell 3:4"); "" for none. Lines of one owner
             share a hue in every pane.
+        folds: Number of lines behind it that it stands for until it is opened; it has no id.
     """
 
     pieces: tuple[Piece, ...]
     id: str = ""
     indent: int = 0
     line: str = ""
+    folds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class Listing:
 
     Attributes:
         stage: The stage whose ids the lines carry.
-        lines: The lines in the page.
+        lines: The lines in the page, without those that one of them folds.
         note: What was left out and where it is ("3,400 more lines: cap.optimized.text").
-        more: The lines after those, for a viewer that scrolls; each is made on access.
+        more: The other lines, for a viewer that scrolls; each is made on access. First those that
+            `lines` fold, then those after them.
     """
 
     stage: str
@@ -88,11 +91,19 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class SourcePane:
-    """The user's source lines, tinted; `title` is the file or cell, `scale` the tint's quantity."""
+    """The user's source lines, tinted.
+
+    Attributes:
+        title: The file or cell.
+        scale: The quantity of the tint.
+        lines: The lines.
+        indent: Number of blanks that all of them begin with and that their texts leave out.
+    """
 
     title: str
     scale: str
     lines: tuple[SourceLine, ...]
+    indent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +127,21 @@ class DiffGroup:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Two programs side by side, before and after."""
+    """Two programs side by side, before and after.
+
+    Attributes:
+        left: Title of the program before.
+        right: Title of the program after.
+        groups: The rows.
+        note: What was left out, and how the two were matched.
+        stages: The stages whose ids the lines before and after carry; "" where they are not linked.
+    """
 
     left: str
     right: str
     groups: tuple[DiffGroup, ...]
     note: str = ""
+    stages: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +333,15 @@ class Tabs:
 
     Attributes:
         tabs: The panes.
-        verb: Verb of the document that these are from, where it is not this one; it says which
-            panes the viewer puts side by side.
+        verb: Verb of the document that these are from, where it is not this one; the viewer
+            remembers by it which panes a reader chose.
+        open: Keys of the panes that the viewer puts side by side at first: two, or three where
+            there is room. (): the first.
     """
 
     tabs: tuple[Tab, ...]
     verb: str = ""
+    open: tuple[str, ...] = ()
 
 
 Block = (
@@ -348,6 +371,7 @@ class Document:
         web: Links between the nodes shown; None where nothing is linked.
         deviations: Differences between the program shown and the one that runs, a sentence each.
         timed: Whether the user requested times: the text form then has every volatile figure.
+        versions: The programs that made it ("jaxlens 0.1.0, jax 0.10.2"), for a report of a bug.
     """
 
     verb: str
@@ -356,6 +380,7 @@ class Document:
     web: Web | None = None
     deviations: tuple[str, ...] = ()
     timed: bool = False
+    versions: str = ""
 
 
 Part = Block | Tab

@@ -11,6 +11,14 @@ an equation without an op is an atom of its own, and where nothing was lowered e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Parts: TypeAlias = Mapping[str, Mapping[str, tuple[int, ...]]]
+"""Atoms, or groups, of the expressions on a line, by the line's name and by the columns.
+
+"12-18" begins at column 12 and ends before 18; "12-5+2" ends two lines further down. Columns count
+UTF-8 bytes from 0; "" is an unknown place on the line.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,8 @@ class Alike:
         runs: Run-length encoding of the groups of e0, e1, ...: length, group, length, group, ...
         lines: Groups that a source line owns, by the line's name.
         calls: Groups whose equations were made in calls from a source line, by the line's name.
+        owned: The groups of `lines` by expression.
+        called: The groups of `calls` by expression.
         stacks: Distinct call stacks, as in `Web`.
         stack: Index in `stacks` of each group's call stack; -1 for none.
         made: Transforms that made each group, by group.
@@ -31,6 +41,8 @@ class Alike:
     runs: Sequence[int]
     lines: Mapping[str, tuple[int, ...]]
     calls: Mapping[str, tuple[int, ...]]
+    owned: Parts
+    called: Parts
     stacks: tuple[tuple[str, ...], ...]
     stack: tuple[int, ...]
     made: tuple[tuple[str, ...], ...]
@@ -51,6 +63,8 @@ class Web:
             "kernels" and their name as id.
         lines: Atoms that a source line owns, by the line's name ("cell 3:4").
         calls: Atoms made in calls from a source line, without those that the line owns.
+        owned: The atoms of `lines` by expression.
+        called: The atoms of `calls` by expression.
         fates: Fate of each equation, in a sentence, by id.
         ends: `PassStage.index` of the pass dump that decided the fate, by equation id.
         how: How a node's links are known ("stamped", "inferred", ...), by stage and id. The id
@@ -65,6 +79,8 @@ class Web:
     atoms: Mapping[str, Mapping[str, tuple[int, ...]]]
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     calls: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    owned: Parts = field(default_factory=dict)
+    called: Parts = field(default_factory=dict)
     fates: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
     how: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

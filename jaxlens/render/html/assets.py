@@ -28,7 +28,18 @@ from typing import Literal
 
 from jaxlens.render.html.packing import BEST, packed
 
-Kit = Literal["viewer", "graph", "passes", "jaxpr", "chart", "line_trace"]
+Kit = Literal[
+    "viewer",
+    "glossary",
+    "graph",
+    "source",
+    "passes",
+    "list",
+    "jaxpr",
+    "chart",
+    "line_trace",
+    "page",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +63,30 @@ KITS: Mapping[Kit, KitFiles] = {
     "viewer": KitFiles(
         "viewer/viewer.js",
         styles=("viewer/output.css",),
-        late=("viewer/viewer.css", "viewer/glossary_card.css"),
+        late=("viewer/viewer.css",),
     ),
+    "glossary": KitFiles("glossary/card.js", late=("glossary/card.css",), needs="viewer"),
     "graph": KitFiles(
         "graph/drawing.js",
         styles=("graph/pane.css",),
         late=("graph/figure.css", "graph/drawing.css"),
         needs="viewer",
     ),
+    "source": KitFiles("source/expressions.js", late=("source/expressions.css",), needs="viewer"),
     "passes": KitFiles(
         "passes/scrubber.js", late=("viewer/buttons.css", "passes/scrubber.css"), needs="viewer"
     ),
+    "list": KitFiles("listing/long_list.js", late=("listing/long_list.css",), needs="viewer"),
     "jaxpr": KitFiles("listing/jaxpr_rows.js", needs="viewer"),
     "line_trace": KitFiles(
         "line_trace/player.js",
         late=("viewer/buttons.css", "line_trace/player.css"),
         needs="viewer",
     ),
-    "chart": KitFiles("chart/chart.js", late=("chart/chart.css",), needs="viewer"),
+    "chart": KitFiles(
+        "chart/chart.js", late=("viewer/buttons.css", "chart/chart.css"), needs="viewer"
+    ),
+    "page": KitFiles("page/page.js", needs="viewer"),
 }
 
 _INSTALLER = "viewer/install.js"

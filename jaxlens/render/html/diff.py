@@ -1,5 +1,10 @@
-"""Two programs side by side as HTML: one grid per group, three cells per row."""
+"""Two programs as HTML: a group behind its title, a row per instruction.
 
+A row is a mark, the line before, and the line after, which stands beside it where both fit and else
+below it. Where no row has a mark (bytecode beside equations), the sides are two columns.
+"""
+
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line
@@ -7,6 +12,7 @@ from jaxlens.render.fate_marks import mark
 from jaxlens.render.html.listing import FOLDS
 from jaxlens.render.html.marks import (
     Ink,
+    attr,
     diff_sides,
     escaped,
     has_folds,
@@ -17,74 +23,90 @@ from jaxlens.render.html.marks import (
 )
 from jaxlens.render.html.payload import late_html
 
-_AT_ONCE = 8  # rows of a diff behind a tab after which no further group stands in the page
-
-
-def _grid(*rules: str) -> str:
-    """Inline rules of rows, for pages that drop our CSS: JupyterLab keeps them."""
-    return style("display:grid", *rules, "gap:0 8px")
-
-
-_SIDES = "grid-template-columns:minmax(0,1fr) 0 minmax(0,1fr)"
-_FATES = _grid("grid-template-columns:minmax(0,1fr) 12.5em minmax(0,1fr)")
-_NO_FATES = _grid(_SIDES, f"{_SIDES}!important")  # our CSS leaves room for fates
+# Rows of a diff after which no further group stands in the page, and of one in a pane.
+_AT_ONCE, _IN_PANE = 60, 8
+_MARK = 12  # characters of a mark
+# Inline rules for pages that drop our CSS: JupyterLab keeps them.
+_COLUMNS = style("display:grid", "grid-template-columns:minmax(0,1fr) minmax(0,1fr)", "gap:0 8px")
+# Shown by the CSS that makes it work, where scripts run.
+_CLUSTERS = "<label class=cluster-switch hidden=1><input type=checkbox>as clusters</label>"
+_BESIDE, _BELOW = "display:inline-block", "padding-left:8em"
 
 
 def diff_html(diff: Diff, ink: Ink) -> str:
-    """A heading over both columns, then each group behind its title."""
+    """The names of both programs, then each group behind its title."""
     toggle = FOLDS if has_folds(diff_sides(diff)) else ""
-    grid = _FATES if any(row.fate for group in diff.groups for row in group.rows) else _NO_FATES
-    head = f"<b>{escaped(diff.left)}</b><i></i><b>{escaped(diff.right)}</b>"
-    groups, remark = _groups(diff, ink, grid)
+    marked = any(row.fate for group in diff.groups for row in group.rows)
+    left, right = f"<b>{escaped(diff.left)}</b>", f"<b>{escaped(diff.right)}</b>"
+    head = f"<div class=remark>{left} → {right}</div>{_CLUSTERS}"
+    if not marked:
+        head = f"<div class=diff-sides{_COLUMNS}>{left}{right}</div>"
+    groups, remark = _groups(diff, ink, marked)
     return (
-        f'<div class="listing program-diff">{toggle}'
-        f'<pre class="rows diff-rows"{grid}>{head}</pre>{groups}'
-        f"{remark}{note(diff.note)}</div>"
+        f'<div class="listing program-diff">{toggle}{head}{groups}{remark}{note(diff.note)}</div>'
     )
 
 
-def _groups(diff: Diff, ink: Ink, grid: str) -> tuple[str, str]:
-    """The groups and a remark; behind a tab those beyond the first rows travel deflated."""
-    groups = [_group(group, ink, grid) for group in diff.groups]
+def _groups(diff: Diff, ink: Ink, marked: bool) -> tuple[str, str]:
+    """The groups and a remark; those beyond the first rows are embedded deflated."""
     before = [0, *accumulate(len(group.rows) for group in diff.groups)]
-    first = sum(rows < _AT_ONCE for rows in before[:-1])
-    left = before[-1] - before[first]
-    if ink.inline or not left:
-        return "".join(groups), ""
-    late, remark = late_html("".join(groups[first:]), f"{left:,} more rows")
-    return "".join(groups[:first]) + late, remark
+    most = sum(rows < (_IN_PANE if ink.tabbed else _AT_ONCE) for rows in before[:-1])
+    shown = "".join(_group(group, ink, marked, diff.stages) for group in diff.groups[:most])
+    if most == len(diff.groups):
+        return shown, ""
+    plain = replace(ink, inline=False)
+    rest = "".join(_group(group, plain, marked, diff.stages) for group in diff.groups[most:])
+    late, remark = late_html(rest, f"{before[-1] - before[most]:,} more rows")
+    return shown + late, remark
 
 
-def _group(group: DiffGroup, ink: Ink, grid: str) -> str:
-    # The source line of each row; both where its sides come from two.
-    lines = ((side.line for side in (row.left, row.right) if side) for row in group.rows)
-    owners = ["", *(" > ".join(dict.fromkeys(filter(None, names))) for names in lines)]
-    if grid == _NO_FATES:  # no room for them: the group's title has the line
-        owners = [""] * len(owners)
-    rows = "".join(
-        _row(row, now if now != before else "", ink)
-        for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
-    )
+def _group(group: DiffGroup, ink: Ink, marked: bool, stages: tuple[str, str]) -> str:
+    if marked:
+        # The source line of each row; both where its sides come from two.
+        lines = ((side.line for side in (row.left, row.right) if side) for row in group.rows)
+        owners = ["", *(" > ".join(dict.fromkeys(filter(None, names))) for names in lines)]
+        if len(set(owners)) == 2 and owners[-1] in group.title:
+            owners = [""] * len(owners)
+        rows = "".join(
+            _row(row, now if now != before else "", ink, stages[1])
+            for row, (before, now) in zip(group.rows, pairwise(owners), strict=True)
+        )
+    else:
+        columns = _COLUMNS if ink.inline else ""
+        rows = "".join(
+            f"<div{columns}>{_cell(row.left, ink)}{_cell(row.right, ink, stage=stages[1])}</div>"
+            for row in group.rows
+        )
     opened = " open" if group.open else ""
+    kind = "diff-rows" if marked else "diff-rows diff-sides"
     return (
         f"<details{opened}><summary>{escaped(group.title)}</summary>"
-        f'<pre class="rows diff-rows"{grid}>{rows}</pre></details>'
+        f'<pre class="rows {kind}"{attr("data-stage", stages[0])}>{rows}</pre></details>'
     )
 
 
-def _row(row: DiffRow, owner: str, ink: Ink) -> str:
-    """Left, mark, right. The note stands on the right, under the line it explains."""
+def _row(row: DiffRow, owner: str, ink: Ink, stage: str) -> str:
+    """The mark, the line before, the source line, and the line after with the note."""
     fate = mark(row.fate)
     tint = f" style=background:{fate.tint}" if fate.tint else ""
-    middle = f"<i{tint}>{escaped(f'{fate.sign} {row.fate}'.strip())}</i>"
-    if owner:
-        middle = f"<span>{middle if row.fate else ''} <small>{escaped(owner)}</small></span>"
+    sign = f"{fate.sign} {row.fate}".strip()
+    head = f"<i{tint}>{escaped(sign)}</i>" if sign else ""
+    blanks = " " * (_MARK - len(sign)) if ink.inline else ""
+    place = f"<small>{' ' * ink.inline}{escaped(owner)}</small>" if owner else ""
     remark = f"<em>{escaped(row.note)}</em>" if row.note else ""
-    return f"{_cell(row.left, ink)}{middle}{_cell(row.right, ink, remark)}"
+    if row.left is None:
+        first, last = _cell(row.right, ink, remark, _BESIDE, stage=stage), ""
+    else:
+        first = _cell(row.left, ink, "", _BESIDE)
+        after = replace(row.right, line="") if row.right else None  # its hue is that of the left
+        rule = _BELOW if after else _BESIDE
+        last = _cell(after, ink, remark, rule, stage=stage) if after or remark else ""
+    return f"<div><span>{head}{blanks}</span>{first}{place}{last}</div>"
 
 
-def _cell(line: Line | None, ink: Ink, remark: str = "") -> str:
+def _cell(line: Line | None, ink: Ink, remark: str = "", *rules: str, stage: str = "") -> str:
     if line is None:
-        return f"<div>{remark}</div>"
-    below = f"<br>{remark}" if remark else ""
-    return f"<div{node_id(line)}{ink.cell(line.line)}>{pieces(line)}{below}</div>"
+        return f"<div{style(*rules) if ink.inline else ''}>{remark}</div>"
+    behind = f"  {remark}" if remark else ""
+    node = node_id(line) + attr("data-stage", stage)
+    return f"<div{node}{ink.cell(line.line, *rules)}>{pieces(line)}{behind}</div>"

@@ -15,6 +15,7 @@ from one to the next; / searches; c copies the row and C the pane; h explains it
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from jaxlens.errors import GraphError
 from jaxlens.ir.graph import paused
@@ -50,6 +51,7 @@ from jaxlens.render.html.table import findings_html, table_html
 
 _KITS: Mapping[Kit, type[Block]] = {
     "graph": GraphPane,
+    "source": SourcePane,
     "passes": PassSteps,
     "line_trace": TapeReel,
     "chart": Picture,
@@ -57,11 +59,12 @@ _KITS: Mapping[Kit, type[Block]] = {
 _KEY = "\0"  # placeholder of the hash; escaped text never has this character
 
 
-def html(document: Document) -> str:
+def html(document: Document, *, extra: Collection[Kit] = ()) -> str:
     """The document as a fragment that needs nothing else.
 
     Args:
         document: What to show.
+        extra: Kits beside those that its blocks need.
 
     Returns:
         HTML, the same for the same document. Names of tab groups are made of a hash of the
@@ -74,32 +77,45 @@ def html(document: Document) -> str:
             kits.append(kit)
     if any(isinstance(s.part, Listing) and packs(s.part.more) for s in walk(document.blocks)):
         kits.append("jaxpr")
+    kits += extra
     with paused():  # the many short strings of a large program would trigger the GC
-        return f"{styles(kits)}{body(document)}{scripts(kits)}"
+        page = body(document, whole="page" in kits)
+        if '<script type="application/json" data-jl=help>' in page:
+            kits.append("glossary")
+        if " data-lines=" in page:
+            kits.append("list")
+        return f"{styles(kits)}{page}{scripts(kits)}"
 
 
-def body(document: Document) -> str:
-    """The document without CSS and scripts, as an untrusted notebook shows it."""
+def body(document: Document, whole: bool = False) -> str:
+    """The document without CSS and scripts, as an untrusted notebook shows it.
+
+    Args:
+        document: What to show.
+        whole: Whether every box of a drawing opens, in a page that no kernel will serve.
+    """
     hues = ink(document)
     # %%jaxpr has to be quick, %%explore has many panes.
     rows = ROWS if document.verb == "jaxpr" else COMPILED_ROWS
-    budget = Budget(rows=rows, pictures=document.verb != "explore")
+    budget = Budget(rows=rows, pictures=document.verb != "explore", whole=whole)
     kernels = document.web.atoms.get("kernels", {}) if document.web else {}
     data = web_html(document.web, budget) if document.web else ""
     label = attr("aria-label", f"jaxlens {document.verb}")
+    label += attr("data-versions", document.versions)
     parts = [f"<div class=jaxlens data-key={_KEY} data-verb={document.verb} role=group{label}>"]
     title = [document.taken, *(f"Not what runs: {sentence}" for sentence in document.deviations)]
     head = "\n".join(map(prose, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
-    groups_opened = hidden_depth = 0
+    groups_opened = hidden_depth = tabs_depth = 0
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
             groups.append(f"{_KEY}-{groups_opened}")
             groups_opened += 1
-        hidden = isinstance(step.part, Tab) and step.place > 0
-        hidden_depth += hidden * {"enter": 1, "leave": -1}.get(step.move, 0)
-        paint = hues.behind() if hidden_depth else hues
+        deeper = {"enter": 1, "leave": -1}.get(step.move, 0)
+        tabs_depth += deeper * isinstance(step.part, Tab)
+        hidden_depth += deeper * _is_shut(step)
+        paint = replace(hues.behind() if hidden_depth else hues, tabbed=tabs_depth > 0)
         if isinstance(step.part, Tabs | Tab | Fold):
             parts.append(_step(step.part, step, groups, kernels))
         else:
@@ -115,12 +131,19 @@ def body(document: Document) -> str:
     return f"{markup.replace(_KEY, f'jl{key}')}{help}</div>"
 
 
+def _is_shut(step: BlockStep) -> bool:
+    """Whether a tab or fold is shut at first."""
+    part = step.part
+    return step.place > 0 if isinstance(part, Tab) else isinstance(part, Fold) and not part.open
+
+
 def _step(
     part: Tabs | Tab | Fold, step: BlockStep, groups: list[str], kernels: Collection[str]
 ) -> str:
     enters = step.move == "enter"
     if isinstance(part, Tabs):
-        return f"<div class=pane-tabs{attr('data-verb', part.verb)}>" if enters else "</div>"
+        names = attr("data-verb", part.verb) + attr("data-open", " ".join(part.open))
+        return f"<div class=pane-tabs{names}>" if enters else "</div>"
     if not enters:
         return "</div></details>"
     if isinstance(part, Tab):
@@ -154,7 +177,7 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
         case Findings():
             return findings_html(block)
         case TableBlock():
-            return table_html(block.table, hues.inline)
+            return table_html(block.table, hues.inline, not hues.tabbed)
         case PassSteps():
             return passes_html(block, hues, budget)
         case TapeReel():
@@ -162,7 +185,7 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
         case Picture():
             return _chart(block)
         case GraphPane():
-            return _graph(block, hues, budget is None or budget.pictures)
+            return _graph(block, hues, budget or Budget())
         case _:
             raise TypeError(f"expected a block that holds no others, got {type(block).__name__}")
 
@@ -177,11 +200,12 @@ def _chart(picture: Picture) -> str:
     )
 
 
-def _graph(pane: GraphPane, hues: Ink, picture: bool) -> str:
+def _graph(pane: GraphPane, hues: Ink, budget: Budget) -> str:
     """The drawing; the reason where it cannot be laid out, as the rest can be shown."""
     from jaxlens.render.html.figure import graph_html  # loads Graphviz
 
     try:
-        return graph_html(pane.figure, pane.alt, hues.hues, picture=picture)
+        size = {"picture": budget.pictures, "whole": budget.whole}
+        return graph_html(pane.figure, pane.alt, hues.hues, **size)
     except GraphError as why:
         return note(f"No graph: {why}")

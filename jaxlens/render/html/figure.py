@@ -20,10 +20,16 @@ _PANELS = 10  # that one output holds, 4 ms each; a live kernel has the others
 # A traced program that had to be folded is to be seen a tenth of its trace later, and 40 edges take
 # 15 ms: its repeats open, and the first copy if it is no denser.
 _FOLDED_PANELS, _FOLDED_EDGES = 7, 36
+_WHOLE_PANELS, _WHOLE_BYTES = 1_000, 20_000_000  # of a page that is saved
 
 
 def graph_html(
-    figure: Figure, alt: str, hues: Mapping[str, int] | None = None, *, picture: bool = True
+    figure: Figure,
+    alt: str,
+    hues: Mapping[str, int] | None = None,
+    *,
+    picture: bool = True,
+    whole: bool = False,
 ) -> str:
     """The container of one drawing.
 
@@ -32,6 +38,7 @@ def graph_html(
         alt: What it shows, in words.
         hues: Index of the hue of each source line, as in the panes beside it.
         picture: Whether it shows where no script runs; else its words stand there.
+        whole: Whether every box opens, but for those of a program with very many.
 
     Returns:
         HTML; its style and script are the page's (`assets.py`).
@@ -46,7 +53,9 @@ def graph_html(
     note = f'<div class="drawing-note">{escape(clean(figure.note))}</div>' if figure.note else ""
     folded = bool(figure.note) and figure.stage == "jaxpr"
     most, edges = (_FOLDED_PANELS, _FOLDED_EDGES) if folded else (_PANELS, ANY)
-    data = _stepped(graph_data(figure, most=most, edges=edges, hues=hues))
+    size = {"budget": _WHOLE_BYTES} if whole else {}
+    most, edges = (_WHOLE_PANELS, ANY) if whole else (most, edges)
+    data = _stepped(graph_data(figure, most=most, edges=edges, hues=hues, **size))
     text = packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
     return (
         f'<div class="jaxlens-drawing">{shown}{note}'

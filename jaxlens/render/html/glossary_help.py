@@ -1,4 +1,4 @@
-"""Glossary entries of the words that a document shows, for `viewer/glossary_card.js`.
+"""Glossary entries of the words that a document shows, for `glossary/card.js`.
 
 Only those are embedded in an output. Words are looked up as they are displayed, so the viewer
 needs no rules of its own.
@@ -32,6 +32,7 @@ from jaxlens.report import Table
 
 _MOST = 1000  # lines of a program that are scanned; of longer ones all words are embedded
 _OP = re.compile(f"{MARKS['op']}([^\\0-{MARKS['warn']}\\n]+)")
+_EXPERTS = 6_000  # characters of texts for experts; `%glossary WORD` has all
 _OFTEN = 3  # values of one attribute that are scanned
 _KINDS: dict[str, Kind] = {
     "jaxpr": "primitive",
@@ -87,9 +88,10 @@ def help_data(document: Document) -> dict[str, Any]:
     Returns:
         By kind and word, as displayed but for quotes: the sentence, the place of its page in
         `pages` (-1 for none), its lesson (0 for none) and the places of its texts for experts in
-        `texts`. An attribute that means something of its own at its operation stands under
-        "operation.attribute". `pages`: name and address of each page. `lessons`: how each lesson
-        is called. Empty where the glossary knows none of the words.
+        `texts`, as far as those have room, operations first. An attribute that means something of
+        its own at its operation stands under "operation.attribute". `pages`: name and address of
+        each page. `lessons`: how each lesson is called. Empty where the glossary knows none of
+        the words.
     """
     words = _Words()
     for step in walk(document.blocks):
@@ -99,11 +101,15 @@ def help_data(document: Document) -> dict[str, Any]:
     texts: dict[str, int] = {}
     lessons: dict[int, str] = {}
     entries: dict[str, Any] = {}
-    for kind, names in words.by_kind.items():
+
+    def room(text: str) -> bool:
+        return text in texts or sum(map(len, texts)) + len(text) <= _EXPERTS
+
+    for kind, names in sorted(words.by_kind.items(), key=lambda item: item[0] not in _ATTRIBUTES):
         for word, known in _entries(kind, names):
             page = pages.setdefault(known.link, len(pages)) if known.link else -1
             expert = () if (kind, word) in words.brief else known.expert
-            places = [texts.setdefault(text, len(texts)) for text in expert]
+            places = [texts.setdefault(text, len(texts)) for text in expert if room(text)]
             if known.lesson and known.lesson not in lessons:
                 lessons[known.lesson] = reference(known.lesson)[0]
             told = [known.sentence, page, known.lesson, *places]

@@ -12,18 +12,20 @@ Tests compare the two ways.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import overload
+from typing import TypeVar, overload
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Line
 from jaxlens.render.html.marks import begins_with_id, marked
 
 FIRST_WORD = 1
+_T = TypeVar("_T")
 
 Row = tuple[str, int | str, str]
 """A line for scripts: its text (`marks.marked`), its node, and its owner ("" for none).
 
-The node is 0 for none and `FIRST_WORD` where it is the row's first word after ROOT.
+The node is 0 for none and `FIRST_WORD` where it is the row's first word after ROOT; -n is that of
+a line that folds n others.
 """
 
 _FEW = 4_000  # lines that are kept when iterated
@@ -88,7 +90,27 @@ def written(lines: Iterable[Line]) -> Iterator[Row]:
     return lines.written() if isinstance(lines, LazyLines) else map(row_of, lines)
 
 
+def head_first(lines: Iterable[_T], head: int, folds: Callable[[_T], int]) -> Iterator[_T]:
+    """Yields `head` lines that no other folds, then those that they fold, then the rest.
+
+    A page without scripts has the first, so that it shows the program and not its plumbing.
+    """
+    every, folded = iter(lines), list[_T]()
+    for line in islice(every, head):
+        yield line
+        folded += islice(every, folds(line))
+    yield from folded
+    yield from every
+
+
+def row_folds(row: Row) -> int:
+    """The number of rows that a row folds."""
+    return -row[1] if isinstance(row[1], int) and row[1] < 0 else 0
+
+
 def row_of(line: Line) -> Row:
     """The row of a line."""
+    if line.folds:
+        return marked(line), -line.folds, line.line
     named = line.id and (FIRST_WORD if begins_with_id(line) else visible(line.id))
     return marked(line), named or 0, line.line

@@ -11,7 +11,7 @@ _EVENTS = ("call", "line", "return", "after", "yield", "resume")
 def line_trace_html(reel: TapeReel, budget: Budget | None = None) -> str:
     """The table, and the data for the player."""
     budget = budget or Budget()
-    table = table_html(reel.table, inline=False)
+    table = table_html(reel.table, inline=False, whole=False)
     return f"<div class=line-trace>{table}{budget.take(data_html('tape', data(reel)))}</div>"
 
 

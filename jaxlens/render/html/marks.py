@@ -6,11 +6,11 @@ of a known form. So the colours that carry meaning are inline, legible on white 
 keep an output small.
 """
 
-import base64
 import html as escaping
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import (
@@ -35,9 +35,11 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "attr": ("<small>", "</small>"),
     "comment": ("<em>", "</em>"),
     "keyword": ("<strong>", "</strong>"),
-    "fold": ("<s hidden=1>", "</s>"),
+    "fold": ("<tt hidden=1>", "</tt>"),
     "warn": ("<mark>", "</mark>"),
 }
+# What an address in single quotes may have as it is; ">" may end a tag for simple readers.
+_PLAIN = ' !"$()*+,-./:;=?@[]^_`{|}~'
 # Control characters before words of a kind, in rows that a script writes out; "\0" for plain ones.
 MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMENTS))}
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
@@ -106,10 +108,14 @@ def text_runs(pieces: Iterable[Piece]) -> list[tuple[Kind, str]]:
 
 
 def image(svg: str, alt: str) -> str:
-    """An SVG document as an `<img>`, which shows where no script runs."""
-    data = base64.b64encode(svg.encode(errors="replace")).decode()
+    """An SVG document as an `<img>`, which shows where no script runs.
+
+    Most characters of a drawing stand in an address as they are, so it is a fifth shorter than
+    in Base64.
+    """
+    data = quote(svg, safe=_PLAIN, errors="replace")
     size = 'style="max-width:100%;height:auto"'
-    return f'<img{attr("alt", alt)} {size} src="data:image/svg+xml;base64,{data}">'
+    return f"<img{attr('alt', alt)} {size} src='data:image/svg+xml,{data}'>"
 
 
 def node_id(line: Line) -> str:
@@ -128,7 +134,8 @@ def begins_with_id(line: Line) -> bool:
 
 def row(line: Line) -> str:
     """A line as one element that carries its node's id."""
-    return f"<div{node_id(line)}>{pieces(line)}</div>"
+    folds = f" data-folds={line.folds}" if line.folds else ""
+    return f"<div{node_id(line)}{folds}>{pieces(line)}</div>"
 
 
 def has_folds(lines: Sequence[Line]) -> bool:
@@ -145,11 +152,13 @@ class Ink:
         inline: Whether colours are written inline, for pages that drop our CSS; else as
             classes, which are shorter.
         lines: Lines of programs in the document, those beyond the shown ones too.
+        tabbed: Whether it is for a pane: of many rows, the first ones stand in the page.
     """
 
     hues: Mapping[str, int]
     inline: bool = True
     lines: int = 0
+    tabbed: bool = False
 
     def behind(self) -> "Ink":
         """For what is hidden behind a tab: classes alone, where the document is long."""
@@ -165,11 +174,14 @@ class Ink:
             return f" class=hue{hue}{name}"
         return f"{name}{style(f'border-left:3px solid {bar_color(hue)}', *more)}"
 
-    def cell(self, owner: str) -> str:
-        """`bar` for one line among many: its hue alone where inline colours are too long."""
-        if self.inline or owner not in self.hues:
-            return self.bar(owner)
-        return f" class=hue{self.hues[owner]}"
+    def cell(self, owner: str, *more: str) -> str:
+        """`bar` for one line among many: its hue alone."""
+        if owner not in self.hues:
+            return style(*more) if self.inline else ""
+        hue = self.hues[owner]
+        if not self.inline:
+            return f" class=hue{hue}"
+        return style(f"border-left:3px solid {bar_color(hue)}", *more)
 
 
 def style(*rules: str) -> str:

@@ -1,11 +1,11 @@
 """The steps through the passes as HTML: the timeline as a table, and what the viewer slides over.
 
-The table says all without scripts: a bar for each step's instructions, what the step did and
-what such a pass is for. The rows of each step travel deflated beside it, as JSON-able data for
-`passes/scrubber.js`. Most lines are equal from pass to pass, so `lines` has each once, with its
-atoms. The rows of a step are three columns: the numbers of their lines, each as the difference from
-the one before; a letter for each mark, capital for a removed row; and indices into `notes` from 1,
-0 for none.
+The table shows without scripts: a bar for each step's instructions, what the step did and what
+such a pass is for. The rows of each step travel deflated beside it, as JSON-able data for
+`passes/scrubber.js`, and so do the table's rows beyond the first. Most lines are equal from pass
+to pass, so `lines` has each once, with its atoms. The rows of a step are three columns: the numbers
+of their lines, each as the difference from the one before; a letter for each mark, capital for a
+removed row; and indices into `notes` from 1, 0 for none.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def passes_html(block: PassSteps, ink: Ink, budget: Budget | None = None) -> str
     """The timeline, with the data that `passes/scrubber.js` makes a slider of."""
     budget = budget or Budget()
     element, block = _fitting(block, ink, min(budget.bytes, _SHARE))
-    table = table_html(_timeline(block), inline=False, whole=True) if block.tables else ""
+    table = table_html(_timeline(block), inline=False, whole=False) if block.tables else ""
     return f"<div class=passes>{table}{note(block.note)}{budget.take(element)}</div>"
 
 

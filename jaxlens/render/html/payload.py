@@ -17,7 +17,7 @@ from jaxlens.render.document import Line
 from jaxlens.render.html.lazy_lines import Row, written
 from jaxlens.render.html.marks import MARKS
 from jaxlens.render.html.packing import packed
-from jaxlens.render.link_data import Alike, Web
+from jaxlens.render.link_data import Alike, Parts, Web
 
 MOST = 5_000_000  # bytes of data in one output
 # Lines beyond those shown, in one output. %%jaxpr has to render in a tenth of the time of a trace,
@@ -44,12 +44,14 @@ class Budget:
         rows: Lines of programs.
         listings: Listings so far; the next one's number.
         pictures: Whether drawings show where no script runs.
+        whole: Whether all boxes of drawings open, and not a few.
     """
 
     bytes: int = MOST
     rows: int = ROWS
     listings: int = 0
     pictures: bool = True
+    whole: bool = False
 
     def take(self, element: str, rows: int = 0) -> str:
         """The element, after it is subtracted from the budget."""
@@ -125,8 +127,8 @@ def web_data(web: Web) -> dict[str, Any]:
         return _alike_data(web.alike)
     return {
         "atoms": {stage: _sets(nodes) for stage, nodes in web.atoms.items()},
-        "lines": _sets(web.lines),
-        "calls": _sets(web.calls),
+        "lines": _by_part(web.lines, web.owned),
+        "calls": _by_part(web.calls, web.called),
         "fates": {visible(id): visible(fate) for id, fate in web.fates.items()},
         "ends": _named(web.ends),
         "how": {stage: _named(sources) for stage, sources in web.how.items()},
@@ -140,8 +142,8 @@ def _alike_data(alike: Alike) -> dict[str, Any]:
     return {
         "alike": list(alike.runs),
         "atoms": {"jaxpr": {}},
-        "lines": _sets(alike.lines),
-        "calls": _sets(alike.calls),
+        "lines": _by_part(alike.lines, alike.owned),
+        "calls": _by_part(alike.calls, alike.called),
         "stacks": [list(map(visible, stack)) for stack in alike.stacks],
         "stack": list(alike.stack),
         "made": [list(names) for names in alike.made],
@@ -156,6 +158,12 @@ def _sets(nodes: Mapping[str, Iterable[int]]) -> dict[str, int | list[int]]:
     """Sets of atoms by id: a number for one atom, else a list."""
     numbers = {visible(id): runs(atoms) for id, atoms in nodes.items()}
     return {id: ids[0] if len(ids) == 1 else ids for id, ids in numbers.items()}
+
+
+def _by_part(lines: Mapping[str, Iterable[int]], parts: Parts) -> dict[str, Any]:
+    """As `_sets`; a line with known expressions has a set for each, whose union is its own."""
+    known = {line: _sets(of) for line, of in parts.items() if any(of)}
+    return _sets(lines) | {visible(line): of for line, of in known.items()}
 
 
 def runs(atoms: Iterable[int]) -> list[int]:

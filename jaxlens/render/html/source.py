@@ -4,7 +4,8 @@ from jaxlens.render.document import SourceLine, SourcePane
 from jaxlens.render.html.marks import Ink, attr, escaped, row, style
 from jaxlens.render.html.payload import late_html
 
-_AT_ONCE = 5  # rows under a line that stand in the page; of a longer list the rest is deflated
+# Rows under a line that stand in the page, and of a pane behind others; the rest is deflated.
+_AT_ONCE, _BEHIND = 3, 1
 _TINT = "#e69f00"
 _SIGN = "list-style-position:outside"  # that a line opens: left of where all lines begin
 _CODE = 72  # notes beside code start here at the latest
@@ -18,8 +19,9 @@ def source_html(pane: SourcePane, ink: Ink) -> str:
     body = "".join(_line(line, digits, column, notes, ink) for line in pane.lines)
     scale = f" <i>{escaped(pane.scale)}</i>" if pane.scale else ""
     label = attr("aria-label", f"source of {pane.title}")
+    indent = attr("data-indent", str(pane.indent or ""))
     return (
-        f"<div class=source-lines{attr('data-file', pane.title)}>"
+        f"<div class=source-lines{attr('data-file', pane.title)}{indent}>"
         f"<div class=remark><b>{escaped(pane.title)}</b>{scale}</div>"
         f"<pre class=rows tabindex=0 role=group{label}>{body}</pre></div>"
     )
@@ -39,8 +41,9 @@ def _line(line: SourceLine, digits: int, column: int, notes: int, ink: Ink) -> s
     beside = (_SIGN,) if ink.inline else ()
     more = f"<em>{escaped(line.more)}</em>\n" if line.more else ""
     rows = list(map(row, line.under))
-    late, remark = late_html("".join(rows[_AT_ONCE:]), f"{len(rows) - _AT_ONCE:,} more")
-    under = "".join([more, *rows[:_AT_ONCE], late, remark])
+    most = _AT_ONCE if ink.inline else _BEHIND
+    late, remark = late_html("".join(rows[most:]), f"{len(rows) - most:,} more")
+    under = "".join([more, *rows[:most], late, remark])
     return (
         f"<details{bar}><summary{style(*tint, *beside)}>{text}</summary>"
         f'<div class=indented style="padding-left:4em">{under}</div></details>'

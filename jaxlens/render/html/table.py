@@ -9,21 +9,20 @@ from jaxlens.render.html.payload import late_html
 from jaxlens.render.text.document_text import TRUST
 from jaxlens.report import Cell, Table
 
-_BAR = "#56b4e966"
+_BAR, _LONGEST = "#56b4e980", 6.5  # colour, and em of the longest: as in output.css
 _WHOLE = 16
-_AT_ONCE = 4  # rows of a table behind a tab that are not deflated
+_AT_ONCE, _INLINE = 4, 10  # rows of a table in a pane that are not deflated, in the first one
 
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
 
-def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
+def table_html(table: Table, inline: bool = True, whole: bool = True) -> str:
     """A captioned table with its note; numbers are right-aligned, shares have a bar behind them.
 
     Args:
         table: What to write. One whose figures change from run to run has the class `volatile`.
-        inline: Whether sides and bars are written inline too, for pages that drop our CSS;
-            else rows beyond the first few are embedded deflated.
-        whole: Whether all rows are written even so.
+        inline: Whether sides and bars are written inline too, for pages that drop our CSS.
+        whole: Whether all rows are written; else those beyond the first are embedded deflated.
     """
     sides: list[Side] = []
     for i in range(len(table.columns)):
@@ -35,7 +34,9 @@ def table_html(table: Table, inline: bool = True, whole: bool = False) -> str:
     lengths = [[len(row[i].text) for row in table.rows] for i in range(len(sides))]
     narrow = [0 < max(column, default=0) <= _WHOLE for column in lengths]
     rows = [_row(table, row, sides, narrow, inline) for row in table.rows]
-    head_rows = len(rows) if inline or whole else _AT_ONCE
+    # JupyterLab opens notebooks by what it does to links when it inserts an output.
+    whole = whole or any(cell.links for row in table.rows for cell in row)
+    head_rows = len(rows) if whole else _INLINE if inline else _AT_ONCE
     late, remark = "".join(rows[head_rows:]), ""
     if late:
         late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
@@ -68,11 +69,11 @@ def _row(
 
 def _cell(cell: Cell, side: Side, whole: bool, staged: bool, inline: bool) -> str:
     kind, rules = side
-    end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * 100)
+    end = round(min(max(cell.bar or 0.0, 0.0), 1.0) * _LONGEST, 2)
     if end and not inline:
-        rules = (*rules, f"--bar:{end}%")
+        rules = (*rules, f"--bar:{end:g}em")
     elif end:
-        rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end}%,#0000 {end}%)")
+        rules = (*rules, f"background:linear-gradient(90deg,{_BAR} {end:g}em,#0000 0)")
     ids = "" if staged else attr("data-id", " ".join(cell.ids))
     text = "".join(_parts(cell))
     if whole and not cell.links:

@@ -100,16 +100,21 @@ def _step_lines(step: BlockStep, form: Form) -> list[str]:
     if isinstance(part, Tabs):
         return _tabs_elsewhere(part, form) if move == "leave" else []
     if not isinstance(part, Fold | Tab):
-        lines = block_lines(part, form)
-        beyond = len(part.more) if isinstance(part, Listing) else 0
-        left = max(len(lines) - form.limit, 0) + beyond
-        if form.full or not left:
-            return lines
-        return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
+        return cut_lines(part, form)
     if move == "enter":
         return [f"{visible(part.title)}:"]
     folded = isinstance(part, Fold) and move == "skip"
     return [f"[+] {visible(part.title)}  (folded; .text(full=True) opens it)"] if folded else []
+
+
+def cut_lines(block: Block, form: Form) -> list[str]:
+    """Returns the lines of one block, up to the limit of the form, and how many more there are."""
+    lines = block_lines(block, form)
+    beyond = len(block.more) if isinstance(block, Listing) else 0
+    left = max(len(lines) - form.limit, 0) + beyond
+    if form.full or not left:
+        return lines
+    return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
 
 
 def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:

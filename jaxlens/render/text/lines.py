@@ -2,6 +2,8 @@
 
 import re
 import textwrap
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from jaxlens.render.control_chars import visible
@@ -9,18 +11,23 @@ from jaxlens.render.document import Line, Listing, SourceLine, SourcePane
 
 _BAR = 8  # characters of a full bar
 _CODE = 78  # notes beside code start here at the latest
+_LIST = re.compile(r", [^,=]+(?:,|$)")  # items of a list, and no attribute such as metadata=
+_FOLDED = "  (folded; .text(full=True) opens it)"
 
 
 def line_text(line: Line, full: bool) -> str:
-    """Returns a line as indented text, with folded pieces only if `full`."""
-    texts = (visible(p.text) for p in line.pieces if full or p.kind != "fold")
+    """A line as indented text, with folded pieces only if `full`; a cut list ends in dots."""
+    texts = (
+        visible(p.text) if full or p.kind != "fold" else ", ..." if _LIST.match(p.text) else ""
+        for p in line.pieces
+    )
     return ("  " * line.indent + "".join(texts)).rstrip()
 
 
 def listing_lines(block: Listing, full: bool) -> list[str]:
     """Returns the program's lines; the first of each run of one owner ends with the owner."""
-    shown = (*block.lines, *block.more) if full else block.lines
-    texts = [line_text(line, full) for line in shown]
+    shown = tuple(_in_order(block)) if full else block.lines
+    texts = [line_text(line, full) + (_FOLDED if line.folds and not full else "") for line in shown]
     column = min(max(map(len, texts), default=0), _CODE)
     lines, owner = [], ""
     for line, text in zip(shown, texts, strict=True):
@@ -28,6 +35,15 @@ def listing_lines(block: Listing, full: bool) -> list[str]:
         lines.append(f"{text:<{column}}  # {visible(new)}" if new else text)
         owner = line.line
     return lines
+
+
+def _in_order(block: Listing) -> Iterator[Line]:
+    """Yields all lines of a program, what one folds behind it."""
+    more = iter(block.more)
+    for line in block.lines:
+        yield line
+        yield from islice(more, line.folds)
+    yield from more
 
 
 def source_lines(block: SourcePane, full: bool) -> list[str]:

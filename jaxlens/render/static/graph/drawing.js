@@ -22,7 +22,7 @@ import { keyPressed, keyTable } from "./keyboard.js";
 const FARTHEST = 2;
 // Ms on a box
 const TOLD_AFTER = 600;
-const LOCKED = "left out to keep this output small: opens once the cell is run";
+const LOCKED = 'left out here: opens once the cell is run, and in the page that .save("x.html") writes';
 
 /** One drawing on the page. */
 export class Drawing {

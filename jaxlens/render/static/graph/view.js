@@ -10,6 +10,7 @@ import { create } from "../viewer/elements.js";
 import { num } from "./paint.js";
 
 const LEAST = 0.1;
+const LEGIBLE = 0.65;
 const MOST = 3;
 
 /** A picture in its scrolling box. */
@@ -57,10 +58,12 @@ export class View {
     return [host?.parentElement?.clientWidth || 900, Math.max(200, (tall || 600) - others)];
   }
 
-  /** As wide as there is room, at most actual size; of what would be too small to make out, the middle. */
+  /** As wide as there is room, at most actual size, and whole where it stays legible; of what would be too small to make out, the middle. */
   fitWidth() {
-    const [room] = this.room();
+    const [room, tall] = this.room();
     this.zoom = Math.min(1, Math.max(0.2, room / this.w));
+    const whole = tall / this.h;
+    if (whole > LEGIBLE) this.zoom = Math.min(this.zoom, whole);
     this.resize();
     this.box.scrollLeft = (this.w * this.zoom - room) / 2;
   }

@@ -17,11 +17,12 @@ import { MarkedRows, readers } from "./row_source.js";
  * @property {Int32Array} place by step
  * @property {Int32Array} back by operand
  * @property {Int32Array} names by value
+ * @property {Map<number, string>} called by value, where the user's code has a name for it
  * @property {Int32Array} made the first value of each step
  * @property {Int32Array} read the first operand of each step
  */
 
-const [TYPE_SIGN, LITERAL_SIGN, FOLD_SIGN] = ["\x02", "\x03", "\x07"];
+const [TYPE_SIGN, LITERAL_SIGN, COMMENT_SIGN, FOLD_SIGN] = ["\x02", "\x03", "\x05", "\x07"];
 const FOLDED = /\x07[^\0-\x08]*/g;
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 
@@ -39,12 +40,19 @@ function lastBelow(starts, n) {
   return low;
 }
 
+/** The user's names by value. @param {number[]} pairs distance from the value before, and name @param {string[]} names */
+function named(pairs, names) {
+  const called = new Map();
+  for (let n = 0, value = 0; n < pairs.length; n += 2) called.set((value += pairs[n]), names[pairs[n + 1]]);
+  return called;
+}
+
 class JaxprRows extends MarkedRows {
   /** @param {string} text */
   constructor(text) {
     super();
     const end = text.indexOf("\n");
-    const { templates, places, lines, regions, rows } = JSON.parse(text.slice(0, end));
+    const { templates, places, lines, names, called, regions, rows } = JSON.parse(text.slice(0, end));
     this.templates = /** @type {Template[]} */ (templates);
     this.words = this.templates.map(([, words]) => words.match(/[\0-\x08][^\0-\x08]*/g) ?? []);
     this.places = /** @type {[string, number][]} */ (places);
@@ -55,7 +63,7 @@ class JaxprRows extends MarkedRows {
       const code = codes.next().value?.codePointAt(0) ?? 0;
       return code < 0xe000 ? code : code - 0x800;
     });
-    this.regions = /** @type {number[][]} */ (regions).map((sizes) => this.region(sizes, column));
+    this.regions = /** @type {number[][]} */ (regions).map((sizes, n) => this.region(sizes, column, named(called[n], names)));
     this.count = 0;
     this.starts = this.parts.map((part) => {
       const start = this.count;
@@ -65,8 +73,8 @@ class JaxprRows extends MarkedRows {
     this.wide = this.widest();
   }
 
-  /** @param {number[]} sizes @param {(size: number) => Int32Array} column @returns {Region} */
-  region([parameters, owner, steps, operands, values, ...ids], column) {
+  /** @param {number[]} sizes @param {(size: number) => Int32Array} column @param {Map<number, string>} called @returns {Region} */
+  region([parameters, owner, steps, operands, values, ...ids], column, called) {
     const [template, place, back, names] = [steps, steps, operands, values].map(column);
     let last = -1;
     names.forEach((code, n) => (names[n] = last += 1 + (code % 2 ? -(code + 1) / 2 : code / 2)));
@@ -78,7 +86,7 @@ class JaxprRows extends MarkedRows {
       read[step + 1] = read[step] + reads;
     });
     const runs = [0, 1].map((side) => ids.filter((_, n) => n % 2 === side));
-    return { owner, starts: runs[0], numbers: runs[1], template, place, back, names, made, read };
+    return { owner, starts: runs[0], numbers: runs[1], template, place, back, names, called, made, read };
   }
 
   /** About the most columns of a row: as if all variables of an equation had the longest name. */
@@ -88,11 +96,12 @@ class JaxprRows extends MarkedRows {
       for (const size of sizes) largest = Math.max(largest, size);
       return largest;
     };
+    const own = most(this.regions.map(({ called }) => most([...called.values()].map((name) => name.length + 3))));
     const name = letters(most(this.regions.map(({ names }) => most(names)))).length;
     const indent = most(this.parts.map((part) => (part.length === 4 ? part[3] : 0)));
     const sizes = this.templates.map(([types, words, literals, operands]) =>
       [...types, words, ...literals].join("").replace(FOLDED, "").length
-        + 2 * indent + 2 + (types.length + operands) * (name + 1));
+        + 2 * indent + 2 + (types.length + operands) * (name + 1) + types.length * own);
     const singles = this.parts.map((part) => (part.length === 4 ? 0 : part[0].replace(FOLDED, "").length));
     return Math.max(most(sizes), most(singles));
   }
@@ -123,7 +132,10 @@ class JaxprRows extends MarkedRows {
     const first = region.made[step];
     types.forEach((type, n) => {
       const name = region.names[first + n];
-      put("\0", name < 0 ? "_" : letters(name));
+      const letter = name < 0 ? "_" : letters(name);
+      put("\0", letter);
+      const own = region.called.get(first + n);
+      if (own && own !== letter) put(COMMENT_SIGN, ` (${own})`);
       put(TYPE_SIGN, type);
       put("\0", " ");
     });

@@ -4,25 +4,23 @@
  *
  * Rows come from the HTML, then from the data beside it, and beyond that from `root.jaxlens.fetch`,
  * which a live kernel sets and announces by `jl-kernel`. Each is a source (`row_source.js`).
+ *
+ * A row may stand for others (parameters, results): a click or Space shows them behind it. Those of
+ * rows in the HTML come first in the data, so `order` says which row follows which.
  */
 import { inflated } from "../viewer/packing.js";
 import { answeredSource, readers, ShownRows } from "./row_source.js";
-import { onPage } from "../viewer/rows.js";
+import { lists, onPage, OrderedRows } from "../viewer/rows.js";
 
 /** @typedef {import("./row_source.js").Source} Source */
 
 const BEYOND = 15;
 const CHUNK = 500;
 const ROW_MARKS = ["lit", "call", "pointed", "pin", "hit", "row-cursor"];
-/** @type {WeakMap<Element, LongList>} */
-const lists = new WeakMap();
-
-/** The list that an element is. @param {Element} element */
-export const listOf = (element) => lists.get(element);
-
-export class LongList {
+export class LongList extends OrderedRows {
   /** @param {HTMLElement} root @param {HTMLElement} box the `.listing` @param {HTMLElement} body what scrolls */
   constructor(root, box, body) {
+    super();
     this.root = root;
     this.box = box;
     this.body = body;
@@ -38,8 +36,12 @@ export class LongList {
     this.loaded = 0;
     /** Rows on the page. @type {Map<number, HTMLElement>} */
     this.drawn = new Map();
-    /** Numbers of the rows that a filter left. @type {number[] | null} */
-    this.order = null;
+    /** Rows that others stand for, by the row that stands for them: the first, how many. @type {Map<number, [number, number]>} */
+    this.folds = new Map();
+    /** Those that are open. @type {Set<number>} */
+    this.opened = new Set();
+    /** Rows that a filter left. @type {Set<number> | null} */
+    this.kept = null;
     /** @type {Map<string, Set<string>>} */
     this.marks = new Map();
     /** @type {Set<number>} */
@@ -62,6 +64,9 @@ export class LongList {
     this.pre.classList.toggle("bare", !this.owned());
     this.pre.setAttribute("data-own", "");
     this.pre.replaceChildren();
+    this.pre.addEventListener("click", ({ target }) => {
+      if (target instanceof Element && !getSelection()?.toString()) this.toggle(this.find(target));
+    });
     lists.set(this.pre, this);
     this.body.addEventListener("scroll", () => this.render(), { passive: true });
     new ResizeObserver(() => this.render()).observe(this.body);
@@ -113,11 +118,17 @@ export class LongList {
     return false;
   }
 
+  /** How many rows a row stands for. @param {number} n */
+  foldsAt(n) {
+    const from = this.from(n);
+    return from ? from[0].folds(from[1]) : 0;
+  }
+
   /** Numbers of the rows of each node. @returns {Map<string, number[]>} */
   get at() {
-    if (this.places) return this.places;
+    if (this.rowsOf) return this.rowsOf;
     /** @type {Map<string, number[]>} */
-    const places = (this.places = new Map());
+    const places = (this.rowsOf = new Map());
     const put = (/** @type {Source} */ source, /** @type {number} */ before) => {
       for (let n = 0; n < source.count; n++) {
         const id = source.id(n);
@@ -144,16 +155,43 @@ export class LongList {
     return from ? (this.texts[n] = from[0].text(from[1])) : "";
   }
 
-  /** @param {number} n place of a row among those that a filter left, -1 for none */
-  place(n) {
-    if (!this.order) return n;
-    let [low, high] = [0, this.order.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.order[middle] < n) low = middle + 1;
-      else high = middle;
-    }
-    return this.order[low] === n ? low : -1;
+  /** Finds which rows stand for others, and puts those in sight in order. */
+  arrange() {
+    const { count, kept } = this;
+    /** @type {number[]} */
+    const all = [];
+    this.folds.clear();
+    const put = (/** @type {number} */ n, /** @type {number} */ first) => {
+      const size = this.foldsAt(n);
+      all.push(n);
+      if (size) this.folds.set(n, [first, size]);
+      if (kept || this.opened.has(n)) for (let i = first; i < Math.min(first + size, count); i++) all.push(i);
+      return size;
+    };
+    const head = this.parts.at(-1)?.[0].count ?? 0;
+    let behind = head;
+    for (let n = 0; n < head; n++) behind += put(n, behind);
+    for (let n = behind; n < count; n++) n += put(n, n + 1);
+    this.order = kept ? all.filter((n) => kept.has(n)) : this.folds.size ? all : null;
+    const places = (this.places = this.order ? new Int32Array(count).fill(-1) : undefined);
+    this.order?.forEach((n, place) => places && (places[n] = place));
+  }
+
+  /** The closed row that stands for a row; the row itself where it is in sight, -1 for none. @param {number} n */
+  inPlaceOf(n) {
+    if (this.place(n) >= 0) return n;
+    for (const [fold, [first, size]] of this.folds) if (n >= first && n < first + size) return this.place(fold) < 0 ? -1 : fold;
+    return -1;
+  }
+
+  /** Opens or closes a row that stands for others. @param {number} n @returns {boolean} whether it is one */
+  toggle(n) {
+    if (!this.folds.has(n) || this.kept) return false;
+    if (!this.opened.delete(n)) this.opened.add(n);
+    this.clear();
+    this.resize();
+    this.root.dispatchEvent(new CustomEvent("jl-hits"));
+    return true;
   }
 
   /** @param {number} n */
@@ -172,11 +210,13 @@ export class LongList {
 
   /** Top of a row in the content of its pane. @param {number} n */
   y(n) {
-    return this.top + this.place(n) * this.row;
+    return this.top + this.place(this.inPlaceOf(n)) * this.row;
   }
 
   /** Scrolls a row into view. @param {number} n @param {ScrollLogicalPosition} [where] @returns {HTMLElement | undefined} */
   show(n, where = "nearest") {
+    const fold = this.inPlaceOf(n);
+    if (fold !== n) this.toggle(fold);
     const [height, view] = [this.row, this.body.clientHeight];
     const y = this.y(n);
     const { scrollTop } = this.body;
@@ -190,7 +230,7 @@ export class LongList {
 
   /** Hides all rows but these; null for none hidden. @param {Set<number> | null} kept */
   only(kept) {
-    this.order = kept && [...kept].sort((a, b) => a - b);
+    this.kept = kept;
     this.clear();
     this.resize();
   }
@@ -201,8 +241,8 @@ export class LongList {
   }
 
   resize() {
-    const shown = this.order ? this.order.length : this.count;
-    this.pre.style.height = `calc(${shown} * var(--row))`;
+    this.arrange();
+    this.pre.style.height = `calc(${this.length} * var(--row))`;
     this.pre.style.minWidth = `max(100%, ${this.wide + 18}ch)`;
     this.render();
   }
@@ -210,13 +250,12 @@ export class LongList {
   render() {
     if (!this.body.clientHeight || !this.pre.isConnected) return;
     const height = this.row;
-    const shown = this.order ? this.order.length : this.count;
     const from = this.body.scrollTop - this.top;
     const first = Math.max(0, Math.floor(from / height) - BEYOND);
-    const last = Math.min(shown, Math.ceil((from + this.body.clientHeight) / height) + BEYOND);
+    const last = Math.min(this.length, Math.ceil((from + this.body.clientHeight) / height) + BEYOND);
     const keep = new Set();
     for (let place = first; place < last; place++) {
-      const n = this.order ? this.order[place] : place;
+      const n = this.numberAt(place);
       keep.add(n);
       if (!this.drawn.has(n)) this.draw(n, place);
     }
@@ -241,21 +280,25 @@ export class LongList {
     const id = this.id(n);
     if (id) row.setAttribute("data-id", id);
     row.setAttribute("data-n", String(n));
-    this.addOwner(run, this.owner(n), n);
+    if (this.folds.has(n)) {
+      row.setAttribute("role", "button");
+      row.setAttribute("aria-expanded", String(Boolean(this.kept) || this.opened.has(n)));
+    }
+    this.addOwner(run, this.owner(n), place);
     this.pre.append(run);
     this.drawn.set(n, row);
     this.mark(row, n);
   }
 
-  /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string} owner @param {number} n */
-  addOwner(run, owner, n) {
+  /** The bar of the source line, as other panes have it; its name where a run begins. @param {HTMLElement} run @param {string} owner @param {number} place */
+  addOwner(run, owner, place) {
     if (!owner) return;
     if (!this.hues.has(owner)) this.hues.set(owner, this.root.querySelector(`[data-line="${CSS.escape(owner)}"]`));
     const like = this.hues.get(owner);
     if (like?.className) run.className = like.className;
     else if (like?.style.borderLeftColor) run.style.borderLeft = `3px solid ${like.style.borderLeftColor}`;
     run.classList.add("owned");
-    if (!n || this.owner(n - 1) !== owner || this.order) run.setAttribute("data-line", owner);
+    if (!place || this.owner(this.numberAt(place - 1)) !== owner) run.setAttribute("data-line", owner);
   }
 
   /** Rows that neither the HTML nor its data hold come from the kernel. @param {number} n */
@@ -272,7 +315,7 @@ export class LongList {
     const source = answeredSource(lines);
     this.fetched.set(chunk, source);
     this.wide = Math.max(this.wide, source.wide);
-    this.places = undefined;
+    this.rowsOf = undefined;
     this.clear();
     this.resize();
   }
@@ -318,12 +361,18 @@ export class LongList {
 
   /** @param {HTMLElement} row @param {number} n */
   mark(row, n) {
-    const id = this.id(n);
+    const ids = this.idsAt(n);
+    const has = (/** @type {string} */ mark) => ids.some((id) => this.marks.get(mark)?.has(id));
     for (const mark of ROW_MARKS)
       row.classList.toggle(mark,
         mark === "hit" ? this.hits.has(n) : mark === "row-cursor" ? n === this.cursor
-        : Boolean(id) && (this.marks.get(mark)?.has(id) ?? false)
-          && !(mark === "call" && this.marks.get("lit")?.has(id)));
+        : has(mark) && !(mark === "call" && has("lit")));
+  }
+
+  /** The node of a row, or those of the rows that it stands for while they are out of sight. @param {number} n */
+  idsAt(n) {
+    const [first, size] = (!this.opened.has(n) && this.folds.get(n)) || [n, 1];
+    return Array.from({ length: size }, (_, i) => this.id(first + i)).filter(Boolean);
   }
 
   /** Marks the matches of a search and the row that the keys are at. @param {Set<number>} hits @param {number} cursor */
@@ -346,8 +395,7 @@ export class LongList {
 
   /** The first row whose top is in view, else -1. */
   firstInView() {
-    const n = Math.max(0, Math.ceil((this.body.scrollTop - this.top) / this.row));
-    return n < this.count ? n : -1;
+    return this.numberAt(Math.max(0, Math.ceil((this.body.scrollTop - this.top) / this.row))) ?? -1;
   }
 
   /** Tops of the rows with a mark. @param {string} mark */
@@ -355,13 +403,14 @@ export class LongList {
     return (mark === "hit" ? [...this.hits] : this.marked(mark)).map((n) => this.y(n));
   }
 
-  /** Numbers of the rows with a mark, in order. @param {string} mark @returns {number[]} */
+  /** Numbers of the rows with a mark, in order; a closed row stands for those out of sight. @param {string} mark @returns {number[]} */
   marked(mark) {
-    /** @type {number[]} */
-    const rows = [];
+    /** @type {Set<number>} */
+    const rows = new Set();
     for (const id of this.marks.get(mark) ?? [])
-      for (const n of this.at.get(id) ?? []) if (this.place(n) >= 0) rows.push(n);
-    return rows.sort((a, b) => a - b);
+      for (const n of this.at.get(id) ?? []) rows.add(this.inPlaceOf(n));
+    rows.delete(-1);
+    return [...rows].sort((a, b) => this.place(a) - this.place(b));
   }
 }
 
@@ -372,7 +421,7 @@ function dataOf(box) {
 }
 
 /** Wakes each long listing of an output when it is first shown. @param {HTMLElement} root */
-export function longLists(root) {
+function longLists(root) {
   const waiting = new Set(root.querySelectorAll(".listing[data-lines]"));
   const activate = async () => {
     for (const box of waiting) {
@@ -392,4 +441,13 @@ export function longLists(root) {
   for (const type of ["jl-panes", "jl-reader"]) root.addEventListener(type, activate);
   root.addEventListener("toggle", activate, { capture: true });
   activate();
+}
+
+/** Brings the long listings of every output under `root` to life. @param {ParentNode} root */
+export function live(root) {
+  for (const output of root.querySelectorAll(".jaxlens:not([data-lists])")) {
+    if (!(output instanceof HTMLElement) || !output.querySelector(".listing[data-lines]")) continue;
+    output.setAttribute("data-lists", "");
+    /** @type {any} */ (output).jaxlens?.ready.then(() => longLists(output));
+  }
 }

@@ -11,13 +11,14 @@
  * @property {(n: number) => string} text the same without marks, for search and copy
  * @property {(n: number) => string} id its node, "" for none
  * @property {(n: number) => string} owner the source line that owns it ("cell 3:4"), "" for none
+ * @property {(n: number) => number} folds how many rows it stands for until it is opened
  */
 import { idOf } from "../viewer/rows.js";
 
 /** @typedef {{rows: string[], ids: (number | string)[], lines: string[], owner: number[], wide: number}} Written */
 
 /** Elements of the kinds of words, as `MARKS` in `render/html/marks.py` numbers them. */
-const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "s", "mark"];
+const KIND_TAGS = ["", "b", "var", "samp", "small", "em", "strong", "tt", "mark"];
 /** @type {Record<string, string>} */
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 
@@ -33,13 +34,18 @@ export class MarkedRows {
     return this.row(n).replace(/[&<>]/g, (sign) => ENTITIES[sign])
       .replace(/([\x01-\x08])([^\0-\x08]*)\0?/g, (_, kind, words) => {
         const tag = KIND_TAGS[kind.charCodeAt(0)];
-        return `<${tag}${tag === "s" ? " hidden=1" : ""}>${words}</${tag}>`;
+        return `<${tag}${tag === "tt" ? " hidden=1" : ""}>${words}</${tag}>`;
       }) || "<br>";
   }
 
   /** @param {number} n */
   text(n) {
     return this.row(n).replace(/[\0-\x08]/g, "");
+  }
+
+  /** @param {number} n */
+  folds(n) {
+    return 0 * n;
   }
 }
 
@@ -54,7 +60,8 @@ class WrittenRows extends MarkedRows {
     this.lines = ["", ...lines];
     this.owners = owner;
     let last = "";
-    this.ids = ids.map((id, n) => (typeof id === "string" ? (last = id) : id ? (last = this.named(id, n, last)) : ""));
+    this.ids = ids.map((id, n) => (typeof id === "string" ? (last = id) : id > 0 ? (last = this.named(id, n, last)) : ""));
+    this.folded = ids.map((id) => (typeof id === "number" && id < 0 ? -id : 0));
   }
 
   /** A node that is not named: 1 the row's first word, 2 that of the row before, 3 the next number. @param {number} how @param {number} n @param {string} last */
@@ -76,6 +83,11 @@ class WrittenRows extends MarkedRows {
   /** @param {number} n */
   owner(n) {
     return this.lines[this.owners[n]];
+  }
+
+  /** @param {number} n */
+  folds(n) {
+    return this.folded[n];
   }
 }
 
@@ -107,6 +119,11 @@ export class ShownRows {
   /** @param {number} n */
   owner(n) {
     return this.rows[n].parentElement?.getAttribute("data-line") ?? "";
+  }
+
+  /** @param {number} n */
+  folds(n) {
+    return Number(this.rows[n].getAttribute("data-folds"));
   }
 }
 

@@ -36,7 +36,7 @@ export class PassScrubber {
     this.pinned = null;
     /** @type {{atoms: Set<number>, calls?: Set<number>, stage?: string, id?: string}} */
     this.lit = { atoms: new Set() };
-    /** @type {Map<HTMLElement, number>} rows on the page, and the line that each shows */
+    /** @type {Map<HTMLElement, number[]>} rows on the page, and the lines that each shows or stands for */
     this.drawn = new Map();
     /** The source line of the row made last: the first of a run tells it. */
     this.owner = "";
@@ -136,7 +136,7 @@ export class PassScrubber {
     const element = passRow(this.data, step, place);
     element.classList.toggle("own", element.title !== this.owner);
     this.owner = element.title;
-    this.drawn.set(element, step.lines?.[place] ?? 0);
+    this.drawn.set(element, [step.lines?.[place] ?? 0]);
     return element;
   }
 
@@ -156,12 +156,15 @@ export class PassScrubber {
     const element = button(text, "", () => {
       const next = rows.slice(0, PASS_ROWS).map((place) => this.row(step, place));
       const left = rows.slice(PASS_ROWS);
+      this.drawn.delete(element);
       next[0].tabIndex = -1;
       if (left.length) next.push(this.folded(step, left, `${left.length} more rows`));
       element.replaceWith(...next);
       next[0].focus();
       this.settle();
     });
+    element.setAttribute("data-row", "");
+    this.drawn.set(element, rows.map((place) => step.lines?.[place] ?? 0));
     return element;
   }
 
@@ -199,8 +202,8 @@ export class PassScrubber {
   relight() {
     const { atoms, calls, stage, id } = this.lit;
     const here = this.rows.getAttribute("data-stage");
-    for (const [row, line] of this.drawn) {
-      const own = atomsOfRow(this.data, line);
+    for (const [row, lines] of this.drawn) {
+      const own = lines.flatMap((line) => atomsOfRow(this.data, line));
       const name = row.getAttribute("data-id");
       const lit = own.some((atom) => atoms.has(atom));
       row.classList.toggle("lit", lit);

@@ -27,6 +27,8 @@ export class Highlighter {
     /** @type {HTMLElement[]} */
     this.marked = [];
     this.frame = 0;
+    /** Narrows a line to what the pointer is on; `source/expressions.js` sets it. @type {(row: HTMLElement, node: Node, event: MouseEvent) => Node} */
+    this.refine = (_, node) => node;
     /** The last few answers of `reach`. @type {Map<string, ReturnType<Highlighter["resolve"]>>} */
     this.resolved = new Map();
     this.listen();
@@ -48,7 +50,8 @@ export class Highlighter {
       if (!shown || !(target instanceof Element) || target.closest(NOT_A_CLICK)) return;
       if (shown.row.closest("[data-own='points']") || getSelection()?.toString()) return;
       if (this.opens(shown.row, event)) return;
-      dispatch("jl-pin", shown.row, sameNode(shown.node, this.pinned) ? null : shown.node);
+      const node = this.refine(shown.row, shown.node, event);
+      dispatch("jl-pin", shown.row, sameNode(node, this.pinned) ? null : node);
     });
     root.addEventListener("jl-point", (event) => {
       const node = /** @type {CustomEvent} */ (event).detail;
@@ -127,7 +130,10 @@ export class Highlighter {
     const stage = node && "id" in node ? web.stageOf(node.stage, id) : "";
     const atoms = new Set(line ? web.of(web.lines, line) : id ? web.atoms(stage, id) : []);
     const calls = new Set(line ? web.of(web.calls, line) : []);
-    return { stage, id, line, atoms, calls };
+    const part = (line && /** @type {{part?: string}} */ (node).part) || "";
+    const own = web.expressions.get(line)?.get(part);
+    if (own) for (const set of [atoms, calls]) for (const atom of set) own.has(atom) || set.delete(atom);
+    return { stage, id, line, part, atoms, calls };
   }
 
   light() {

@@ -7,8 +7,8 @@
  */
 import { button, create } from "./elements.js";
 import { showSpot } from "./reveal.js";
-import { shownAt } from "./rows.js";
-import { searchOf } from "./search.js";
+import { onPage, shownAt } from "./rows.js";
+import { copied, searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
 
@@ -23,7 +23,7 @@ const KEYS = [
   ["1 to 9", "show that pane; with Shift beside the others"],
   ["[ ]", "to the pane on the left, on the right"],
   ["/", "search in the pane; Enter and Shift+Enter go through the matches"],
-  ["c C", "copy the row, the pane"],
+  ["c C m", "copy the row, the pane, all as Markdown"],
   ["h", "what the words of the row mean; again: more"],
   ["?", "these keys"],
 ];
@@ -39,7 +39,8 @@ class Keys {
     this.help = create("div", "key-help", { role: "dialog", "aria-label": "Keys", tabindex: "-1", hidden: "" }, create("table", "", {}, create("tbody", "", {}, ...rows)));
     this.ask = button("?", "Keys", () => this.toggle());
     this.ask.setAttribute("aria-expanded", "false");
-    this.panes.tools.append(this.ask);
+    const markdown = button("md", "Copy answer and open panes as Markdown, for a bug report or a chat", () => this.markdown());
+    this.panes.tools.append(markdown, this.ask);
     this.panes.bar.after(this.help);
     window.addEventListener("keydown", (event) => this.key(event), { capture: true });
     root.addEventListener("pointerdown", (event) => {
@@ -72,7 +73,7 @@ class Keys {
     const { target } = event;
     if (!(target instanceof Element) || !this.root.contains(target) || event.defaultPrevented) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (target.closest(".jaxlens-figure") || target.matches(TYPED)) return;
+    if (target.closest(".jaxlens-figure, .jaxlens-chart") || target.matches(TYPED)) return;
     const action = this.actions(event);
     if (action === undefined) {
       // A notebook would take Enter from a link, to edit the cell
@@ -87,7 +88,8 @@ class Keys {
   /** What a key does; undefined for nothing. @param {KeyboardEvent} event @returns {(() => unknown) | undefined} */
   actions(event) {
     const onControl = event.target instanceof Element && event.target.closest("button, .splitter, a");
-    if (event.key === "Escape") return () => this.escape();
+    // A card is taken away before a pin is let go
+    if (event.key === "Escape") return this.root.querySelector(".tip.on") ? undefined : () => this.escape();
     if (event.key === "?") return () => this.toggle();
     const digit = /^Digit([1-9])$/.exec(event.code)?.[1];
     if (digit) return () => this.choose(Number(digit) - 1, event.shiftKey);
@@ -109,6 +111,7 @@ class Keys {
       "]": () => this.aside(1),
       c: () => this.copy(false),
       C: () => this.copy(true),
+      m: () => this.markdown(),
     };
     return actions[event.key];
   }
@@ -151,13 +154,24 @@ class Keys {
     if (pane) searchOf(pane).copy(whole ? null : searchOf(pane).rows.cursor);
   }
 
+  /** What `render/text/markdown.py` writes, of the panes that are open. */
+  async markdown() {
+    const { root } = this;
+    const title = root.querySelector(".title-line")?.textContent ?? "";
+    const said = [...root.querySelectorAll(".findings > li")].filter((li) => onPage(li) && !li.closest("[data-pane]")).map((li) => `- ${li.textContent}`);
+    const programs = this.panes.open.map((pane) => `**${pane.title}**\n\n~~~~text\n${searchOf(pane).lines.join("\n")}\n~~~~`);
+    await copied([`**${title}**`, root.dataset.versions ?? "", said.join("\n"), ...programs].join("\n\n"));
+    searchOf(this.panes.open[0]).count.textContent = "copied";
+  }
+
   /** @param {number} step */
   step(step) {
     const { pane } = this;
     if (!pane) return false;
     const { rows } = searchOf(pane);
     const first = rows.cursor ?? rows.first((section) => section.firstInView());
-    const next = rows.next(first && !rows.cursor ? { ...first, n: first.n - step } : first, step);
+    const begins = first && !rows.cursor && first.section.inSight(first.n);
+    const next = begins ? first : rows.next(first, step);
     if (!next) return Boolean(rows.cursor);
     return this.at(pane, next, true);
   }
@@ -188,7 +202,7 @@ class Keys {
     const { rows } = searchOf(pane);
     const lit = rows.marked("lit");
     if (!lit.length) return undefined;
-    const order = (/** @type {any} */ spot) => rows.sections.indexOf(spot.section) * 1e9 + spot.n;
+    const order = (/** @type {any} */ spot) => rows.sections.indexOf(spot.section) * 1e9 + spot.section.place(spot.n);
     const from = rows.cursor ? order(rows.cursor) : -1;
     const ahead = step > 0 ? lit.find((spot) => order(spot) > from) : lit.findLast((spot) => order(spot) < from);
     return this.at(pane, ahead ?? lit[step > 0 ? 0 : lit.length - 1], false);
@@ -203,16 +217,15 @@ class Keys {
   pin() {
     const { row } = this;
     const shown = row && shownAt(row);
-    if (!row || !shown) return false;
+    if (!row || !shown) return this.open();
     const { links } = this.lens;
     const again = JSON.stringify(links.pinned) === JSON.stringify(shown.node);
     row.dispatchEvent(new CustomEvent("jl-pin", { bubbles: true, detail: again ? null : shown.node }));
   }
 
   open() {
-    const fold = this.row?.closest("details");
-    if (!fold || fold.hasAttribute("data-pane")) return false;
-    fold.open = !fold.open;
+    const spot = this.pane && searchOf(this.pane).rows.cursor;
+    return spot ? spot.section.toggle(spot.n) : false;
   }
 }
 

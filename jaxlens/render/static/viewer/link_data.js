@@ -4,8 +4,9 @@
  * each question is which ids of a stage have an atom of a set.
  *
  * @typedef {number | number[]} Runs
- * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: Record<string, Runs>,
- *   calls?: Record<string, Runs>, fates?: Record<string, string>, ends?: Record<string, number>,
+ * @typedef {Record<string, Runs | Record<string, Runs>>} ByLine by line, or by line and expression
+ * @typedef {{atoms: Record<string, Record<string, Runs>>, lines?: ByLine,
+ *   calls?: ByLine, fates?: Record<string, string>, ends?: Record<string, number>,
  *   how?: Record<string, Record<string, string>>, stacks?: string[][],
  *   stack?: Record<string, number>, made?: Record<string, string[]>, left?: string[],
  *   alike?: number[]}} EmbeddedLinks
@@ -29,7 +30,7 @@ export function unrolled(runs) {
 /**
  * The sets of a program of which nothing was lowered. They are embedded by groups of equations that
  * have all in common (`Alike` in `render/link_data.py`); the atom of `eN` is N.
- * @param {{alike: number[], lines?: Record<string, Runs>, calls?: Record<string, Runs>,
+ * @param {{alike: number[], lines?: ByLine, calls?: ByLine,
  *   stack?: number[], made?: string[][]}} data
  */
 function expand({ alike, lines, calls, stack, made }) {
@@ -49,15 +50,21 @@ function expand({ alike, lines, calls, stack, made }) {
       if (by.length) madeOf.set(id, by);
     }
   }
-  const atoms = (/** @type {Record<string, Runs> | undefined} */ named) =>
-    new Map(Object.entries(named ?? {}).map(([name, groups]) => {
-      const stretches = unrolled(groups).flatMap((group) => members[group] ?? []);
-      stretches.sort(([a], [b]) => a - b);
-      return [name, stretches.flatMap(([first, count]) => (count > 1 ? [first, 1 - count] : [first]))];
-    }));
+  const atomsOf = (/** @type {Runs} */ groups) => {
+    const stretches = unrolled(groups).flatMap((group) => members[group] ?? []);
+    stretches.sort(([a], [b]) => a - b);
+    return stretches.flatMap(([first, count]) => (count > 1 ? [first, 1 - count] : [first]));
+  };
   const stages = new Map([["jaxpr", jaxpr]]);
-  return { stages, lines: atoms(lines), calls: atoms(calls), stack: stackOf, made: madeOf };
+  return { stages, atomsOf, lines: byLine(lines, atomsOf), calls: byLine(calls, atomsOf), stack: stackOf, made: madeOf };
 }
+
+/** Whether it is said by expression (source/expressions.js). @param {any} said @returns {said is Record<string, Runs>} */
+export const divided = (said) => typeof said === "object" && !Array.isArray(said);
+
+/** @param {ByLine | undefined} said @param {(runs: Runs) => Runs} atomsOf @returns {Map<string, Runs>} */
+const byLine = (said, atomsOf) => new Map(Object.entries(said ?? {}).map(([line, runs]) =>
+  [line, atomsOf(divided(runs) ? [...new Set(Object.values(runs).flatMap(unrolled))] : runs)]));
 
 /** @param {Record<string, any> | undefined} record */
 const mapFrom = (record) => new Map(Object.entries(record ?? {}));
@@ -70,8 +77,11 @@ export class LinkData {
     /** @type {Map<string, Map<string, Runs>>} */
     this.stages = new Map();
     for (const [stage, nodes] of Object.entries(data.atoms)) this.stages.set(stage, mapFrom(nodes));
-    this.lines = /** @type {Map<string, Runs>} */ (mapFrom(data.lines));
-    this.calls = /** @type {Map<string, Runs>} */ (mapFrom(data.calls));
+    this.atomsOf = (/** @type {Runs} */ runs) => runs;
+    this.lines = byLine(data.lines, this.atomsOf);
+    this.calls = byLine(data.calls, this.atomsOf);
+    /** Atoms by line and expression. @type {Map<string, Map<string, Set<number>>>} */
+    this.expressions = new Map();
     this.fates = /** @type {Map<string, string>} */ (mapFrom(data.fates));
     this.ends = /** @type {Map<string, number>} */ (mapFrom(data.ends));
     this.made = /** @type {Map<string, string[]>} */ (mapFrom(data.made));

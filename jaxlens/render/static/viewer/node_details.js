@@ -6,12 +6,12 @@
  */
 import { button, create } from "./elements.js";
 import { answeredSource } from "../listing/row_source.js";
-import { listOf } from "../listing/long_list.js";
+import { lists } from "./rows.js";
 
 /** @typedef {{stage: string, id: string, line: string, atoms: Set<number>, calls: Set<number>}} Reach */
 
 const STAGES_IN_ORDER = ["jaxpr", "stablehlo", "hlo", "optimized", "kernels"];
-const STAGE_NAMES = { jaxpr: "jaxpr", stablehlo: "StableHLO", hlo: "HLO before optimisation", optimized: "Optimised HLO", kernels: "Kernels" };
+const STAGE_NAMES = { jaxpr: "jaxpr", stablehlo: "StableHLO", hlo: "HLO before optimisation", before: "the program before fusion", optimized: "Optimised HLO", kernels: "Kernels" };
 /** @type {Record<string, string>} */
 const NOUNS = { jaxpr: "equation", stablehlo: "op" };
 const HOW = {
@@ -122,7 +122,7 @@ export class NodeDetails {
     const word = place?.row.querySelector("b")?.textContent;
     if (word) return word;
     for (const pre of this.root.querySelectorAll(".long-list")) {
-      const list = listOf(pre);
+      const list = lists.get(pre);
       const n = list?.stage === stage ? list.at.get(id)?.[0] : undefined;
       if (list && n !== undefined) return /<b>(.*?)<\/b>/.exec(list.html(n))?.[1] ?? "";
     }

@@ -2,7 +2,7 @@
 /**
  * Tabs become panes: a bar with their names, up to three of them side by side, each scrolling
  * on its own, the room between them movable; where the output is narrow, one below the other.
- * What was chosen is remembered by the output.
+ * What a reader chose for one output of a verb, the next ones open with.
  *
  * A pane stays the `<details data-pane>` that it was, open when it is shown.
  */
@@ -15,35 +15,29 @@ const MOST = 3;
 const MOST_NARROW = 2;
 const LONG = 40;
 const NARROW = 560;
-const WIDE = 900;
+const WIDE = 1000;
 const WIDEST = 1500;
-const KEPT = 60;
-const STORE = "jaxlens-panes";
-/** The panes that say most beside the user's code; the second where three have room. @type {Record<string, string[]>} */
-const TELLING = {
-  jaxpr: ["jaxpr", "graph"],
-  hlo: ["optimized", "change"],
-  compile: ["kernels", "optimized"],
-  explore: ["optimized", "jaxpr"],
-  ladder: ["rung1", "rung2"],
-  tape: ["jaxpr"],
-};
+/** Pixels that a pane needs for each share of the room: with less they stand one below the other. */
+const SHARE = 380;
+/** Panes whose rows are long have more shares than one. @type {Record<string, number>} */
+const SHARES = { change: 2, kernels: 2 };
+const STORE = "jaxlens-layout";
 
-/** What a page remembers of outputs; nothing where it may not. @returns {Record<string, any>} */
-function remembered() {
+/** @typedef {{open: string[], room: Record<string, number>, clusters: boolean}} Layout */
+
+/** The layouts that a reader chose, by name; none where the page may not store any. @returns {Record<string, Layout>} */
+function layouts() {
   try {
-    return JSON.parse(localStorage.getItem(STORE) ?? "{}");
+    return { ...JSON.parse(localStorage.getItem(STORE) ?? "{}") };
   } catch {
     return {};
   }
 }
 
-/** @param {string} key @param {unknown} value */
-function remember(key, value) {
+/** @param {string} name @param {Layout} [layout] none to forget it */
+function remember(name, layout) {
   try {
-    const { [key]: _, ...rest } = remembered();
-    const kept = Object.entries(rest).slice(1 - KEPT);
-    localStorage.setItem(STORE, JSON.stringify(Object.fromEntries([...kept, [key, value]])));
+    localStorage.setItem(STORE, JSON.stringify({ ...layouts(), [name]: layout }));
   } catch {
     // A page without storage forgets.
   }
@@ -94,7 +88,10 @@ export class Panes {
     this.bar.append(...this.all.map((pane) => pane.button));
     if (this.all.length > 1) {
       this.bar.append(this.tools);
-      this.tools.append(button("+", "One more pane beside (or Shift-click a name)", () => this.add()));
+      this.tools.append(
+        button("+", "One more pane beside (or Shift-click a name)", () => this.add()),
+        button("↺", "Back to the panes of the start", () => this.reset()),
+      );
     } else {
       this.bar.classList.add("alone");
       this.all[0].head.append(this.tools);
@@ -102,7 +99,10 @@ export class Panes {
     tabs.before(this.bar);
     /** Keys of what is shown, what was chosen last at the end. @type {string[]} */
     this.shown = [];
+    /** Shares that the reader gave to panes. @type {Record<string, number>} */
+    this.room = {};
     this.bar.addEventListener("keydown", (event) => this.walk(event));
+    tabs.addEventListener("change", ({ target }) => target instanceof Element && target.closest(".cluster-switch") && this.keep());
     this.restore();
     new ResizeObserver(() => this.fit()).observe(root);
   }
@@ -148,20 +148,22 @@ export class Panes {
     return this.all.filter((pane) => pane.details.open);
   }
 
-  /** Shows a pane in the place of the one chosen last, or beside; hides one that is shown. @param {string} key @param {boolean} [beside] */
+  /** Shows a pane as `show` does, and remembers the layout. @param {string} key @param {boolean} [beside] */
   choose(key, beside = false) {
+    this.take(key, beside);
+    this.keep();
+  }
+
+  /** Shows a pane in the place of the one chosen last, or beside; hides one that is shown. @param {string} key @param {boolean} beside */
+  take(key, beside) {
     if (this.shown.includes(key)) {
       if (this.shown.length > 1) this.shown = this.shown.filter((other) => other !== key);
     } else if (beside && this.shown.length < this.most) this.shown.push(key);
     else {
-      const first = this.all[0].key;
-      const given = this.shown.findLast((other) => other !== first || this.shown.length === 1);
+      const given = this.shown.findLast((other) => other !== "source" || this.shown.length === 1);
       this.shown = [...this.shown.filter((other) => other !== given), key];
     }
     this.show();
-    const panes = [...this.shown];
-    remember(this.root.getAttribute("data-key") ?? "", panes);
-    remember(this.kind, panes);
   }
 
   /** One more, the first that is not shown. */
@@ -170,9 +172,9 @@ export class Panes {
     if (next && this.shown.length < this.most) this.choose(next.key, true);
   }
 
-  /** What outputs of one verb with the same panes have in common. */
-  get kind() {
-    return `${this.verb}: ${this.all.map((pane) => pane.key)}`;
+  /** What the layout is remembered by: the verb, and its first pane, which differs by option. */
+  get name() {
+    return `${this.verb} ${this.all[0].key}`;
   }
 
   /** The verb whose panes these are: evidence of a puzzle has one of its own. */
@@ -180,28 +182,48 @@ export class Panes {
     return this.tabs.closest("[data-verb]")?.getAttribute("data-verb") ?? "";
   }
 
+  /** Remembers what is shown, and how wide. */
+  keep() {
+    remember(this.name, { open: this.shown, room: this.room, clusters: this.switches.some(({ checked }) => checked) });
+  }
+
+  /** What draws a diff as clusters. @returns {HTMLInputElement[]} */
+  get switches() {
+    return /** @type {any} */ ([...this.tabs.querySelectorAll(".cluster-switch > input")]);
+  }
+
+  /** Forgets what was chosen. */
+  reset() {
+    remember(this.name);
+    this.restore();
+  }
+
   restore() {
-    const kept = remembered();
+    const { open, room, clusters } = layouts()[this.name] ?? {};
     const valid = (/** @type {unknown} */ keys) =>
-      Array.isArray(keys) ? keys.filter((key) => this.all.some((pane) => pane.key === key)) : [];
-    const before = [this.root.getAttribute("data-key") ?? "", this.kind].map((key) => valid(kept[key])).find((keys) => keys.length);
-    const telling = TELLING[this.verb] ?? [];
-    const [first] = this.all;
+      Array.isArray(keys) ? keys.filter((key) => this.all.some((pane) => pane.key === key)).slice(0, MOST) : [];
+    const given = valid(this.tabs.getAttribute("data-open")?.split(" "));
     const width = this.root.clientWidth || WIDE;
-    const beside = valid(telling).filter((key) => key !== first.key).slice(0, width >= WIDEST ? 2 : 1);
-    this.shown = before ?? [first.key, ...beside];
+    this.room = { ...room };
+    for (const each of this.switches) each.checked = Boolean(clusters);
+    this.shown = [valid(open), given.slice(0, width >= WIDEST ? 3 : 2), [this.all[0].key]].find((keys) => keys.length) ?? [];
     this.show();
   }
 
   /** Where there is less room now, the panes chosen last stay. */
   fit() {
     if (!this.root.clientWidth) return;
-    this.root.classList.toggle("narrow", this.root.clientWidth < NARROW);
-    this.tabs.classList.toggle("stacked", this.root.clientWidth < WIDE);
+    this.stack();
     if (this.shown.length > this.most) {
       this.shown = this.shown.slice(-this.most);
       this.show();
     }
+  }
+
+  /** Panes stand one below the other where side by side their rows would break. */
+  stack() {
+    const shares = this.open.reduce((sum, { key }) => sum + (SHARES[key] ?? 1), 0);
+    this.tabs.classList.toggle("stacked", this.root.clientWidth < Math.max(WIDE, SHARE * shares));
   }
 
   show() {
@@ -210,7 +232,9 @@ export class Panes {
       pane.details.open = this.shown.includes(pane.key);
       pane.button.setAttribute("aria-pressed", String(pane.details.open));
       pane.button.tabIndex = pane.details.open ? 0 : -1;
+      pane.details.style.flexGrow = String(this.room[pane.key] || SHARES[pane.key] || 1);
     }
+    this.stack();
     const { open } = this;
     open.forEach((pane, n) => n && pane.details.before(this.splitter(open[n - 1], pane)));
     this.root.dispatchEvent(new CustomEvent("jl-panes", { bubbles: true, detail: { open: open.map((pane) => pane.key) } }));
@@ -218,21 +242,24 @@ export class Panes {
 
   /** Makes sure that a pane is shown. @param {string} key */
   reveal(key) {
-    if (!this.shown.includes(key)) this.choose(key, this.shown.length === 1 && this.root.clientWidth >= WIDE);
+    if (!this.shown.includes(key)) this.take(key, this.shown.length === 1 && this.root.clientWidth >= WIDE);
   }
 
   /** What parts two panes; it moves by pointer and by arrow keys. @param {Pane} left @param {Pane} right */
   splitter(left, right) {
     const bar = create("div", "splitter", { role: "separator", tabindex: "0", "aria-orientation": "vertical",
-      "aria-label": `Room of ${left.title}`, "aria-valuemin": "10", "aria-valuemax": "90", "aria-valuenow": "50" });
+      "aria-label": `Room of ${left.title}`, "aria-valuemin": "10", "aria-valuemax": "90" });
+    const [one, two] = [left, right].map(({ details }) => Number(details.style.flexGrow));
+    const say = (/** @type {number} */ share) => bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+    say(one / (one + two));
     const move = (/** @type {number} */ x) => {
       const from = left.details.getBoundingClientRect().left;
       const to = right.details.getBoundingClientRect().right;
       const share = Math.min(0.9, Math.max(0.1, (x - from) / (to - from)));
-      const sum = [left, right].reduce((all, { details }) => all + Number(details.style.flexGrow || 1), 0);
-      left.details.style.flexGrow = String(share * sum);
-      right.details.style.flexGrow = String((1 - share) * sum);
-      bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+      const sum = [left, right].reduce((all, { details }) => all + Number(details.style.flexGrow), 0);
+      for (const [{ key, details }, part] of /** @type {[Pane, number][]} */ ([[left, share], [right, 1 - share]]))
+        details.style.flexGrow = String((this.room[key] = part * sum));
+      say(share);
     };
     bar.addEventListener("pointerdown", (event) => {
       event.preventDefault();
@@ -241,11 +268,13 @@ export class Panes {
     bar.addEventListener("pointermove", (event) => {
       if (bar.hasPointerCapture(event.pointerId)) move(event.clientX);
     });
+    bar.addEventListener("lostpointercapture", () => this.keep());
     bar.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -24, ArrowRight: 24 }[event.key];
       if (!step) return;
       event.preventDefault();
       move(bar.getBoundingClientRect().left + 4 + step);
+      this.keep();
     });
     return bar;
   }

@@ -4,7 +4,7 @@
  * pinned is revealed in each pane that shows none of its rows, once for each pin and each time that
  * the pane is opened.
  */
-import { sameNode } from "./rows.js";
+import { onPage, sameNode } from "./rows.js";
 import { searchOf } from "./search.js";
 
 /** @typedef {import("./panes.js").Pane} Pane */
@@ -34,8 +34,9 @@ export function reveals(root) {
     const node = /** @type {CustomEvent} */ (event).detail;
     const places = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".source-lines")) : panesWith(root, node.stage);
     for (const pane of places) {
-      const asleep = !pane.details.open && pane.body.querySelector("[data-lines] .rows:not(.long-list)");
-      if (asleep) {
+      const asleep = pane.body.querySelector("[data-lines] .rows:not(.long-list)");
+      // In a fold that is closed it sleeps on.
+      if (asleep && (!pane.details.open || onPage(asleep))) {
         const awake = new Promise((done) => root.addEventListener("jl-rows", done, { once: true }));
         panes.reveal(pane.key);
         await awake;
@@ -73,8 +74,17 @@ export function follows(root) {
     for (const pane of panes.open) {
       if (sameNode(done.get(pane.key) ?? null, pinned)) continue;
       const { rows } = searchOf(pane);
-      const lit = rows.marked("lit").filter((/** @type {Spot} */ { section, n }) => section.inSight(n));
-      if (!lit.length) continue;
+      const marked = rows.marked("lit").filter((/** @type {Spot} */ { section, n }) => section.inSight(n));
+      if (!marked.length) {
+        const folds = [...pane.body.querySelectorAll("details:not([open], .source-lines *)")];
+        const fold = folds.find((each) => each.querySelector(".lit") && onPage(each))?.firstElementChild;
+        if (fold instanceof HTMLElement) scrollTo(fold, "center");
+        if (fold) done.set(pane.key, pinned);
+        continue;
+      }
+      // A row that stands for parameters is lit by most lines
+      const single = marked.filter(({ section, n }) => !("folds" in section && section.folds.has(n)));
+      const lit = single.length ? single : marked;
       done.set(pane.key, pinned);
       if (!lit.some((/** @type {Spot} */ spot) => inView(pane, spot))) lit[0].section.show(lit[0].n, "center");
     }

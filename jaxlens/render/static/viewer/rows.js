@@ -2,13 +2,13 @@
 /**
  * What a row of the HTML shows: a node of a stage, or a line of the user's code.
  *
- * @typedef {{stage: string, id: string} | {line: string}} Node
+ * @typedef {{stage: string, id: string} | {line: string, part?: string}} Node a part is an expression
  */
 
 const SHOWN = "[data-id], .source-lines .rows > *";
 const FIXED = [
   ".listing > .rows:not(.long-list) > div > div", ".source-lines .rows > * > :first-child", ".source-lines .indented > div",
-  ".diff-rows > div", ".findings > li", "tbody > tr", "summary[data-id]", "[data-row]",
+  ".diff-rows > div > div", ".findings > li", "tbody > tr:not(.below)", "summary[data-id]", "[data-row]",
 ].join(",");
 
 /** The ids of a row; an empty attribute means its first word. @param {Element} row */
@@ -46,7 +46,7 @@ export function shownAt(target) {
 /** @param {Node | null} a @param {Node | null} b */
 export function sameNode(a, b) {
   if (!a || !b) return a === b;
-  return "line" in a ? "line" in b && a.line === b.line
+  return "line" in a ? "line" in b && a.line === b.line && a.part === b.part
     : "id" in b && a.id === b.id && a.stage === b.stage;
 }
 
@@ -91,15 +91,48 @@ export function splitCode(root) {
 /** Top of an element in the content of the pane that scrolls it. @param {HTMLElement} body @param {Element} element */
 const topIn = (body, element) => element.getBoundingClientRect().top - body.getBoundingClientRect().top + body.scrollTop;
 
+/** The long lists of the page, by their elements. @type {WeakMap<Element, import("../listing/long_list.js").LongList>} */
+export const lists = new WeakMap();
+
+/** Rows in an order, which may leave some out. */
+export class OrderedRows {
+  /** Numbers of the rows in order, null for all as they are. @type {number[] | null} */
+  order = null;
+  /** Places of the rows in `order`, -1 for none. @type {Int32Array | undefined} */
+  places;
+  /** @returns {number} */
+  get count() {
+    return 0;
+  }
+
+  get length() {
+    return this.order?.length ?? this.count;
+  }
+
+  /** Place of a row, -1 for none. @param {number} n */
+  place(n) {
+    return this.places ? (this.places[n] ?? -1) : n;
+  }
+
+  /** The row at a place. @param {number} place */
+  numberAt(place) {
+    return this.order ? this.order[place] : place;
+  }
+}
+
 /** Rows that stand in the HTML of a pane, in order; `LongList` has the same methods. */
-class StaticRows {
+class StaticRows extends OrderedRows {
   /** @param {HTMLElement[]} rows @param {HTMLElement} body what scrolls */
   constructor(rows, body) {
+    super();
     this.rows = rows;
     this.body = body;
-    this.count = rows.length;
     /** @type {HTMLElement[]} */
     this.pointed = [];
+  }
+
+  get count() {
+    return this.rows.length;
   }
 
   /** @param {number} n */
@@ -110,6 +143,16 @@ class StaticRows {
   /** Whether neither a fold nor a filter hides it. @param {number} n */
   inSight(n) {
     return onPage(this.rows[n]);
+  }
+
+  /** Opens or closes the fold that a row is in. @param {number} n @returns {boolean} whether it is in one */
+  toggle(n) {
+    const row = this.rows[n];
+    if (row instanceof HTMLButtonElement) return row.click(), true;
+    const fold = row.closest("details");
+    if (!fold || fold.hasAttribute("data-pane")) return false;
+    fold.open = !fold.open;
+    return true;
   }
 
   /** Top of a row in the content of its pane. @param {number} n */
@@ -181,10 +224,9 @@ class StaticRows {
 
 /** The rows of a pane: those in its HTML, and each long list in its place. */
 export class PaneRows {
-  /** @param {HTMLElement} body @param {(list: Element) => import("../listing/long_list.js").LongList | undefined} listOf */
-  constructor(body, listOf) {
+  /** @param {HTMLElement} body */
+  constructor(body) {
     this.body = body;
-    this.listOf = listOf;
     /** @type {Spot | null} */
     this.cursor = null;
   }
@@ -204,7 +246,7 @@ export class PaneRows {
     let rows = [];
     const close = () => rows.length && sections.push(new StaticRows(rows, this.body));
     for (const row of this.body.querySelectorAll(`${FIXED},.long-list`)) {
-      const list = this.listOf(row);
+      const list = lists.get(row);
       if (list) {
         close();
         rows = [];
@@ -228,10 +270,12 @@ export class PaneRows {
   next(from, step) {
     const { sections } = this;
     let at = from ? sections.indexOf(from.section) : step > 0 ? 0 : sections.length - 1;
-    let n = from ? from.n + step : step > 0 ? 0 : (sections[at]?.count ?? 0) - 1;
-    for (; at >= 0 && at < sections.length; at += step, n = step > 0 ? 0 : (sections[at]?.count ?? 0) - 1)
-      for (; n >= 0 && n < sections[at].count; n += step)
-        if (sections[at].inSight(n)) return { section: sections[at], n };
+    let place = from ? from.section.place(from.n) + step : step > 0 ? 0 : sections[at]?.length - 1;
+    for (; at >= 0 && at < sections.length; at += step, place = step > 0 ? 0 : sections[at]?.length - 1)
+      for (const section = sections[at]; place >= 0 && place < section.length; place += step) {
+        const n = section.numberAt(place);
+        if (section.inSight(n)) return { section, n };
+      }
     return null;
   }
 

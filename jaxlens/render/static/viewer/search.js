@@ -5,7 +5,6 @@
  */
 import { button, create } from "./elements.js";
 import { PaneRows } from "./rows.js";
-import { listOf } from "../listing/long_list.js";
 
 /** @typedef {import("./rows.js").Spot} Spot */
 /** @typedef {import("./panes.js").Pane} Pane */
@@ -21,12 +20,14 @@ export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
+    const { activeElement: focused } = document;
     const area = create("textarea", "");
     area.value = text;
     document.body.append(area);
     area.select();
     document.execCommand("copy");
     area.remove();
+    if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
   }
 }
 
@@ -35,7 +36,7 @@ export class Search {
   constructor(root, pane) {
     this.root = root;
     this.pane = pane;
-    this.rows = new PaneRows(pane.body, listOf);
+    this.rows = new PaneRows(pane.body);
     /** @type {Spot[]} */
     this.hits = [];
     this.current = -1;
@@ -121,14 +122,16 @@ export class Search {
     event.stopPropagation();
   }
 
+  /** The text of all rows in sight. @returns {string[]} */
+  get lines() {
+    const texts = [];
+    for (let spot = this.rows.next(null, 1); spot; spot = this.rows.next(spot, 1)) texts.push(spot.section.text(spot.n));
+    return texts;
+  }
+
   /** Copies one row, or all rows in sight. @param {Spot | null} [spot] */
   async copy(spot) {
-    /** @type {string[]} */
-    const lines = [];
-    if (spot) lines.push(spot.section.text(spot.n).trim());
-    else
-      for (const section of this.rows.sections)
-        for (let n = 0; n < section.count; n++) if (section.inSight(n)) lines.push(section.text(n));
+    const lines = spot ? [spot.section.text(spot.n).trim()] : this.lines;
     await copied(lines.join("\n"));
     this.count.textContent = `${lines.length.toLocaleString("en")} copied`;
   }

@@ -12,23 +12,22 @@ import { LinkData } from "./link_data.js";
 import { panesOf } from "./panes.js";
 import { Highlighter } from "./highlight.js";
 import { splitCode } from "./rows.js";
-import { longLists } from "../listing/long_list.js";
 import { searchIn } from "./search.js";
 import { rulers } from "./overview_ruler.js";
 import { nodeDetails } from "./node_details.js";
 import { follows, reveals } from "./reveal.js";
 import { keysIn } from "./keyboard.js";
-import { glossaryCard } from "./glossary_card.js";
+import { tableColumns } from "./table_columns.js";
 
 /** What else an output gets, in order. @type {((root: HTMLElement) => void)[]} */
-const PARTS = [searchIn, reveals, nodeDetails, glossaryCard, keysIn, rulers, longLists, follows];
+const PARTS = [searchIn, reveals, nodeDetails, keysIn, rulers, tableColumns, follows];
 
 let listening = false;
 
 /** The title of a line with folded pieces is its whole text. @param {Event} event */
 function showFolded(event) {
   const line = event.target instanceof Element ? event.target.closest(".jaxlens [data-id]") : null;
-  if (line instanceof HTMLElement && !line.title && line.querySelector("s"))
+  if (line instanceof HTMLElement && !line.title && line.querySelector("tt"))
     line.title = (line.textContent ?? "").trim();
 }
 
@@ -51,7 +50,7 @@ function keepOpen(event) {
   if (tab) event.preventDefault();
 }
 
-const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcC[\]])$/;
+const OWN_KEYS = /^(?:Arrow(?:Up|Down|Left|Right)|Home|End|Enter| |[1-9?\/jknNcCm[\]])$/;
 
 /**
  * Keys that the viewer has a use for do not reach the notebook's shortcuts, which in some front

@@ -9,8 +9,8 @@
  * pointed at. It stays while the pointer is on it, so its links can be followed. Other scripts ask for a card by an event
  * `jl-help` on any element of the output: `{kind, word, x, y}`, or null to take it away.
  */
-import { create, embedded } from "./elements.js";
-import { idOf, onPage, scrollTo, stageAt } from "./rows.js";
+import { create, embedded } from "../viewer/elements.js";
+import { idOf, onPage, scrollTo, stageAt } from "../viewer/rows.js";
 
 /** @typedef {{left: number, right: number, top: number, bottom: number}} HelpBox */
 /** @typedef {{kind: string, word: string, op: string, row: Element | null, box: HelpBox}} HelpWord */
@@ -85,7 +85,7 @@ function pointedWord(target, x, y) {
     return { kind: "pass", word: named.dataset.pass ?? "", op: "", row: null, box: named.getBoundingClientRect() };
   const cell = target.closest("tbody td");
   if (cell) return cellWord(cell);
-  const row = target.closest("[data-id], pre.rows > div > div, .diff-rows > div");
+  const row = target.closest("[data-id], pre.rows > div > div");
   if (!row || !target.closest(".jaxlens pre, .jaxlens .passes")) return null;
   const kind = helpKind(row);
   const op = row.querySelector("b")?.textContent ?? "";
@@ -98,12 +98,11 @@ function pointedWord(target, x, y) {
   return { kind: of, word: word.text, op, row, box: word.box };
 }
 
-export class GlossaryCard {
-  /** @param {HTMLElement} root */
-  constructor(root) {
+class GlossaryCard {
+  /** @param {HTMLElement} root @param {HelpData} data */
+  constructor(root, data) {
     this.root = root;
-    /** @type {HelpData} */
-    this.data = /** @type {any} */ ({ pages: [] });
+    this.data = data;
     this.card = create("div", "tip", { role: "status", popover: "manual" });
     root.append(this.card);
     /** @type {HelpWord | null} what is pointed at */
@@ -219,13 +218,13 @@ export class GlossaryCard {
     const row = this.currentRow(target);
     if (row && row.localName !== "tr") return () => this.explainRow(row);
     const table = row ?? target.closest(".table-box");
-    return table && (() => this.explainWords([...table.querySelectorAll("tbody td")].map(cellWord)));
+    return table && (() => this.explainWords([...table.querySelectorAll(row ? "td" : "tbody td")].map(cellWord), table));
   }
 
-  /** The row that has the focus, else one that is pointed at or pinned, of this pane if it can be. @param {Element} target */
+  /** The row that has the focus, else one that is pointed at, that the keys are at or that is pinned, of this pane if it can be. @param {Element} target */
   currentRow(target) {
     const pane = target.closest("details[data-pane]");
-    const marked = [".pointed", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(`[data-id]${mark}`)]).filter(onPage);
+    const marked = [".pointed:hover", ".row-cursor", ".pointed", ".pin"].flatMap((mark) => [...this.root.querySelectorAll(mark)]).filter(onPage);
     return target.closest("[data-id]") ?? marked.find((row) => pane?.contains(row)) ?? marked[0] ?? null;
   }
 
@@ -241,14 +240,17 @@ export class GlossaryCard {
     for (const [name] of text.matchAll(/[\w.-]+(?= ?=)|\bk[A-Z]\w+/g))
       words.push({ kind: "attribute", word: name, op, ...start });
     if (!op) for (const [name] of text.matchAll(/[\w.-]+/g)) words.push({ kind: "word", word: name, op, ...start });
-    this.explainWords(words);
+    this.explainWords(words, row);
   }
 
-  /** @param {HelpWord[]} words */
-  explainWords(words) {
+  /** @param {HelpWord[]} words @param {Element} row what they are of */
+  explainWords(words, row) {
     const seen = new Set();
     const known = words.filter((word) => this.meaning(word) && !seen.has(word.word) && seen.add(word.word));
-    if (known.length) this.show(known.slice(0, HELP_SHOWN + 1));
+    if (known.length) return this.show(known.slice(0, HELP_SHOWN + 1));
+    const text = row.closest(".source-lines") ? "A line of yours. Enter pins it: what it became is lit in every pane. Space opens what lies under it."
+      : "The glossary has no word of this row.";
+    this.show([{ kind: "", word: "", op: "", row, box: row.getBoundingClientRect() }], text);
   }
 
   /** Another pane asks, of a word of a kind or a stage. @param {{kind?: string, stage?: string, word: string, x: number, y: number, op?: string} | null} detail */
@@ -260,14 +262,14 @@ export class GlossaryCard {
     else this.hide();
   }
 
-  /** @param {HelpWord[]} words the first is what is pointed at */
-  show(words) {
+  /** @param {HelpWord[]} words the first is what is pointed at @param {string} [text] what to say where none is known */
+  show(words, text) {
     const [{ row }] = words;
     if (row && !row.isConnected) return;
     // What folds hold; two boxes would lie on each other
     row?.removeAttribute("title");
     clearTimeout(this.leaving);
-    this.card.replaceChildren(...words.map((word) => this.entry(word)));
+    this.card.replaceChildren(...(text ? [text] : words.map((word) => this.entry(word))));
     /** @type {Set<string>} */
     const shown = new Set();
     // A page or a lesson once, at the first word that has it
@@ -343,8 +345,11 @@ export class GlossaryCard {
   }
 }
 
-/** Gives an output its cards; before `keyboard.js`, which takes Escape for itself. @param {HTMLElement} root */
-export async function glossaryCard(root) {
-  const help = new GlossaryCard(root);
-  help.data = (await embedded(root, "help")) ?? help.data;
+/** Gives every output under `root` that has entries its cards. @param {ParentNode} root */
+export function live(root) {
+  for (const output of root.querySelectorAll(".jaxlens:not([data-glossary])")) {
+    if (!(output instanceof HTMLElement)) continue;
+    output.setAttribute("data-glossary", "");
+    embedded(output, "help").then((data) => data && new GlossaryCard(output, data));
+  }
 }

@@ -1,0 +1,51 @@
+// @ts-check
+/**
+ * Columns of a table that do not fit beside the others go below their row, each with its name, so
+ * that none is out of sight. The first columns stay; how many depends on the room of the pane.
+ */
+import { create } from "./elements.js";
+
+/** Width that a column is given before it breaks, in pixels. */
+const BREAKS = 150;
+
+/** What each column would like, in pixels. @param {HTMLTableElement} table */
+function wishes(table) {
+  table.classList.add("unbroken");
+  const widths = [...table.rows[0].cells].map(({ offsetWidth, className }) => (className ? offsetWidth : Math.min(offsetWidth, BREAKS)));
+  table.classList.remove("unbroken");
+  return widths;
+}
+
+/** @param {HTMLTableElement} table @param {number} kept columns that stand side by side */
+function layOut(table, kept) {
+  for (const row of table.querySelectorAll(".below")) row.remove();
+  const [head, ...rows] = [...table.rows].map((row) => [...row.cells]);
+  for (const cells of [head, ...rows]) cells.forEach((cell, n) => (cell.hidden = n >= kept));
+  for (const cells of rows) {
+    const parts = cells.flatMap(({ hidden, textContent }, n) => hidden && textContent ? [create("span", "", {}, create("i", "", {}, head[n].textContent ?? ""), ` ${textContent}`)] : []);
+    const row = cells[0].parentElement;
+    row?.classList.toggle("above", parts.length > 0);
+    const id = row?.getAttribute("data-id");
+    if (parts.length) row?.after(create("tr", "below", id ? { "data-id": id } : {}, create("td", "", { colspan: `${kept}` }, ...parts)));
+  }
+}
+
+/** @param {HTMLElement} root */
+export function tableColumns(root) {
+  for (const table of root.querySelectorAll(".pane-body .table-box > table")) {
+    // Those have their own places and clicks.
+    if (!(table instanceof HTMLTableElement) || table.closest(".passes, [data-verb=course]")) continue;
+    /** @type {number[] | undefined} */
+    let widths;
+    let before = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      let room = contentRect.width;
+      if (!room) return;
+      const over = (widths ??= wishes(table)).findIndex((width) => (room -= width) < 0);
+      const kept = over < 0 ? widths.length : Math.max(over, 2);
+      if (kept === (before || widths.length)) return;
+      layOut(table, (before = kept));
+      root.dispatchEvent(new CustomEvent("jl-rows"));
+    }).observe(/** @type {Element} */ (table.parentElement));
+  }
+}
