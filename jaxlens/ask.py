@@ -182,7 +182,7 @@ def compare(
     from jaxlens.questions import comparison
 
     was, now = as_capture(before), as_capture(after)
-    called = names or sides(was.program, now.program)
+    called = sides(was.program, now.program, names)
     facts = cache(lambda: facts_of.facts(was, now, compiled=compiled))
 
     def reported() -> Report:

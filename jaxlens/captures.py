@@ -5,7 +5,7 @@ It can be saved to one file, and loaded where JAX has no device or is not instal
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
@@ -29,7 +29,7 @@ from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
-from jaxlens.ir.stage import BY_NAME
+from jaxlens.ir.stage import BY_NAME, STAGES, StageInfo
 from jaxlens.links.links import Links
 
 
@@ -55,14 +55,73 @@ class Capture:
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", Links(self.driver))
 
+    def __repr__(self) -> str:
+        """The call, the stages that are there, and what the others would take."""
+        steps: dict[str | None, list[str]] = {}
+        for row, step in self._steps():
+            steps.setdefault(step, []).append(row.title)
+        there, none = steps.pop("", ["nothing yet"]), steps.pop(None, [])
+        parts = [f"{step} gives {', '.join(titles)}" for step, titles in steps.items()]
+        parts += [f"{self.driver.holder} has no {', '.join(none)}"] if none else []
+        program, n = self.program, len(self.program.inputs)
+        arrays = f"{n} array{'s' * (n != 1)}"
+        place = f"on {program.target.platform}" if program.target.platform else "for any device"
+        return (
+            f"Capture of {program.call} with {arrays}, {place}\n"
+            f"  there: {', '.join(there)}\n"
+            f"  when asked: {'; '.join(parts) or 'nothing more'}"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as a table of stages, with how to read each; nothing is computed for it."""
+        from jaxlens.render.html.table import table_html
+        from jaxlens.report import Table, cells
+
+        rows = tuple(
+            cells(
+                row.title,
+                "there" if step == "" else "not here" if step is None else f"takes {step}",
+                f"cap.{row.name}",
+                row.meaning,
+            )
+            for row, step in self._steps()
+        )
+        title, *_ = repr(self).splitlines()
+        note = "jaxlens.explore(cap) shows them side by side, jaxlens.cost(cap) answers a question."
+        return table_html(Table(title, ("stage", "state", "read it", "what it is"), rows, note))
+
+    def _steps(self) -> Iterator[tuple[StageInfo, str | None]]:
+        """Yields each stage after the source, and the step that it takes; nothing is computed."""
+        for row in STAGES[1:]:
+            yield row, self.driver.waits_for(row.name)
+
     def gather(self, needs: Needs) -> "Capture":
         """Records what questions need, with at most one compile, and returns itself.
 
         It does not raise if this backend cannot give something; reading that property does.
         """
+        with self.gathering(needs):
+            return self
+
+    @contextmanager
+    def gathering(self, needs: Needs) -> Iterator["Capture"]:
+        """Gathers, and waits for a compile at the end of the block, which can use what is known.
+
+        An interrupt of the block leaves the compile to end in the background.
+        """
         with suppress(UnavailableError):
             self.driver.gather(needs)
-        return self
+        try:
+            yield self
+        except Exception:
+            raise
+        except BaseException:
+            self.driver.abandon()
+            raise
+        finally:
+            if needs.compiled or needs.passes or needs.profile:
+                with suppress(UnavailableError):
+                    self.driver.finish()
 
     def stage(self, name: str) -> Stage:
         """Returns a stage by name: jaxpr, stablehlo, hlo, optimized, llvm or asm.

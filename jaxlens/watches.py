@@ -105,6 +105,9 @@ class RecompileLog:
     def _repr_mimebundle_(self, **formats: Any) -> dict[str, str]:
         return self.answer._repr_mimebundle_(**formats)
 
+    def _display_(self) -> Any:
+        return self.answer._display_()
+
     def __getattr__(self, name: str) -> Any:
         """Returns an attribute of the answer: a fact, or a method of the view."""
         if name.startswith("_"):

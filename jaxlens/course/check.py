@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from jaxlens.course.errors import user_error
+from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.library import puzzle as load
 from jaxlens.course.limits import LimitError, limited
 from jaxlens.course.puzzle import Fact, Puzzle
 from jaxlens.errors import LensError
-from jaxlens.render.document import Block, Code, Document, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells
 from jaxlens.views.view import View
 
@@ -142,10 +143,8 @@ def _document(outcome: Outcome) -> Document:
     evidence = outcome.evidence
     web = None
     if evidence is not None:
-        shown = evidence.document
-        title = f"The evidence: {shown.taken}"
-        blocks.append(Tabs((Tab(title, shown.blocks, key="evidence"),), shown.verb))
-        web = shown.web
+        blocks.append(evidence_pane(evidence, "The evidence: "))
+        web = evidence.document.web
     return Document("puzzle", outcome.sentence, tuple(blocks), web)
 
 

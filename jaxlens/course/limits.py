@@ -1,6 +1,7 @@
 """Limits on the time and memory of a check, which runs code that a learner has just written."""
 
 import _thread
+import signal
 import sys
 import threading
 import time
@@ -62,6 +63,9 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
                 return
 
     watcher = threading.Thread(target=watch, daemon=True)
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.SIG_IGN:  # as in a background job of a shell: no interrupt would arrive
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     watcher.start()
     try:
         try:
@@ -69,6 +73,8 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
         finally:
             done.set()
             watcher.join()  # an interrupt that was sent arrives inside the outer block
+            if handler is signal.SIG_IGN:
+                signal.signal(signal.SIGINT, handler)
     except KeyboardInterrupt:
         if not reason:
             raise  # the user's own

@@ -10,9 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from jaxlens.course.evidence import evidence_pane
 from jaxlens.course.namespace import run_source
 from jaxlens.errors import OptionError, nearest
-from jaxlens.render.document import Block, Code, Document, Fold, Tab, Tabs
+from jaxlens.render.document import Block, Code, Document, Fold
 from jaxlens.views.view import View
 
 Names = dict[str, Any]
@@ -144,8 +145,7 @@ def _document(reply: Reply) -> Document:
     evidence = reply.truth.evidence
     proof: tuple[Block, ...] = ()
     if evidence is not None:
-        shown = evidence.document
-        proof = (Tabs((Tab(shown.taken, shown.blocks, key="evidence"),), shown.verb),)
+        proof = (evidence_pane(evidence),)
     web = evidence.document.web if evidence is not None else None
     if not answer:
         choices = f" ({', '.join(prediction.choices)})" if prediction.choices else ""

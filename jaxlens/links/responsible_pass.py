@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.facts import PassStage
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, Node
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.match.instruction_fates import dumps
-from jaxlens.links.match.numbered import enclosing_fusions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,11 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     result = Blame()
     if not passes:
         return result
-    first = _look(passes[0].stage.module)
+    seen: dict[int, _Ops] = {}
+    first = _look(passes[0].stage.module, seen)
     alive = set(first)
     for module, name, index in dumps(passes[1:], last, passes[0]):
-        by, now = By(name, index), _look(module)
+        by, now = By(name, index), _look(module, seen)
         for op in alive - now.keys():
             result.ended[op] = by
         for op in now.keys() - alive:  # its stamp is in this dump again
@@ -58,15 +58,53 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     return result
 
 
-def _look(module: Module) -> dict[str, tuple[set[str], bool]]:
+_Look = tuple[frozenset[str], bool]
+"""The opcodes of an op's instructions, and whether one of these is in a fusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ops:
+    """The ops of one computation, which consecutive dumps share.
+
+    Attributes:
+        nodes: Its instructions, kept alive so that their id is unique.
+        opcodes: The opcodes of each op's instructions.
+        fusions: The computations that its fusions call.
+    """
+
+    nodes: Sequence[Node]
+    opcodes: dict[str, frozenset[str]]
+    fusions: tuple[str, ...]
+
+
+def _look(module: Module, seen: dict[int, _Ops]) -> dict[str, _Look]:
     """Returns the opcodes of each op's instructions, and whether one of these is in a fusion."""
-    places = enclosing_fusions(module)
-    looks: dict[str, tuple[set[str], bool]] = {}
-    for node in module.nodes():
-        if node.opcode in TRIVIAL or not node.stamps:
+    fused: set[str] = set()
+    looks: dict[str, _Look] = {}
+    for name, region in module.regions.items():  # callers come before callees
+        ops = seen.get(id(region.nodes))
+        if ops is None:
+            ops = seen[id(region.nodes)] = _ops(region.nodes)
+        fused.update(ops.fusions)
+        inside = name in fused
+        for op, opcodes in ops.opcodes.items():
+            look = looks.get(op)
+            looks[op] = (look[0] | opcodes, look[1] or inside) if look else (opcodes, inside)
+    return looks
+
+
+def _ops(nodes: Sequence[Node]) -> _Ops:
+    opcodes: dict[str, frozenset[str]] = {}
+    fusions: dict[str, None] = {}
+    alone: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        opcode = node.opcode
+        if opcode == "fusion":
+            fusions.update(dict.fromkeys(node.regions))
+        if opcode in TRIVIAL:
             continue
         for path in node.stamps:
-            opcodes, fused = looks.get(path[-1], (set(), False))
-            opcodes.add(node.opcode)
-            looks[path[-1]] = opcodes, fused or node.id in places
-    return looks
+            own = alone.get(opcode) or alone.setdefault(opcode, frozenset((opcode,)))
+            known = opcodes.get(path[-1])
+            opcodes[path[-1]] = own if known is None else known | own
+    return _Ops(nodes, opcodes, tuple(fusions))

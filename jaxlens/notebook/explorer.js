@@ -115,27 +115,25 @@ function pin(root, given) {
     root.dispatchEvent(new CustomEvent("jl-reveal", { detail, bubbles: true }));
 }
 
-/** @param {Model} model @returns {Root[]} */
-const outputs = (model) => [
+/** The outputs of a view on a page. @param {Document} page @param {Model} model @returns {Root[]} */
+const outputs = (page, model) => [
   .../** @type {NodeListOf<HTMLElement>} */ (
-    document.querySelectorAll(`.jaxlens[data-key="${CSS.escape(model.get("key"))}"]`)
+    page.querySelectorAll(`.jaxlens[data-key="${CSS.escape(model.get("key"))}"]`)
   ),
 ];
 
-/** Serves the outputs of the view, those that are there and those that come.
- * @param {{model: Model}} given */
-function initialize({ model }) {
-  const end = new AbortController();
-  const { signal } = end;
+/** Serves the outputs of the view on a page, those that are there and those that come.
+ * @param {Document} page @param {Model} model @param {AbortSignal} signal */
+function serve(page, model, signal) {
   const fetch = asking(model, signal);
   /** @type {WeakSet<Root>} */
   const joined = new WeakSet();
   // An output says which panes it shows when it comes to life, and whenever that changes.
-  document.addEventListener(
+  page.addEventListener(
     "jl-panes",
     (event) => {
-      const root = event.target;
-      if (!(root instanceof HTMLElement) || root.dataset.key !== model.get("key")) return;
+      const root = /** @type {Root} */ (event.target);
+      if (root.dataset?.key !== model.get("key")) return;
       join(root, model, fetch, joined, signal);
       const { open } = /** @type {CustomEvent} */ (event).detail;
       if (JSON.stringify(open) === JSON.stringify(model.get("panes"))) return;
@@ -146,16 +144,20 @@ function initialize({ model }) {
   );
   const select = () => {
     if (updating.has(model)) return;
-    for (const root of outputs(model)) pin(root, model.get("selection"));
+    for (const root of outputs(page, model)) pin(root, model.get("selection"));
   };
   model.on("change:selection", select);
+  signal.addEventListener("abort", () => model.off("change:selection", select));
+  for (const root of outputs(page, model)) join(root, model, fetch, joined, signal);
+}
+
+/** @param {{model: Model}} given */
+function initialize({ model }) {
+  const end = new AbortController();
+  serve(document, model, end.signal);
   const over = () => end.abort();
   model.on("destroy", over);
-  signal.addEventListener("abort", () => {
-    model.off("change:selection", select);
-    model.off("destroy", over);
-  });
-  for (const root of outputs(model)) join(root, model, fetch, joined, signal);
+  end.signal.addEventListener("abort", () => model.off("destroy", over));
   return over;
 }
 
@@ -163,11 +165,42 @@ function initialize({ model }) {
  * @param {{model: Model, el: HTMLElement}} given */
 function render({ model, el }) {
   const end = new AbortController();
-  asking(model, end.signal)({ html: true }).then(
-    (html) => el.replaceChildren(document.createRange().createContextualFragment(html)),
-    (why) => end.signal.aborted || el.replaceChildren(String(why.message)),
-  );
+  const show = (/** @type {string} */ html) => {
+    if (el.getRootNode() instanceof ShadowRoot) frame(el, html, model, end.signal);
+    else el.replaceChildren(document.createRange().createContextualFragment(html));
+  };
+  if (model.get("html")) show(model.get("html"));
+  else
+    asking(model, end.signal)({ html: true }).then(
+      show,
+      (why) => end.signal.aborted || el.replaceChildren(String(why.message)),
+    );
   return () => end.abort();
+}
+
+/** Shows the view in a frame, as high as its content: in a shadow tree, where marimo has its widgets,
+ * neither the scripts of an output find it nor do its styles reach it.
+ * @param {HTMLElement} el @param {string} html @param {Model} model @param {AbortSignal} signal */
+function frame(el, html, model, signal) {
+  const inner = document.createElement("iframe");
+  inner.title = "jaxlens";
+  inner.style.cssText = "border:0;display:block;width:100%";
+  const theme = () => (getComputedStyle(el).colorScheme.includes("dark") ? "dark" : "light");
+  inner.addEventListener("load", () => {
+    const page = /** @type {Document} */ (inner.contentDocument);
+    new ResizeObserver(() => {
+      inner.style.height = `${page.documentElement.offsetHeight}px`;
+    }).observe(page.documentElement);
+    serve(page, model, signal);
+  });
+  const follow = new MutationObserver(() => {
+    if (inner.contentDocument) inner.contentDocument.documentElement.dataset.theme = theme();
+  });
+  for (const place of [document.documentElement, document.body]) follow.observe(place, { attributes: true });
+  signal.addEventListener("abort", () => follow.disconnect());
+  inner.srcdoc = `<!doctype html><html lang=en data-theme=${theme()}><meta charset=utf-8>`
+    + `<style>body { margin: 0 } html { overflow-y: hidden }</style><body>${html}`;
+  el.replaceChildren(inner);
 }
 
 export default { initialize, render };

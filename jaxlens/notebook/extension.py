@@ -3,6 +3,7 @@
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from jaxlens import progress
 from jaxlens.ir.cells import cells_from
 from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
@@ -11,6 +12,7 @@ from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
+from jaxlens.notebook.widgets.waiting import CellProgress
 
 _NAMES = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile", "timeline", "arrays")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
@@ -20,7 +22,8 @@ _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no vi
 
 # Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
 # matcher, the input transformer of cells that await, and the output comms.
-_loaded: WeakKeyDictionary[Any, tuple[dict[tuple[str, str], Any], Any, Any, OutputComms]]
+_Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress]
+_loaded: WeakKeyDictionary[Any, _Loaded]
 _loaded = WeakKeyDictionary()
 
 
@@ -31,15 +34,19 @@ def load(shell: Any) -> None:
     magics = shell.magics_manager.magics
     completions = matcher()
     comms = OutputComms(shell)
+    cell = CellProgress(shell)
+    progress.front_end = cell.front_end
     awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
-    _loaded[shell] = before, completions, awaits, comms
+    _loaded[shell] = before, completions, awaits, comms, cell
     shell.input_transformers_post.append(awaits)
-    shell.register_magics(ProgramMagics(shell, comms), WatchMagics(shell, comms))
-    shell.register_magics(RunningMagics(shell, comms), CourseMagics(shell))
+    shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
+    shell.register_magics(RunningMagics(shell, comms, cell), CourseMagics(shell))
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
     shell.events.register("post_run_cell", comms.cell_done)
+    shell.events.register("pre_run_cell", cell.cell_begins)
+    shell.events.register("post_run_cell", cell.cell_done)
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
 
 
@@ -47,7 +54,7 @@ def unload(shell: Any) -> None:
     """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
-    before, completions, awaits, comms = _loaded.pop(shell)
+    before, completions, awaits, comms, cell = _loaded.pop(shell)
     if awaits in shell.input_transformers_post:
         shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
@@ -58,6 +65,9 @@ def unload(shell: Any) -> None:
     for magics_type in (ProgramMagics, WatchMagics, RunningMagics, CourseMagics):
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     shell.events.unregister("post_run_cell", comms.cell_done)
+    shell.events.unregister("pre_run_cell", cell.cell_begins)
+    shell.events.unregister("post_run_cell", cell.cell_done)
+    progress.front_end = None
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     cells_from(None)
     comms.close()

@@ -26,7 +26,7 @@ def document(word: str) -> Document:
 
 def _table(word: str, kind: Kind, entry: Entry) -> Table:
     title = f"{word}, {KIND_NAMES[kind]}" if KIND_NAMES[kind] else word
-    return Table(title, ("", ""), tuple((Cell(name), cell) for name, cell in _rows(entry)))
+    return Table(title, ("", "meaning"), tuple((Cell(name), cell) for name, cell in _rows(entry)))
 
 
 def _rows(entry: Entry) -> Iterator[tuple[str, Cell]]:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, repeat
 
+from jaxlens.ir.graph import Span
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.subject import Subject
 from jaxlens.lenses.times.facts import instructions
@@ -17,7 +18,7 @@ from jaxlens.links.links import Links
 from jaxlens.links.match.link import HOWS
 from jaxlens.links.name_stack import equation_transforms
 from jaxlens.links.traced_links import TracedLinks
-from jaxlens.render.link_data import Alike, Web
+from jaxlens.render.link_data import Alike, Parts, Web
 
 _SMALL = 4_000  # instructions
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
@@ -56,13 +57,15 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
         xla = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
         kernels = links.kernels()
         atoms["kernels"] = {k.name: xla[k.instruction] for k in kernels if k.instruction in xla}
-    lines, calls = _lines(linked.stacks.atoms)
+    owned, called = _parts(linked.stacks.atoms)
     distinct, stack = _stacks(linked)
     fate_of = links.known_fates() if fates and "optimized" in atoms else {}
     return Web(
         atoms=atoms,
-        lines=lines,
-        calls=calls,
+        lines=_whole(owned),
+        calls=_whole(called),
+        owned=owned,
+        called=called,
         fates={id: fate.sentence for id, fate in fate_of.items()},
         ends={id: fate.index for id, fate in fate_of.items() if fate.index is not None},
         how={stage: how for stage in shown if (how := _how(linked, stage))},
@@ -78,27 +81,47 @@ def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | 
     return weave(links, stages) if size is not None and size <= _SMALL else None
 
 
-def _lines(
-    stacks_of: Iterable[tuple[Stack, ...]],
-) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-    """Returns, by Python line, the numbers whose stacks it owns, and those it only calls.
+def _parts(stacks_of: Iterable[tuple[Stack, ...]]) -> tuple[Parts, Parts]:
+    """Returns, by Python line and expression, the numbers whose stacks it owns or only calls.
 
     Args:
         stacks_of: The call stacks of each number (an atom, or a group of equations).
     """
-    own: defaultdict[str, list[int]] = defaultdict(list)
-    calls: defaultdict[str, list[int]] = defaultdict(list)
+    own: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    calls: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     # By id, as equal stacks are mostly one object.
-    memo: dict[int, tuple[set[str], set[str]]] = {}
+    memo: dict[int, tuple[set[tuple[str, str]], set[tuple[str, str]]]] = {}
     for number, stacks in enumerate(stacks_of):
         if id(stacks) not in memo:
             owners = {str(span) for stack in stacks if (span := owner(stack))}
-            passed = {str(s) for stack in stacks for s in stack if not s.library}
-            memo[id(stacks)] = owners, passed - owners
-        for numbers, names in zip((own, calls), memo[id(stacks)], strict=True):
-            for name in names:
-                numbers[name].append(number)
-    return {n: tuple(own[n]) for n in sorted(own)}, {n: tuple(calls[n]) for n in sorted(calls)}
+            frames = {(str(s), _columns(s)) for stack in stacks for s in stack if not s.library}
+            frames |= {(str(s), _columns(s)) for stack in stacks if (s := owner(stack))}
+            mine = {frame for frame in frames if frame[0] in owners}
+            memo[id(stacks)] = mine, frames - mine
+        for numbers, places in zip((own, calls), memo[id(stacks)], strict=True):
+            for place in places:
+                numbers[place].append(number)
+    return _by_line(own), _by_line(calls)
+
+
+def _columns(span: Span) -> str:
+    """Returns the columns of an expression, as in `Parts`."""
+    if span.column < 0 or span.end_column < 0:
+        return ""
+    further = span.end_line - span.line
+    return f"{span.column}-{span.end_column}" + (f"+{further}" if further else "")
+
+
+def _by_line(numbers: Mapping[tuple[str, str], list[int]]) -> Parts:
+    lines: dict[str, dict[str, tuple[int, ...]]] = {}
+    for line, part in sorted(numbers):
+        lines.setdefault(line, {})[part] = tuple(numbers[line, part])
+    return lines
+
+
+def _whole(parts: Parts) -> dict[str, tuple[int, ...]]:
+    """Returns the numbers of each line."""
+    return {line: tuple(sorted(set(chain(*of.values())))) for line, of in parts.items()}
 
 
 def _stack_text(stack: Stack) -> tuple[str, ...]:
@@ -140,14 +163,23 @@ def _traced(traced: TracedLinks) -> Web:
     has the same mappings as any other, made on first access. The time is linear in the number of
     runs.
     """
-    lines, calls = _lines(group.stacks for group in traced.groups)
+    owned, called = _parts(group.stacks for group in traced.groups)
     stacks: dict[tuple[str, ...], int] = {}
     stack: list[int] = []
     for group in traced.groups:
         text = _stack_text(group.stacks[0])
         stack.append(stacks.setdefault(text, len(stacks)) if text else -1)
     transforms = tuple(group.made for group in traced.groups)
-    alike = Alike(traced.runs, lines, calls, tuple(stacks), tuple(stack), transforms)
+    alike = Alike(
+        traced.runs,
+        _whole(owned),
+        _whole(called),
+        owned,
+        called,
+        tuple(stacks),
+        tuple(stack),
+        transforms,
+    )
     return Web(
         atoms={"jaxpr": LazyDict(lambda: {f"e{n}": (n,) for n in range(alike.size)})},
         lines=LazyDict(lambda: _atoms(alike, alike.lines)),

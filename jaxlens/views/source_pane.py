@@ -13,6 +13,7 @@ from functools import lru_cache
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.lines import OwnedLines, lines
+from jaxlens.lenses.program.python_text import statements
 from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
 from jaxlens.report import Overlay, amount, count
 
@@ -106,7 +107,7 @@ def _pane(
         owner = f"{source.file}:{n}" if ids else ""
         return SourceLine(n, code[n][indent:], share, note, tuple(rows), owner, more)
 
-    return SourcePane(source.file, measure.scale, tuple(map(row, shown)))
+    return SourcePane(source.file, measure.scale, tuple(map(row, shown)), indent)
 
 
 def _notes(
@@ -158,21 +159,11 @@ def extents(text: str, used: Sequence[int], whole: bool = True) -> list[int]:
 @lru_cache(32)
 def _functions(text: str) -> tuple[tuple[int, int], ...]:
     """Returns first and last line of each function with decorators; none on a syntax error."""
-    python = "\n".join("" if row.lstrip()[:1] in ("%", "!") else row for row in text.splitlines())
-    try:
-        tree = ast.parse(python)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    ranges = []
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            ranges.append((first, node.end_lineno or node.lineno))
-        for block in _BLOCKS:  # a `def` is a statement of a block, so expressions are skipped
-            pending.extend(getattr(node, block, ()))
-    return tuple(ranges)
-
-
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+    return tuple(
+        (
+            min([node.lineno, *(d.lineno for d in node.decorator_list)]),
+            node.end_lineno or node.lineno,
+        )
+        for node in statements(text)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )

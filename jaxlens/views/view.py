@@ -3,16 +3,21 @@
 The document is built on first use, and once.
 """
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from json import dumps
+from pathlib import Path
 from typing import Any
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, UnavailableError
-from jaxlens.render.document import Document, GraphPane, walk
+from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
+from jaxlens.render.bars import source_bars, table_bars
+from jaxlens.render.document import Document, GraphPane, Picture, SourcePane, TableBlock
 from jaxlens.render.text.document_text import text
 from jaxlens.render.to_json import plain
+from jaxlens.views.about import pictures, versions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,9 +36,11 @@ class View:
     def document(self) -> Document:
         """The parts of the output, as data."""
         built = self.build()
-        if self.capture is None or built.deviations:
+        if self.capture is None:
             return built
-        return replace(built, deviations=self.capture.deviations)
+        deviations = built.deviations or self.capture.deviations
+        known = versions(self.capture.program.target)
+        return replace(built, deviations=deviations, versions=known)
 
     def compute(self) -> "View":
         """Builds the document now, so that an error is raised here."""
@@ -70,36 +77,136 @@ class View:
         """Returns the document as JSON-able data; each object names its type."""
         return plain(self.document)
 
-    def svg(self) -> str:
-        """Returns the first drawing as an SVG document.
+    def markdown(self, *, full: bool = False) -> str:
+        """Returns versions, answer and programs as Markdown, for a report of a bug or a chat.
+
+        Args:
+            full: Whether folds, all tabs and every line are written.
+        """
+        from jaxlens.render.text.markdown import markdown
+
+        known = self.document.versions or versions()
+        return markdown(replace(self.document, versions=known), full=full)
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The names of the drawings, charts and tables with bars, for `svg`, `png` and `dot`."""
+        return tuple(pictures(self.document))
+
+    def svg(self, picture: str = "") -> str:
+        """Returns a drawing, a chart or the bars of a table as an SVG document.
+
+        Args:
+            picture: One of `pictures`; "" for the first.
 
         Raises:
             UnavailableError: The view has no drawing.
+            OptionError: It has none of that name.
             GraphError: The drawing could not be laid out.
         """
-        pane = self._drawing()
+        part = self._picture(picture)
+        if isinstance(part, Picture):
+            return part.svg
+        if isinstance(part, TableBlock):
+            return table_bars(part.table)
+        if isinstance(part, SourcePane):
+            return source_bars(part)
         from jaxlens.render.graph.svg import svg  # Graphviz is loaded when drawn
 
-        return svg(pane.figure, title=pane.alt)
+        return svg(part.figure, title=part.alt)
 
-    def dot(self) -> str:
-        """Returns the first drawing as Graphviz source, for `graphviz.Source(...)`.
+    def png(self, picture: str = "", *, scale: float = 2) -> bytes:
+        """Returns a drawing or chart as a PNG; needs the package `resvg-py`.
+
+        Args:
+            picture: One of `pictures`; "" for the first.
+            scale: Pixels for each CSS pixel.
 
         Raises:
-            UnavailableError: The view has no drawing.
+            PackageError: `resvg-py` is not installed.
+            UnavailableError: The view has no drawing, or the machine has no font.
+            OptionError: It has none of that name.
         """
-        figure = self._drawing().figure
+        from jaxlens.render.png import png
+
+        return png(self.svg(picture), scale)
+
+    def dot(self, picture: str = "") -> str:
+        """Returns a drawing as Graphviz source, for `graphviz.Source(...)`.
+
+        Args:
+            picture: One of `pictures`; "" for the first.
+
+        Raises:
+            UnavailableError: The view has no drawing, or the picture is a chart.
+            OptionError: It has none of that name.
+        """
+        part = self._picture(picture)
+        if not isinstance(part, GraphPane):
+            name = picture or self.pictures[0]
+            raise UnavailableError(f"{name!r} is a chart, not a graph; .svg() gives it")
         from jaxlens.render.graph.dot import dot
 
-        return str(dot(figure).source)
+        return str(dot(part.figure).source)
 
-    def _drawing(self) -> GraphPane:
-        for step in walk(self.document.blocks):
-            if isinstance(step.part, GraphPane):
-                return step.part
-        raise UnavailableError(
-            f"this {self.document.verb} view holds no drawing; jaxlens.jaxpr(f, ...) draws one"
-        )
+    def save(self, path: str | os.PathLike[str], *, picture: str = "") -> Path:
+        """Writes the view to a file, in the form that the name's end asks for.
+
+        `step.html` is a page that needs no kernel and no network; `step.html#e12` opens it with
+        that equation pinned. `.md` and `.txt` are the text forms, `.json` is the data, and `.svg`,
+        `.png` and `.dot` are one picture.
+
+        Args:
+            path: Name of the file.
+            picture: One of `pictures`; "" for the first.
+
+        Returns:
+            The path.
+
+        Raises:
+            OptionError: The name ends in none of these.
+        """
+        from jaxlens.render.html.page import page
+
+        path = Path(path)
+        forms: Mapping[str, Callable[[], str | bytes]] = {
+            ".html": lambda: page(self.document),
+            ".md": self.markdown,
+            ".txt": lambda: self.text() + "\n",
+            ".json": lambda: dumps(self.json()),
+            ".svg": lambda: self.svg(picture),
+            ".png": lambda: self.png(picture),
+            ".dot": lambda: self.dot(picture),
+        }
+        form = forms.get(path.suffix.lower())
+        if form is None:
+            ends = ", ".join(forms)
+            raise OptionError(f"a view is saved as {ends}; got the name {path.name!r}")
+        content = form()
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def _picture(self, name: str) -> GraphPane | Picture | TableBlock | SourcePane:
+        """Returns the picture of a name; "" is the first."""
+        found = pictures(self.document)
+        if not found:
+            raise UnavailableError(
+                f"this {self.document.verb} view holds no drawing; jaxlens.jaxpr(f, ...) draws one"
+            )
+        if not name:
+            return next(iter(found.values()))
+        if name not in found:
+            raise OptionError(f"no picture {name!r} in this view; {nearest(name, found)}")
+        return found[name]
+
+    def _display_(self) -> Any:
+        """Returns the live widget for marimo, which runs no script of an output's HTML.
+
+        It has the HTML with it, so that it is shown when the kernel has shut down.
+        """
+        import jaxlens  # the widget is the notebook's, which imports this file
+
+        return jaxlens.Explorer(self, html=self.html())
 
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None

@@ -23,5 +23,5 @@ def start() -> threading.Thread:
 def _get_ready() -> None:
     with suppress(Exception):
         graphviz_run.load()
-    assets.scripts(("viewer", "graph"))
-    assets.scripts(("viewer", "graph", "jaxpr"))
+    assets.scripts(("viewer", "graph", "glossary"))
+    assets.scripts(("viewer", "graph", "jaxpr", "glossary", "list"))

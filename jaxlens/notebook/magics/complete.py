@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from jaxlens.errors import LensError
-from jaxlens.notebook.magics.magic_line import flags
-from jaxlens.options import STAGE_NAMES
-from jaxlens.questions.panes import OPTIONS
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
 
+_VERBS = ("jaxpr", "hlo", "compile", "explore")
 _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
     "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
     "arrays": ("-o", "-h", "--help"),
 }
-_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*OPTIONS, *_PLAIN))})\s(.*)$", re.DOTALL)
+_LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")
 
 # Names of captured programs, by kind of value; the programs themselves are not kept.
@@ -37,7 +35,7 @@ def remember(cap: "Capture", verb: str, show: Mapping[str, Any]) -> None:
     """Stores the pass or kernel names that the view of this program has already computed."""
     with contextlib.suppress(LensError):
         if verb == "hlo" and "stage" not in show:
-            _seen["pass"] = tuple(dict.fromkeys(p.name for p in cap.passes))
+            _seen["pass"] = tuple(dict.fromkeys(p.name for p in cap.fusing))
         elif verb in ("compile", "explore"):
             _seen["kernel"] = tuple(dict.fromkeys(k.name for k in cap.kernels))
 
@@ -67,7 +65,7 @@ def complete(line: str) -> list[str]:
     if not match:
         return []
     magic = match.group(1)
-    values_by_flag = flags(OPTIONS[magic]) if magic in OPTIONS else dict.fromkeys(_PLAIN[magic], "")
+    values_by_flag = _flags(magic) if magic in _VERBS else dict.fromkeys(_PLAIN[magic], "")
     typed = match.group(2)
     word = _LAST.search(typed)
     begun = word.group() if word else ""
@@ -82,8 +80,17 @@ def complete(line: str) -> list[str]:
     return [value for value in offered if value.startswith(begun)]
 
 
+def _flags(verb: str) -> dict[str, str]:
+    from jaxlens.notebook.magics.magic_line import flags  # not imported by %load_ext
+    from jaxlens.questions.panes import OPTIONS
+
+    return flags(OPTIONS[verb])
+
+
 def _values(kind: str) -> tuple[str, ...]:
     if kind == "stage":
+        from jaxlens.options import STAGE_NAMES  # not imported by %load_ext
+
         return STAGE_NAMES
     if kind == "hlo":
         return ("hlo", "optimized")

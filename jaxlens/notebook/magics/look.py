@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jaxlens import progress
 from jaxlens.errors import CellError, LensError, OptionError, TargetError, UnavailableError
 from jaxlens.notebook.cell import run_cell as cells
 from jaxlens.notebook.cell.callee import MISSING, resolve
@@ -65,15 +66,23 @@ class Looking:
         code: The parsed cell.
         show: Displays a view.
         text: The cell's text; None for a line magic, whose value is returned.
+        previewed: Returns a function that shows the HTML of panes while others are waited for.
     """
 
     def __init__(
-        self, shell: Any, magic: MagicLine, code: ParsedCell, show: Show, text: str | None = None
+        self,
+        shell: Any,
+        magic: MagicLine,
+        code: ParsedCell,
+        show: Show,
+        text: str | None = None,
+        previewed: Callable[[Callable[[], str]], Callable[[], None]] | None = None,
     ) -> None:
         self._shell = shell
         self._magic = magic
         self._code = code
         self._show = show
+        self._previewed = previewed
         self._line = text is None
         self._displays = not self._line and not cells.is_quiet(text or "")
         self._ending = copy.deepcopy(code.body[-1]) if code.body else None
@@ -390,12 +399,17 @@ class Looking:
         magic, code = self._magic, self._code
 
         def view() -> "View":
+            with progress.step(f"jaxlens looks at {call.name or 'the call'}"):
+                return looked()
+
+        def looked() -> "View":
             capture = self._capture(call)
             if results and not api.is_jitted(call.function) and not capture.outputs:
                 raise EmptyError
             try:
                 shown: View = getattr(api, magic.verb)(capture, **magic.show)
-                return shown.compute()
+                with progress.when_idle(self._preview(capture)):
+                    return shown.compute()
             except LensError as error:
                 raise LineError(error) from None
 
@@ -406,6 +420,15 @@ class Looking:
                 raise
             raise LineError(error) from None
         return computed
+
+    def _preview(self, capture: Any) -> Callable[[], None]:
+        """Returns a function that shows the panes of a trace while XLA compiles."""
+        from jaxlens import api
+
+        def html() -> str:
+            return api.jaxpr(capture).html()
+
+        return self._previewed(html) if self._previewed is not None else lambda: None
 
     def _capture(self, call: EvaluatedCall) -> Any:
         """Captures a call, and traces it unless it is an existing program."""

@@ -10,7 +10,7 @@ import argparse
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
@@ -94,13 +94,21 @@ class _Transform(argparse.Action):
         setattr(namespace, self.dest, transforms)
 
 
-def with_options(magic: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a magic with the options of the verb of its name and those of every magic."""
-    for decorator in reversed(_arguments(OPTIONS[magic.__name__])):
-        decorator(magic)
-    text = inspect.cleandoc(magic.__doc__ or "")
-    described = kwds(description=text, formatter_class=_Help, usage=argparse.SUPPRESS)
-    return magic_arguments()(described(magic))  # type: ignore[no-any-return]
+def with_parser(magic: Any) -> Any:
+    """Returns a magic with its `parser`, and its help as its docstring; builds both once.
+
+    A magic without arguments of its own takes the options of the verb of its name, and those of
+    every magic.
+    """
+    function = getattr(magic, "__func__", magic)
+    if not hasattr(function, "parser"):
+        if not hasattr(function, "decorators"):
+            for decorator in reversed(_arguments(OPTIONS[function.__name__])):
+                decorator(function)
+            text = inspect.cleandoc(function.__doc__ or "")
+            kwds(description=text, formatter_class=_Help, usage=argparse.SUPPRESS)(function)
+        magic_arguments()(function)
+    return magic
 
 
 def _arguments(kind: type) -> list[Any]:
@@ -151,7 +159,7 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     """Parses a magic's line.
 
     Args:
-        magic: The magic, decorated by `with_options`.
+        magic: The magic.
         line: The text behind its name.
         cell: The cell below it; None for a line magic.
 
@@ -159,12 +167,13 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
         OptionError: An option that does not exist or does not fit, or text that is no option.
     """
     called = ("%" if cell is None else "%%") + str(magic.__name__)
-    words, expression = split(magic.parser, called, line, alone=cell is not None)
+    parser = with_parser(magic).parser
+    words, expression = split(parser, called, line, alone=cell is not None)
     if expression and cell is not None:
         raise OptionError(
             f"{called} takes options only, got {expression!r}; the code goes on the next line"
         )
-    show = vars(parse(magic.parser, called, words))
+    show = vars(parse(parser, called, words))
     help = show.pop("help")
     take = {f.name: show.pop(f.name) for f in fields(TakeOptions) if f.name in show}
     if "diff" in show:
@@ -206,7 +215,7 @@ def stored(names: Mapping[str, Any], name: str) -> Any:
 def help_of(magic: Any, line: MagicLine) -> str:
     """Returns the text of `-h`: how the magic is used, or how lenses before `-h` get figures."""
     lenses = [str(row) for name in line.show if (row := about(name))]
-    return "\n\n".join(lenses) or str(magic.__doc__)
+    return "\n\n".join(lenses) or str(with_parser(magic).__doc__)
 
 
 def split(

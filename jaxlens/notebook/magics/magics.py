@@ -6,14 +6,30 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from jaxlens.notebook.magics.complete import remember, remember_name
-from jaxlens.notebook.magics.magic_line import MagicLine, help_of, read, stored, with_options
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.widgets.comm import OutputComms
+from jaxlens.notebook.widgets.waiting import CellProgress
 
 if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
     from jaxlens.notebook.magics.look import Looking  # not imported by %load_ext
+    from jaxlens.notebook.magics.magic_line import MagicLine  # not imported by %load_ext
     from jaxlens.views.view import View
+
+
+def parser_on_use(magic: Any) -> Any:
+    """Decorates a magic whose parser and help are built on first use, and not by `%load_ext`.
+
+    IPython's `?` and Shift-Tab call `getdoc` where a function has it.
+    """
+
+    def getdoc() -> str:
+        from jaxlens.notebook.magics.magic_line import with_parser
+
+        return str(with_parser(magic).__doc__)
+
+    magic.getdoc = getdoc
+    return magic
 
 
 class OutputMagics(Magics):
@@ -22,11 +38,13 @@ class OutputMagics(Magics):
     Args:
         shell: IPython's shell.
         comms: Opens comms between a live kernel and its outputs.
+        progress: Shows in the running cell what is waited for.
     """
 
-    def __init__(self, shell: Any, comms: OutputComms) -> None:
+    def __init__(self, shell: Any, comms: OutputComms, progress: CellProgress) -> None:
         super().__init__(shell)
         self._comms = comms
+        self._progress = progress
 
     def read_code(self, magic: str, cell: str | None, line: str) -> "ParsedCell":
         """Parses the cell, or the line behind a line magic.
@@ -55,7 +73,8 @@ class OutputMagics(Magics):
             bundle = dict(self._comms.bundle(view))
         else:
             bundle = {"text/plain": view.text(full=full, times=True)}
-        display(bundle, raw=True)
+        if not self._progress.replace(bundle):
+            display(bundle, raw=True)
 
 
 @magics_class
@@ -64,7 +83,7 @@ class ProgramMagics(OutputMagics):
 
     @line_cell_magic
     @no_var_expand
-    @with_options
+    @parser_on_use
     def jaxpr(self, line: str, cell: str | None = None) -> Any:
         """Show the equations that tracing records, beside your lines and as a graph.
 
@@ -90,11 +109,11 @@ class ProgramMagics(OutputMagics):
 
         In one line, options first:  %jaxpr --vmap 0,None f(xs, w)
         """
-        return self._look(read(self.jaxpr, line, cell), cell)
+        return self._look(self.jaxpr, line, cell)
 
     @line_cell_magic
     @no_var_expand
-    @with_options
+    @parser_on_use
     def hlo(self, line: str, cell: str | None = None) -> Any:
         """Show XLA's program: before and after fusion, at any stage, after any pass.
 
@@ -111,11 +130,11 @@ class ProgramMagics(OutputMagics):
         In Python:  jaxlens.hlo(predict, params, x), and with options
         jaxlens.hlo(jaxlens.capture(predict, params, x), stage="stablehlo")
         """
-        return self._look(read(self.hlo, line, cell), cell)
+        return self._look(self.hlo, line, cell)
 
     @line_cell_magic
     @no_var_expand
-    @with_options
+    @parser_on_use
     def compile(self, line: str, cell: str | None = None) -> Any:
         """Show what compiling did: cache verdict, kernels, cost, memory, times, machine code.
 
@@ -131,11 +150,11 @@ class ProgramMagics(OutputMagics):
         In Python:  jaxlens.compile(step, params, batch), and with options
         jaxlens.compile(jaxlens.capture(step, params, batch), run=20)
         """
-        return self._look(read(self.compile, line, cell), cell)
+        return self._look(self.compile, line, cell)
 
     @line_cell_magic
     @no_var_expand
-    @with_options
+    @parser_on_use
     def explore(self, line: str, cell: str | None = None) -> Any:
         """Follow one expression from your line to machine code, and back, in linked panes.
 
@@ -152,12 +171,15 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.explore(step, params, batch)
         """
-        return self._look(read(self.explore, line, cell), cell)
+        return self._look(self.explore, line, cell)
 
-    def _look(self, magic: MagicLine, cell: str | None) -> Any:
-        """Runs a magic with its parsed line; returns the value of a line magic's expression."""
+    def _look(self, verb: Any, line: str, cell: str | None) -> Any:
+        """Runs a magic; returns the value of a line magic's expression."""
+        from jaxlens.notebook.magics.magic_line import help_of, read, stored
+
+        magic = read(verb, line, cell)
         if magic.help:
-            print(help_of(getattr(self, magic.verb), magic))
+            print(help_of(verb, magic))
             return None
         with of_the_user(self.shell):
             if "against" in magic.show:
@@ -170,7 +192,7 @@ class ProgramMagics(OutputMagics):
         with of_the_user(self.shell):
             await looking.run_awaiting()
 
-    def _looking(self, magic: MagicLine, cell: str | None) -> "Looking":
+    def _looking(self, magic: "MagicLine", cell: str | None) -> "Looking":
         """Returns the run of a cell, or of the statement behind a line magic, not yet started."""
         # Imported by the first magic, not by %load_ext.
         from jaxlens.notebook.magics.look import Looking
@@ -179,6 +201,7 @@ class ProgramMagics(OutputMagics):
         if self.in_html:
             warm_up.start()
         code = self.read_code(magic.magic, cell, magic.expression)
+        self._progress.look_begins()
 
         def show(view: "View") -> None:
             if magic.take.o:
@@ -188,4 +211,4 @@ class ProgramMagics(OutputMagics):
             if view.capture is not None:
                 remember(view.capture, magic.verb, magic.show)
 
-        return Looking(self.shell, magic, code, show, cell)
+        return Looking(self.shell, magic, code, show, cell, self._progress.previewed)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from jaxlens.errors import OptionError
+from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
-from jaxlens.questions.table import ARRAYS, TIMELINE
 
 
 @magics_class
@@ -17,7 +17,7 @@ class RunningMagics(WholeCellMagics):
 
     @line_cell_magic
     @no_var_expand
-    @magic_arguments()
+    @parser_on_use
     @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
     @HELP
     def timeline(self, line: str, cell: str | None = None) -> Any:
@@ -37,7 +37,7 @@ class RunningMagics(WholeCellMagics):
         """
         options, rest = self.options_of(self.timeline, line, cell)
         if options.help:
-            return self.print_help(self.timeline, TIMELINE)
+            return self.print_help(self.timeline, "timeline")
         check_name(options.o, "answer")
         with of_the_user(self.shell):
             code = self.read_code("%timeline" if cell is None else "%%timeline", cell, rest)
@@ -55,7 +55,7 @@ class RunningMagics(WholeCellMagics):
 
     @line_magic
     @no_var_expand
-    @magic_arguments()
+    @parser_on_use
     @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
     @HELP
     def arrays(self, line: str) -> None:
@@ -70,7 +70,7 @@ class RunningMagics(WholeCellMagics):
         """
         options, rest = self.options_of(self.arrays, line, None)
         if options.help:
-            return self.print_help(self.arrays, ARRAYS)
+            return self.print_help(self.arrays, "arrays")
         check_name(options.o, "answer")
         if rest:
             raise OptionError(f"%arrays takes no code, got {rest!r}: %arrays alone looks")

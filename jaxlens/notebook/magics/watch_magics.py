@@ -3,12 +3,12 @@
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import argument
 
 from jaxlens.errors import OptionError
+from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
-from jaxlens.questions.table import RECOMPILES
 
 
 @magics_class
@@ -17,7 +17,7 @@ class WatchMagics(WholeCellMagics):
 
     @line_cell_magic
     @no_var_expand
-    @magic_arguments()
+    @parser_on_use
     @argument("-o", default="", metavar="NAME", help="store the log in a variable")
     @HELP
     def recompiles(self, line: str, cell: str | None = None) -> Any:
@@ -35,7 +35,7 @@ class WatchMagics(WholeCellMagics):
         """
         options, rest = self.options_of(self.recompiles, line, cell)
         if options.help:
-            return self.print_help(self.recompiles, RECOMPILES)
+            return self.print_help(self.recompiles, "recompiles")
         check_name(options.o, "log")
         with of_the_user(self.shell):
             code = self.read_code("%recompiles", cell, rest)
@@ -52,7 +52,7 @@ class WatchMagics(WholeCellMagics):
 
     @line_cell_magic
     @no_var_expand
-    @magic_arguments()
+    @parser_on_use
     @argument("n", nargs="?", type=int, default=0, metavar="N", help="compiles that may happen")
     @argument("--operations", action="store_true", help="count JAX's own operations too")
     @HELP
@@ -69,7 +69,7 @@ class WatchMagics(WholeCellMagics):
         """
         options, rest = self.options_of(self.norecompile, line, cell)
         if options.help:
-            return self.print_help(self.norecompile, RECOMPILES)
+            return self.print_help(self.norecompile, "recompiles")
         magic = "%norecompile" if cell is None else "%%norecompile"
         if options.n < 0:
             raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic_arguments import argument
 
 from jaxlens.errors import OptionError
-from jaxlens.notebook.magics.magic_line import parse, split
 from jaxlens.notebook.magics.magics import OutputMagics
-from jaxlens.questions.question import Question
 
 if TYPE_CHECKING:
     from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
@@ -28,15 +26,20 @@ class WholeCellMagics(OutputMagics):
 
     def options_of(self, magic: Any, line: str, cell: str | None) -> tuple[Any, str]:
         """Returns the options at the start of a line, and the text behind them."""
+        from jaxlens.notebook.magics.magic_line import parse, split, with_parser
+
         called = ("%" if cell is None else "%%") + magic.__name__
-        words, rest = split(magic.parser, called, line, alone=cell is not None)
+        parser = with_parser(magic).parser
+        words, rest = split(parser, called, line, alone=cell is not None)
         if cell is not None:
             words, rest = [*words, *rest.split()], ""
-        return parse(magic.parser, called, words), rest
+        return parse(parser, called, words), rest
 
-    def print_help(self, magic: Any, question: Question[Any]) -> None:
+    def print_help(self, magic: Any, question: str) -> None:
         """Prints what a magic answers, how its figures are known, and its options."""
-        print(f"{question.about}\n\n{magic.__doc__}")
+        from jaxlens.questions.table import about
+
+        print(f"{about(question)}\n\n{magic.getdoc()}")
 
     def run_whole(self, code: "ParsedCell", cell: str | None) -> Any:
         """Runs a whole cell, whose result IPython displays, or a line, and returns its value."""

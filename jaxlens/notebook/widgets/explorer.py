@@ -37,12 +37,14 @@ class Explorer(anywidget.AnyWidget):
         key: Identifies the view's outputs on a page (their `data-key`).
         selection: The pinned node or line, or None.
         panes: Keys of the open panes, left to right; set by the page.
+        html: The view's HTML, where the page has no output to keep it in (`View._display_`).
     """
 
     _esm = files("jaxlens.notebook").joinpath("explorer.js").read_text("utf-8")
     key = traitlets.Unicode(read_only=True).tag(sync=True)
     panes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     selection = traitlets.Dict(default_value=None, allow_none=True).tag(sync=True)
+    html = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, view: View, **traits: Any) -> None:
         self._view = view

@@ -13,6 +13,13 @@ from jaxlens.views.view import View
 Shown = TypeVar("Shown", bound=View | widgets.Widget)
 
 
+def one_line(why: Exception) -> str:
+    """Returns an error as a line; one of jaxlens is a sentence by itself."""
+    if isinstance(why, LensError):
+        return str(why)
+    return f"{type(why).__name__}: {(str(why).splitlines() or [''])[0]}"
+
+
 class OutputArea(widgets.VBox):
     """A message line above a view or a widget, which stays until another one replaces it."""
 
@@ -31,11 +38,8 @@ class OutputArea(widgets.VBox):
         try:
             answer = make()
             shown = Explorer(answer) if isinstance(answer, View) else answer
-        except LensError as why:
-            self.say(str(why), "alert")
-            return None
         except Exception as why:
-            self.say(f"{type(why).__name__}: {(str(why).splitlines() or [''])[0]}", "alert")
+            self.say(one_line(why), "alert")
             return None
         self.say("")
         before, self._shown = self._shown, shown

@@ -14,6 +14,8 @@ from jaxlens.notebook.widgets.composer import Composer
 from jaxlens.notebook.widgets.key_player import KeyPlayer
 from jaxlens.questions import show, table
 from jaxlens.questions.question import Option, Question
+from jaxlens.report import Finding
+from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 OptionValues = Mapping[str, Any]
@@ -95,6 +97,31 @@ def answer(
     return show.ask(question, program.capture, **values)
 
 
+TRACING = ("ladder",)
+"""Questions whose answer traces the function again, apart from those that need a line trace."""
+
+
+def sentence(
+    question: Question[Any], program: CapturedCall, make: Callable[[], View | widgets.Widget]
+) -> Finding:
+    """Returns the answer to a question of the panel in one sentence.
+
+    Args:
+        question: The question.
+        program: The call.
+        make: Returns the answer itself, where it is a view.
+    """
+    f, args, kwargs = program.call
+    if question.name == "against":
+        return Finding("Choose an earlier capture to compare this program with.", "unknown")
+    if question.name == "key":
+        return ask.key(f, *args, **kwargs).findings[0]
+    shown = make()
+    if isinstance(shown, Answer):
+        return shown.findings[0]
+    return Finding("The function has no transform: open this to put some on it.", "counted")
+
+
 def options(question: Question[Any]) -> tuple[Option, ...]:
     """Returns the options of a question in the panel."""
     more = _MORE.get(question.name)
@@ -129,4 +156,4 @@ QUESTIONS: Mapping[str, Question[Any]] = {
     for question in sorted(table.QUESTIONS, key=lambda question: question.panel)
     if question.panel
 }
-"""Questions by name, in the order of the dropdown."""
+"""Questions by name, in the order of the list."""

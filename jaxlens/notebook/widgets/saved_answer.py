@@ -16,7 +16,6 @@ from jaxlens.notebook.widgets.comm import cell_of
 from jaxlens.views.view import View
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
-_NOTHING = "Nothing was asked of it yet."
 _SCRIPT = """<script>setTimeout(() => {
 for (const box of document.querySelectorAll(".jl-kept:not([data-seen])")) {
   const own = box.closest(".jp-OutputArea-child"), widget = own?.previousElementSibling;
@@ -43,6 +42,7 @@ class Kept:
     """Mixin that saves a widget's last answer below it; precedes the widget in the bases."""
 
     _beside: DisplayHandle | None = None
+    _nothing = "Nothing was asked of it yet."
 
     def kept(self) -> View | None:
         """Returns the last answer, or None before there is one; widgets override it."""
@@ -56,8 +56,8 @@ class Kept:
     def _bundle_beside(self) -> dict[str, str]:
         """Returns the saved answer, with the script that hides it while the widget is rendered."""
         view = self.kept()
-        markup = f"<p>{escape(_NOTHING)}</p>" if view is None else view.html()
-        text = _NOTHING if view is None else view.text()
+        markup = f"<p>{escape(self._nothing)}</p>" if view is None else view.html()
+        text = self._nothing if view is None else view.text()
         return {"text/plain": text, "text/html": f"<div class=jl-kept>{markup}</div>{_SCRIPT}"}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:

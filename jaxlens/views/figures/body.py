@@ -12,8 +12,12 @@ from operator import sub
 from jaxlens.ir.columns import Columns, ProgramColumns, columns, namer
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.views.figures.fold import Folding
+from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 
+_OF_MODULES = 30  # steps of a body of modules that is drawn step by step
+_IN_MODULES = 12  # and of a run inside it
+_SCOPE = re.compile(r"(?<![\w.])[\w.]+(?=[/)]|$)")  # a named scope, not a transform: `vmap(layer)`
 PARAMETER = -1  # the step that "makes" a parameter
 
 
@@ -26,9 +30,11 @@ class DrawnRegion:
         columns: Its columns.
         program: The program that it belongs to.
         name: Returns the name of a value in the program.
-        names: Names of inputs in the user's program, by value.
+        inputs: Names of the program's inputs, by value.
+        called: Returns what the user's code calls the values of a region.
         results: Names of results in the user's program, in order; "" for none.
         constants: Parameters that are captured constants.
+        costs: Estimates the flops of runs; None for none.
         most: Maximum number of boxes in a panel; a region with more steps is folded.
     """
 
@@ -36,10 +42,17 @@ class DrawnRegion:
     columns: Columns
     program: ProgramColumns
     name: Callable[[int], str]
-    names: Mapping[int, str]
+    inputs: Mapping[int, str]
+    called: Callable[[str], Mapping[int, str]]
     results: tuple[str, ...]
     constants: frozenset[int]
     most: int
+    costs: RunCosts | None = None
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """What the user's code calls inputs and results of steps, by value."""
+        return {**self.called(self.region.name), **self.inputs}
 
     @cached_property
     def folding(self) -> Folding:
@@ -96,14 +109,30 @@ class DrawnRegion:
     @property
     def folded(self) -> bool:
         """Whether the region has too many steps to be drawn step by step."""
-        return len(self) > self.most
+        return len(self) > (_OF_MODULES if self.modular else self.most)
+
+    @cached_property
+    def modular(self) -> bool:
+        """Whether its equations belong to modules: classes that are called, or named scopes."""
+        if self.costs is None:  # not a jaxpr
+            return False
+        places = map(self.program.places.__getitem__, set(self.columns.place))
+        return any(
+            _SCOPE.search(place.scope) or any(s.function.endswith(".__call__") for s in place.spans)
+            for place in places
+        )
+
+    @property
+    def shown(self) -> int:
+        """Number of steps up to which a run is drawn step by step."""
+        return _IN_MODULES if self.modular else self.most
 
     def top(self, room: int) -> list[StepRange]:
         """Returns the runs of the region's panel: single steps, or at most `room` if folded."""
         whole = StepRange(0, len(self))
         if not self.folded:
             return [StepRange(n, n + 1) for n in range(len(self))]
-        return self.folding.children(whole, self.most, room)
+        return self.folding.children(whole, self.shown, room)
 
     @property
     def title(self) -> str:
@@ -129,25 +158,31 @@ def plain(region: str) -> str:
 
 
 def bodies_of(
-    module: Module, max_boxes: int, inputs: Sequence[str], outputs: Sequence[str]
+    module: Module,
+    max_boxes: int,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    called: Callable[[str], Mapping[int, str]] = lambda _: {},
+    costs: RunCosts | None = None,
 ) -> Mapping[str, DrawnRegion]:
     """Returns every region of the module with the data for drawing; arguments as of `figure`.
 
-    Only the entry has names of inputs and results.
+    Only the entry has names of outputs.
     """
     program = columns(module)
     bodies = {}
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        bodies[name] = DrawnRegion(region, rows, program, naming, {}, (), frozenset(), max_boxes)
+        rest = (), frozenset[int](), max_boxes, costs
+        bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
     captured = frozenset(module.attrs.get("constants", "").split())
     constants = frozenset(n for n, value in enumerate(entry.parameters) if value.name in captured)
     numbers = [n for n in range(len(entry.parameters)) if n not in constants]
     bodies[module.entry] = replace(
         bodies[module.entry],
-        names=dict(zip(numbers, inputs, strict=True)) if len(inputs) == len(numbers) else {},
+        inputs=dict(zip(numbers, inputs, strict=True)) if len(inputs) == len(numbers) else {},
         results=tuple(outputs) if len(outputs) == len(entry.results) else (),
         constants=constants,
     )

@@ -8,8 +8,10 @@ HLO; `hlo_dataflow.py` removes instructions that only pack and unpack values.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.lazy import LazyMapping, lazy
+from jaxlens.lenses.program.instructions import input_names
 from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels
@@ -27,6 +29,7 @@ def figure(
     depth: int = jaxpr_figure.AUTO,
     max_boxes: int = MOST,
     outputs: Sequence[str] = (),
+    program_inputs: Sequence[Input] = (),
 ) -> Figure:
     """Returns the figure of an HLO module.
 
@@ -35,14 +38,14 @@ def figure(
         depth: Number of open levels in the static picture; 0 for as many as fit.
         max_boxes: A computation with more instructions than this is folded.
         outputs: Names of the program's results.
+        program_inputs: The program's inputs, where they are known.
 
     Returns:
         Every panel that can be opened, the entry first.
     """
     plumbing, body = Plumbing(module, max_boxes), module.body()
-    # JAX's names of the parameters are in the scope of their metadata.
-    scopes = {node.id: node.scope for node in body.nodes if node.opcode == "parameter"}
-    inputs = [scopes.get(value.name) or value.name for value in body.parameters]
+    names = input_names(module, program_inputs)
+    inputs = [names.get(value.name, value.name) for value in body.parameters]
     plain = jaxpr_figure.figure(
         plumbing.program(module.entry), max_boxes=max_boxes, inputs=inputs, outputs=outputs
     )
@@ -67,7 +70,8 @@ def pane(subject: Subject) -> GraphPane:
         return f"Graph of {subject.program.name} as it runs: {boxes} at the top level."
 
     def draw(_: GraphPane) -> Figure:
-        return figure(module, outputs=[leaf.name for leaf in subject.outputs])
+        outputs = [leaf.name for leaf in subject.outputs]
+        return figure(module, outputs=outputs, program_inputs=subject.program.inputs)
 
     return lazy(GraphPane, {"figure": draw, "alt": describe})
 

@@ -16,6 +16,7 @@ from jaxlens.views.figures.body import DrawnRegion, bodies_of, plain
 from jaxlens.views.figures.box_kinds import alike, detail, family, hint, label
 from jaxlens.views.figures.folded import fold_box, fold_name, fold_title
 from jaxlens.views.figures.ports import Ports, inputs_of, outputs_of
+from jaxlens.views.figures.run_cost import RunCosts
 from jaxlens.views.figures.runs import StepRange
 
 AUTO = 0
@@ -32,6 +33,8 @@ def figure(
     max_boxes: int = 60,
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
+    called: Callable[[str], Mapping[int, str]] = lambda _: {},
+    costs: RunCosts | None = None,
 ) -> Figure:
     """Returns the figure of a module.
 
@@ -43,11 +46,13 @@ def figure(
             most about half as many boxes.
         inputs: Names of the entry's inputs, without captured constants ("params['w']").
         outputs: Names of the entry's results.
+        called: Returns what the user's code calls the values of a region, by number.
+        costs: Estimates the flops of folded runs; None for none.
 
     Returns:
         Every panel that can be opened, the whole program first.
     """
-    bodies = bodies_of(module, max(8, max_boxes), inputs, outputs)
+    bodies = bodies_of(module, max(8, max_boxes), inputs, outputs, called, costs)
     panels = Panels(_DrawnPanels(bodies))
     body = bodies[module.entry]
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
@@ -112,7 +117,7 @@ class _DrawnPanels(LazyMapping[Panel]):
             parts = body.top(max(_ROOM // 2, min(_ROOM, _FIRST - ports)))
         else:
             body, run = self._folds[name]
-            parts = body.folding.children(run, body.most, _ROOM)
+            parts = body.folding.children(run, body.shown, _ROOM)
             title = fold_title(body, run)
         panel, lists = _panel(body, name, title, run, parts, sides)
         self._lists |= lists
@@ -200,9 +205,11 @@ def _box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
     if node.regions:
         inside = node.regions[0] if len(node.regions) == 1 else _bodies_name(node)
     owner = node.owner
+    names = [body.names.get(value, "") for value in body.columns.values(part.low)]
+    own = f"{', '.join(names)} = " if all(names) and names else ""
     return Box(
         node.id,
-        label(node, variables),
+        own + label(node, variables),
         detail(node, variables),
         family(node, variables),
         inside,

@@ -19,12 +19,21 @@ _ROOT = re.compile(r"^(?:[^\[.]+|\[[^\]]*\])")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of a panel; `name` is unique among the panel's ports."""
+    """An input or output of a panel.
+
+    Attributes:
+        name: Unique among the panel's ports.
+        label: What its box says.
+        type: Its type.
+        kind: Its family.
+        letter: What JAX calls it, where the label is another name.
+    """
 
     name: str
     label: str
     type: str
     kind: BoxKind
+    letter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,8 @@ def inputs_of(body: DrawnRegion, panel: str, values: Iterable[int], whole: bool)
     def port(value: int) -> Port:
         name = body.name(value)
         kind: BoxKind = "constant" if value in body.constants else "input"
-        return Port(name, body.names.get(value, name), body.type(value), kind)
+        label = body.names.get(value, name)
+        return Port(name, label, body.type(value), kind, name if label != name else "")
 
     def root(value: int) -> str:
         """Returns the group of an input: inputs of one group may share a box."""
@@ -124,7 +134,8 @@ def _boxes(side: _Side, root: Callable[[int], str]) -> Ports:
 
 
 def _single(port: Port, prefix: str, detail: str = "") -> Box:
-    hint = f"{port.label}: {port.type}" if port.type else port.label
+    hint = f"{port.letter} = {port.label}" if port.letter else port.label
+    hint += f": {port.type}" if port.type else ""
     return Box(f"{prefix} {port.name}", port.label, detail, port.kind, hint=hint)
 
 

@@ -4,8 +4,9 @@ Parameters that are defaults, repeat the avals, or are long are folded.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 
 from jaxlens.ir.graph import Node, Value
 from jaxlens.ir.jaxpr.types import notation, short_dtype
@@ -36,24 +37,42 @@ _UNSAID = re.compile(r"\((?:(?:None|False|UnspecifiedValue)(?:, |,?(?=\))))+\)")
 _TUPLE = re.compile(r"\((\d[\d, ]*?),?\)")
 
 
-def equation(node: Node, owner: str = "") -> Line:
-    """Returns an equation on one line, with its nested jaxprs by name."""
-    pieces = [*left(node), Piece(node.opcode, "op"), *params(node, node.attrs), *operands(node)]
+def equation(node: Node, owner: str = "", called: Sequence[str] = ()) -> Line:
+    """Returns an equation on one line, with its nested jaxprs by name.
+
+    Args:
+        node: The equation.
+        owner: Name of the source line that owns it.
+        called: What the user's code calls its results, "" for a result without a name.
+    """
+    pieces = [
+        *left(node, called),
+        Piece(node.opcode, "op"),
+        *params(node, node.attrs),
+        *operands(node),
+    ]
     pieces += scope(node)
     return Line(tuple(pieces), node.id, 0, owner)
 
 
-def left(node: Node) -> list[Piece]:
+def left(node: Node, called: Sequence[str] = ()) -> list[Piece]:
     """Returns `a:f32[] b:i32[2] = `; nothing for an equation without results."""
     pieces: list[Piece] = []
-    for value in node.results:
-        pieces += [*binder(value), Piece(" ")]
+    names = called or repeat("")
+    for value, name in zip(node.results, names, strict=False):
+        pieces += [*binder(value, name), Piece(" ")]
     return [*pieces, Piece("= ")] if pieces else []
 
 
-def binder(value: Value) -> list[Piece]:
-    """Returns a variable with its aval, as in a binder: `a:f32[8]`."""
-    return [Piece(shown(value.name), "name"), Piece(f":{notation(value.type)}", "type")]
+def binder(value: Value, called: str = "") -> list[Piece]:
+    """Returns a variable with its aval, as in a binder: `a:f32[8]`.
+
+    A name of the user's stands behind the letter, `a (h):f32[8]`, unless it is that letter; other
+    lines have the letter only.
+    """
+    letter = shown(value.name)
+    own = [Piece(f" ({called})", "comment")] if called not in ("", letter) else []
+    return [Piece(letter, "name"), *own, Piece(f":{notation(value.type)}", "type")]
 
 
 def shown(name: str) -> str:

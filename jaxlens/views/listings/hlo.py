@@ -4,33 +4,48 @@ Metadata, layouts and other long parts are folded (`hlo_pieces.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import NamedTuple
 
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Value
 from jaxlens.lenses.lines import owners
+from jaxlens.lenses.program import instructions as program_instructions
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.render.html.lazy_lines import LazyLines, head_first
+from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs
 from jaxlens.views.listings.hlo_pieces import behind_pieces, instruction_pieces, type_pieces
 from jaxlens.views.listings.lines_by_id import LinesById
 
 LIMIT = 2000
 _CALLERS = 3  # callers named in a computation's title
 _ROOT = Piece("ROOT ", "keyword")
+NO_NAMES: Mapping[str, str] = {}
 
 
-def listing(module: Module, *, limit: int = LIMIT) -> Listing:
+def listing(module: Module, *, limit: int = LIMIT, inputs: Sequence[Input] = ()) -> Listing:
     """Returns the listing of a whole module.
 
     Args:
         module: An HLO module at any stage.
         limit: Maximum number of lines before `more`.
+        inputs: The inputs of its program.
     """
-    plan = Plan(module)
-    head = tuple(islice(plan.lines(), limit))
-    more = LazyLines(plan.total - len(head), plan.lines, start=limit)
-    return Listing(module.stage, head, more=more or ())
+    plan = Plan(module, inputs=inputs)
+    head = min(limit, plan.in_sight)
+
+    def lines() -> Iterator[Line]:
+        return head_first(plan.lines(), head, lambda line: line.folds)
+
+    more = LazyLines(plan.total - head, lines, start=head)
+    return Listing(module.stage, tuple(islice(lines(), head)), more=more or ())
+
+
+def names_of(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, str]:
+    """Returns the names of inputs by parameter, where the parameter's own says less (`x.1`)."""
+    names = program_instructions.input_names(module, inputs)
+    return {id: name for id, name in names.items() if name != id.partition(".")[0]}
 
 
 class LineParts(NamedTuple):
@@ -40,17 +55,19 @@ class LineParts(NamedTuple):
         node: The instruction.
         owner: Name of the source line that owns it, "" for none.
         root: Whether it is the root of its computation.
+        names: Names of the program's parameters (`names_of`).
         inner: The fused instruction of a fusion that has only one.
     """
 
     node: Node
     owner: str
     root: bool
+    names: Mapping[str, str]
     inner: Node | None = None
 
     def line(self) -> Line:
         """Returns the instruction's line, indented."""
-        line = instruction(self.node, self.owner, self.root)
+        line = instruction(self.node, self.owner, self.root, self.names)
         pieces = (*line.pieces, *behind_pieces(self.inner)) if self.inner else line.pieces
         return Line(pieces, line.id, 1, line.line)
 
@@ -62,20 +79,29 @@ class Plan:
         module: HLO.
         brief: Whether to put a computation's parameters into its title, as XLA does too, and the
             fused instruction of a fusion that has only one on that fusion's line.
+        inputs: The inputs of its program.
 
     Attributes:
         total: Number of lines.
+        in_sight: Number of lines that no other folds.
     """
 
-    def __init__(self, module: Module, brief: bool = False) -> None:
-        self._module, self._brief = module, brief
+    def __init__(self, module: Module, brief: bool = False, inputs: Sequence[Input] = ()) -> None:
+        self._module, self._brief, self._inputs = module, brief, inputs
         self._wrapped = _wrapped(module) if brief else {}
-        self._shown = [r for r in module.regions.values() if r.name not in self._wrapped]
-        self.total = sum(len(self._instructions(region)) + 3 for region in self._shown) - 1
+        shown = [r for r in module.regions.values() if r.name not in self._wrapped]
+        self._runs = [(r, list(runs(self._instructions(r), "".join(r.results[:1])))) for r in shown]
+        every = [run for _, parts in self._runs for run in parts]
+        self.in_sight = 3 * len(shown) - 1 + sum(1 if r.fold else len(r.parts) for r in every)
+        self.total = self.in_sight + sum(len(run.parts) for run in every if run.fold)
 
     @cached_property
     def _owners(self) -> dict[str, str]:
         return {id: str(span) for id, span in owners(self._module).items()}
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return names_of(self._module, self._inputs)
 
     @cached_property
     def _callers(self) -> dict[str, list[str]]:
@@ -93,35 +119,44 @@ class Plan:
 
     def parts(self) -> Iterator[Line | LineParts]:
         """Yields an instruction's line as `LineParts`, other lines as `Line`."""
-        owner_of, wrapped = self._owners, self._wrapped
-        for number, region in enumerate(self._shown):
+        owner_of, wrapped, names = self._owners, self._wrapped, self._names
+        for number, (region, parts) in enumerate(self._runs):
             if number:
                 yield Line(())
             entry = region.name == self._module.entry
             inputs = region.parameters if self._brief and not entry else ()
             yield _title(region, entry, inputs, self._callers.get(region.name, []))
             results = frozenset(region.results)
-            for node in self._instructions(region):
-                inner = wrapped.get(node.regions[0]) if node.regions else None
-                yield LineParts(node, owner_of.get(node.id, ""), node.id in results, inner)
+            for run in parts:
+                if run.fold:
+                    yield run.fold
+                for part in run.parts:
+                    if isinstance(part, Line):
+                        yield part
+                        continue
+                    inner = wrapped.get(part.regions[0]) if part.regions else None
+                    root = part.id in results
+                    yield LineParts(part, owner_of.get(part.id, ""), root, names, inner)
             yield Line((Piece("}"),))
 
 
-def instruction(node: Node, owner: str = "", root: bool = False) -> Line:
+def instruction(
+    node: Node, owner: str = "", root: bool = False, names: Mapping[str, str] = NO_NAMES
+) -> Line:
     """Returns an instruction's line: `name = type opcode(operands), attributes`."""
-    pieces = instruction_pieces(node)
+    pieces = instruction_pieces(node, names)
     return Line((_ROOT, *pieces) if root else tuple(pieces), node.id, 0, owner)
 
 
 def lean(line: Line) -> Line:
     """Returns a line without its folded pieces."""
     pieces = tuple(piece for piece in line.pieces if piece.kind != "fold")
-    return Line(pieces, line.id, line.indent, line.line)
+    return Line(pieces, line.id, line.indent, line.line, line.folds)
 
 
-def instructions(module: Module) -> Mapping[str, Line]:
+def instructions(module: Module, inputs: Sequence[Input] = ()) -> Mapping[str, Line]:
     """Returns the line of every instruction, by id."""
-    return LinesById(module, instruction)
+    return LinesById(module, partial(instruction, names=names_of(module, inputs)))
 
 
 def titles(module: Module) -> Mapping[str, Line]:
@@ -163,9 +198,11 @@ def _title(region: Region, entry: bool, inputs: Sequence[Value], callers: list[s
     """Returns a computation's title: `fused_computation (p: f32[4]) {  // of fusion.3`."""
     pieces = [Piece("ENTRY ", "keyword")] if entry else []
     pieces.append(Piece(f"{region.name} ", "keyword"))
-    for number, value in enumerate(inputs):
+    named = inputs if len(inputs) < MANY else inputs[:SHOWN]
+    for number, value in enumerate(named):
         pieces += [Piece(f"{', ' if number else '('}{value.name}: "), *type_pieces(value.type)]
-    pieces += [Piece(") ")] if inputs else []
+    more = f" and {len(inputs) - len(named):,} more" if len(named) < len(inputs) else ""
+    pieces += [Piece(f"{more}) ")] if inputs else []
     pieces.append(Piece("{"))
     if callers:
         more = f" and {len(callers) - _CALLERS:,} more" if len(callers) > _CALLERS else ""

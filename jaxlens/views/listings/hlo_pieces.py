@@ -5,12 +5,13 @@ program has few distinct types and attribute texts, so their pieces are cached b
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from jaxlens.ir.graph import Node, Type
 from jaxlens.ir.hlo.text import CALLS, attributes, read_type
 from jaxlens.render.document import Kind, Piece
+from jaxlens.views.listings.hlo_folds import is_long, operands
 
 _LONG_TYPE = 48  # characters; longer types are folded
 _LONG_VALUE = 60
@@ -29,32 +30,45 @@ _METADATA = re.compile(r', metadata=\{(op_name="[^"\\]*"(?: \w+=(?:\d+|"[^"\\]*"
 _EQUALS, _SPACE, _OPEN, _CLOSE = Piece(" = "), Piece(" "), Piece("("), Piece(")")
 
 
-def instruction_pieces(node: Node) -> list[Piece]:
-    """Returns the pieces of `name = type opcode(operands), attributes`."""
+def instruction_pieces(node: Node, names: Mapping[str, str]) -> list[Piece]:
+    """Returns the pieces of `name = type opcode(operands), attributes`.
+
+    Args:
+        node: The instruction.
+        names: What the user's code calls the program's parameters, by id: a parameter's line has
+            both, `params__w__.1 (params['w'])`, and other lines the user's.
+    """
     parts = printed(node.text)
     if parts is None or parts[3].strip():
-        return _read(node)
+        return _read(node, names)
     shape, inside, before, _, metadata = parts
     key = node.opcode in IN_BRACKETS
     return [
         Piece(node.id, "name"),
+        *called(node, names),
         _EQUALS,
         *shape_pieces(shape),
         _SPACE,
         _opcode(node.opcode),
         _OPEN,
-        *(literal(inside.strip()) if key else _operands(node.operands)),
+        *(literal(inside.strip()) if key else _operands(node, names)),
         _CLOSE,
         *attribute_pieces(before),
         *([_attribute("metadata", metadata)] if metadata else []),
     ]
 
 
-def _read(node: Node) -> list[Piece]:
+def called(node: Node, names: Mapping[str, str]) -> list[Piece]:
+    """Returns what the user's code calls a parameter, in parentheses."""
+    own = names.get(node.id) if node.opcode == "parameter" else None
+    return [Piece(f" ({own})", "comment")] if own else []
+
+
+def _read(node: Node, names: Mapping[str, str]) -> list[Piece]:
     """Returns the same from the node's fields, for text that `printed` cannot split."""
     key = IN_BRACKETS.get(node.opcode)
-    inside = literal(node.attrs.get(key, "")) if key else _operands(node.operands)
-    pieces = [Piece(node.id, "name"), _EQUALS, *type_pieces(node.type)]
+    inside = literal(node.attrs.get(key, "")) if key else _operands(node, names)
+    pieces = [Piece(node.id, "name"), *called(node, names), _EQUALS, *type_pieces(node.type)]
     pieces += [_SPACE, _opcode(node.opcode), _OPEN, *inside, _CLOSE]
     return [*pieces, *(_attribute(k, value) for k, value in node.attrs.items() if k != key)]
 
@@ -116,8 +130,11 @@ def behind_pieces(inner: Node) -> list[Piece]:
     return [Piece(f"  // {inner.opcode}{text}", "comment")]
 
 
-def _operands(names: Sequence[str]) -> list[Piece]:
-    return [Piece(", ".join(names), "name")] if names else []
+def _operands(node: Node, names: Mapping[str, str]) -> list[Piece]:
+    if not node.operands:
+        return []
+    rest = [Piece(f": {', '.join(node.operands)}", "fold")] if is_long(node) else []
+    return [Piece(operands(node, names), "name"), *rest]
 
 
 def literal(value: str) -> list[Piece]:

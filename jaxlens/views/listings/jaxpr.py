@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 from jaxlens.ir.columns import calls
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.lenses.program.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.report import count
-from jaxlens.views.listings.equation import equation, left, operands, params, scope
+from jaxlens.views.listings.equation import left, operands, params, scope
 from jaxlens.views.listings.jaxpr_heads import binders, named_inputs, results
 from jaxlens.views.listings.jaxpr_rows import ColumnRows
 from jaxlens.views.listings.jaxpr_stretches import Page, Stretch
-from jaxlens.views.listings.lines_by_id import LinesById
+from jaxlens.views.listings.lines_by_id import EquationLines, LinesById
 
 _WORD = re.compile(r"\w{1,40}$")
 _LONGEST = 40  # characters of a field's name
@@ -61,9 +62,9 @@ def listing(
     return Listing("jaxpr", head, note, rows.after(limit) if limit < len(rows) else ())
 
 
-def equations(module: Module) -> LinesById:
-    """Returns every equation on one line, by id."""
-    return LinesById(module, equation)
+def equations(module: Module, names: UserNames | None = None) -> EquationLines:
+    """Returns every equation on one line, by id; `names` are those of the values to show."""
+    return EquationLines(module, names or UserNames(module))
 
 
 def _all_rows(
@@ -91,7 +92,9 @@ def _body(
     owner = page.lines.owner(node)
     if region.name in page.shared:
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
-    rows = binders(page.module, region, sum(len(piece.text) for piece in start) + 9)
+    # The entry's are above it, in comments of their own.
+    own = {} if region.name == page.module.entry else page.lines.called(region.name)
+    rows = binders(page.module, region, sum(len(piece.text) for piece in start) + 9, own)
     for index, row in enumerate(rows):
         head = [*start, Piece("{ "), Piece("lambda ", "keyword")] if index == 0 else []
         tail = [Piece(". "), Piece("let", "keyword")] if index == len(rows) - 1 else []
@@ -101,18 +104,19 @@ def _body(
         if all(name in written for name in called):
             continue  # on one line, like an equation without nested jaxprs
         yield Stretch(region, low, step, indent + 1)
-        yield _nested(page, region.nodes[step], indent + 1, written)
+        yield _nested(page, region, step, indent + 1, written)
         low = step + 1
     yield Stretch(region, low, len(region.nodes), indent + 1)
     yield Line((Piece("in ", "keyword"), *results(region)), node, indent, owner)
 
 
-def _nested(page: Page, node: Node, indent: int, written: set[str]) -> Steps:
+def _nested(page: Page, region: Region, step: int, indent: int, written: set[str]) -> Steps:
     """Yields an equation's lines: `c:f32[] = scan[length=8`, nested jaxprs, `] a b`."""
-    owner = page.lines.owner(node.id)
+    node = region.nodes[step]
+    owner, called = page.lines.owner(node.id), page.lines.results(region.name, step)
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
     first = params(node, plain, close=False) or [Piece("[")]
-    yield Line((*left(node), Piece(node.opcode, "op"), *first), node.id, indent, owner)
+    yield Line((*left(node, called), Piece(node.opcode, "op"), *first), node.id, indent, owner)
     for label, name in _labels(node):
         start = [Piece(f"{label}=", "attr")]
         if name in written:

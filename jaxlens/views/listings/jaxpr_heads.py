@@ -1,11 +1,11 @@
 """Renders the first and last lines of jaxprs: names of inputs, binders, results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Region
 from jaxlens.render.document import Line, Piece
-from jaxlens.views.header import root_name
 from jaxlens.views.listings.equation import binder, shown
 
 _WIDTH = 96  # characters after which a list of variables is wrapped
@@ -46,16 +46,21 @@ def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
             yield f"{names[0]} to {names[-1]} = {root} ({len(names)} arrays)"
 
 
-def binders(module: Module, region: Region, start: int) -> list[list[Piece]]:
+def binders(
+    module: Module, region: Region, start: int, called: Mapping[int, str]
+) -> list[list[Piece]]:
     """Returns a jaxpr's binders in rows, constvars first; most of many are folded.
 
     Args:
         module: The program.
         region: The nested or outer jaxpr.
         start: Width of the text before each row.
+        called: What the user's code calls a parameter, by its number.
     """
     split = _constants(module) if region.name == module.entry else 0
-    groups = [[*binder(value), Piece(" ")] for value in region.parameters]
+    groups = [
+        [*binder(value, called.get(n, "")), Piece(" ")] for n, value in enumerate(region.parameters)
+    ]
     if split:
         groups[split - 1].pop()
     rows = _wrapped([*groups[:split], [Piece("; ")], *groups[split:]], start)

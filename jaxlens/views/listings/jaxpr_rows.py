@@ -12,7 +12,7 @@ equations takes 0.4 kB and 3 ms, where text (`payload.more_html`) would take 61 
 import json
 import sys
 from array import array
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import sub
@@ -73,6 +73,9 @@ def rows_text(more: Rows, count: int) -> str:
     - `templates`: `Template`s, whose text has a mark before each piece (`marks.MARKS`);
     - `places`: scope and owner of each place;
     - `lines`: names of source lines; an owner is an index of this list, -1 for none;
+    - `names`: the user's names of values;
+    - `called`: for each region, the values that have one: number less that of the value before,
+      and name, in turn;
     - `regions`: for each region, its number of parameters, the owner of equations without one of
       their own, numbers of steps, operands and values, then first step and number of each id run.
       The columns follow region by region: template and place by step, distance by operand (0 for
@@ -81,13 +84,15 @@ def rows_text(more: Rows, count: int) -> str:
     - `rows`: text, id and owner of a line; or region, first step, step after the last, and indent
       of a run of equations.
     """
-    page = _Page(more.module)
+    page = _Page(more.module, more.called)
     rows = [page.row(row) for row in more.stretches(count)]
     regions = [page.region(name, end) for name, end in page.ends.items()]
     head = {
         "templates": page.templates,
         "places": page.places(),
         "lines": list(page.lines),
+        "names": list(page.names),
+        "called": page.called,
         "regions": regions,
         "rows": rows,
     }
@@ -102,15 +107,20 @@ class _Page:
         lines: Names of source lines, numbered.
         templates: Templates so far.
         columns: Encoded columns so far.
+        names: The user's names of values, numbered.
+        called: The values that have one, by region.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, called: Callable[[str], Mapping[int, str]]) -> None:
         if not isinstance(module, ColumnsModule):
             raise TypeError(f"expected a traced program, got a module of {module.stage}")
         self.ends: dict[str, int] = {}
         self.lines: Pool[str] = Pool()
         self.templates: list[Template] = []
         self.columns: list[str] = []
+        self.names: Pool[str] = Pool()
+        self.called: list[list[int]] = []
+        self._called = called
         self._module, self._program = module, module.columns
         self._handed = handed(module)
         self._numbers: dict[Hashable, int] = {}  # templates by kind, by kind and bodies, by size
@@ -143,10 +153,21 @@ class _Page:
             [2 * n - 2 if n > 0 else 1 - 2 * n for n in steps],
         )
         self.columns += map(_characters, columns)
+        self.called.append(self._names(name, values))
         assert isinstance(region.ids, Ids)  # as in every module that was traced
         runs = [(first, id) for first, id, _ in region.ids.runs() if first < end]
         owner = self._owner(self._handed[name])
         return [region.parameters, owner, end, operands, values, *chain.from_iterable(runs)]
+
+    def _names(self, region: str, end: int) -> list[int]:
+        """Encodes the names of the values that equations make."""
+        encoded, last = list[int](), 0
+        first = self._program.regions[region].parameters
+        for value, name in sorted(self._called(region).items()):
+            if first <= value < end:
+                encoded += [value - last, self.names.number(visible(name))]
+                last = value
+        return encoded
 
     def _templates_of(self, region: Columns, end: int) -> list[int]:
         """Returns the template of each step; empty for steps with nested jaxprs that no row has."""

@@ -64,6 +64,10 @@ class Rows(ComputedSequence[Line]):
         """The program."""
         return self._page.module
 
+    def called(self, region: str) -> Mapping[int, str]:
+        """Returns what the user's code calls the values of a region, by number."""
+        return self._page.lines.called(region)
+
     def stretches(self, count: int) -> Iterator[Line | Stretch]:
         """Yields the first `count` lines, as stretches where possible."""
         end = self._first + count

@@ -3,13 +3,15 @@
 Source panes show few nodes per line; a large program has many more.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jaxlens.ir.columns import finder
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.lazy import LazyMapping
 from jaxlens.lenses.lines import owners
+from jaxlens.lenses.program.user_names import UserNames
 from jaxlens.render.document import Line
+from jaxlens.views.listings.equation import equation
 
 
 class LinesById(LazyMapping[Line]):
@@ -44,11 +46,49 @@ class LinesById(LazyMapping[Line]):
         line = self._kept.get(node.id)
         if line is None:
             span = self.owners.at(region.name, step)
-            line = self._kept[node.id] = self._make(node, str(span) if span else "")
+            line = self._kept[node.id] = self._line(node, str(span) if span else "", region, step)
         return line
+
+    def _line(self, node: Node, owner: str, region: Region, step: int) -> Line:
+        return self._make(node, owner)
+
+    def called(self, region: str) -> Mapping[int, str]:
+        """Returns what the user's code calls the values of a region, by number."""
+        return {}
+
+    def results(self, region: str, step: int) -> Sequence[str]:
+        """Returns what the user's code calls a step's results, "" for one without a name."""
+        return ()
 
     def __iter__(self) -> Iterator[str]:
         return (node.id for node in self._module.nodes())
 
     def __len__(self) -> int:
         return sum(len(region.nodes) for region in self._module.regions.values())
+
+
+class EquationLines(LinesById):
+    """The equations of a jaxpr, with what the user's code calls their results.
+
+    Args:
+        module: The program.
+        names: Names of its values.
+    """
+
+    def __init__(self, module: Module, names: UserNames) -> None:
+        super().__init__(module, self._named)
+        self._names = names
+
+    def called(self, region: str) -> Mapping[int, str]:
+        """Returns what the user's code calls the values of a region, by number."""
+        return self._names.of(region)
+
+    def results(self, region: str, step: int) -> Sequence[str]:
+        """Returns what the user's code calls a step's results, "" for one without a name."""
+        return self._names.results(region, step)
+
+    def _named(self, node: Node, owner: str) -> Line:
+        return equation(node, owner, self._names.results_of(node.id))
+
+    def _line(self, node: Node, owner: str, region: Region, step: int) -> Line:
+        return equation(node, owner, self._names.results(region.name, step))

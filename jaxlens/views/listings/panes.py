@@ -10,6 +10,7 @@ from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernels import Work
+from jaxlens.lenses.program.user_names import UserNames
 from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import Block, Findings, Listing, Tab
 from jaxlens.render.html.lazy_lines import LazyLines
@@ -20,7 +21,7 @@ from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.lines_by_id import LinesById
 
 _EVERYTHING = 1 << 30
-HEAD = 18  # lines of each program in a page with several as markup; the rest is deflated
+HEAD = 6  # lines of each program in a page with several as markup; the rest is deflated
 
 
 def pane(
@@ -55,9 +56,28 @@ def stage_pane(
     """Returns the pane of a stage's program, line by line."""
     return pane(
         name,
-        lambda: [stage_blocks.listing(subject.stage(name), full, alone=False, head=head)],
+        lambda: [
+            stage_blocks.listing(
+                subject.stage(name), full, alone=False, head=head, inputs=subject.program.inputs
+            )
+        ],
         title=title,
     )
+
+
+def user_names(subject: Subject, module: Module) -> UserNames:
+    """Returns what the user's code calls the values of a program's jaxpr."""
+    return UserNames(
+        module,
+        [leaf.name for leaf in subject.program.inputs],
+        [constant.name for constant in subject.constants],
+        subject.sources,
+    )
+
+
+def equation_lines(subject: Subject, module: Module) -> LinesById:
+    """Returns the equations of a program's jaxpr as lines, by id."""
+    return jaxpr_lines.equations(module, user_names(subject, module))
 
 
 def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) -> Tab:
@@ -97,7 +117,7 @@ def machine_pane(
     works: Sequence[Work],
     stage: machine_lines.Machine,
     most: int = machine_lines.MOST,
-    head: int = machine_lines.HEAD,
+    head: int = HEAD,
 ) -> Tab:
     """Returns the pane of the LLVM IR or machine code of every kernel.
 

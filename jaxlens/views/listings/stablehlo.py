@@ -5,49 +5,62 @@ once for all lines that differ only in names.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from jaxlens.errors import ReadError
+from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
 from jaxlens.ir.stablehlo.text import PrintedLine, printed
 from jaxlens.lenses.lines import owners
 from jaxlens.render.document import Line, Listing, Piece
-from jaxlens.render.html.lazy_lines import LazyLines, Row, row_of
+from jaxlens.render.html.lazy_lines import LazyLines, Row, head_first, row_folds, row_of
 from jaxlens.render.html.marks import marked
 from jaxlens.views.listings.stablehlo_words import pieces
 
 LIMIT = 2000
+_MANY = 8  # arguments from which their names are folded
 _NAME = re.compile(r"(%[\w$.-]+)")
 _QUOTED = re.compile(r'"[^"]*%[^"]*"')
 
 
-def listing(module: Module, text: str, *, limit: int = LIMIT) -> Listing:
+def listing(
+    module: Module, text: str, *, limit: int = LIMIT, inputs: Sequence[Input] = ()
+) -> Listing:
     """Returns the listing of a whole module.
 
     Args:
         module: A StableHLO module.
         text: The same program as MLIR prints it.
         limit: Maximum number of lines before `more`.
+        inputs: The inputs of its program.
     """
     owner_names = {i: str(span) for i, span in owners(module).items()}
-    arguments = list(_arguments(module))
+    arguments = list(_arguments(module, {leaf.path: leaf.name for leaf in inputs if leaf.path}))
+    hidden = 0
+    if len(arguments) >= _MANY:
+        hidden = len(arguments)
+        title = Piece(f"// {hidden:,} arguments and what the program calls them", "comment")
+        arguments.insert(0, Line((title,), folds=hidden))
     total = len(arguments) + text.rstrip("\n").count("\n") + 1
+    head = min(limit, total - hidden)
 
-    def lines(most: int) -> Iterator[Line]:
+    def every(most: int) -> Iterator[Line]:
         yield from arguments
         for line in _printed(text, module, most):
             odd = (Piece(" "),) if line.indent % 2 else ()
             owner = owner_names.get(line.node or line.inside, "")
             yield Line((*odd, *pieces(line.text)), line.node, line.indent // 2, owner)
 
-    def write() -> Iterator[Row]:
-        yield from map(row_of, arguments)
-        yield from rows(_printed(text, module, total), owner_names)
+    def lines(most: int = total) -> Iterator[Line]:
+        return head_first(every(most), head, lambda line: line.folds)
 
-    head = tuple(islice(lines(limit), limit))
-    more = LazyLines(max(total - limit, 0), lambda: lines(total), write, limit)
-    return Listing("stablehlo", head, more=more or ())
+    def write() -> Iterator[Row]:
+        written = chain(map(row_of, arguments), rows(_printed(text, module, total), owner_names))
+        return head_first(written, head, row_folds)
+
+    more = LazyLines(total - head, lines, write, head)
+    return Listing("stablehlo", tuple(islice(lines(head), head)), more=more or ())
 
 
 def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
@@ -59,13 +72,18 @@ def _printed(text: str, module: Module, limit: int) -> list[PrintedLine]:
         return [PrintedLine(r.lstrip(" "), len(r) - len(r.lstrip(" "))) for r in printed_rows]
 
 
-def _arguments(module: Module) -> Iterator[Line]:
-    """Yields comment lines with the names of the entry's arguments in the user's program."""
+def _arguments(module: Module, names: Mapping[str, str]) -> Iterator[Line]:
+    """Yields comment lines with the names of the entry's arguments in the user's program.
+
+    Args:
+        module: A StableHLO module.
+        names: Names of inputs by JAX's own, where a library's jit gives them others.
+    """
     for index, value in enumerate(module.body().parameters):
         if text := module.attrs.get(f"main arg{index}", ""):
             name, _, marks = text.partition(" {")
             fold = [Piece(f" {{{marks}", "fold")] if marks else []
-            yield Line((Piece(f"// %{value.name} = {name}", "comment"), *fold))
+            yield Line((Piece(f"// %{value.name} = {names.get(name, name)}", "comment"), *fold))
 
 
 def rows(lines: Iterable[PrintedLine], owner_names: Mapping[str, str]) -> Iterator[Row]:

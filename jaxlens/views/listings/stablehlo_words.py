@@ -13,6 +13,7 @@ from jaxlens.render.document import Kind, Piece
 
 _LONG = 72  # characters of a constant, or of attributes in braces
 _LONG_TYPES = 100
+_LONG_LIST, _ITEMS = 12, 3  # items of a list that is folded, and how many of them are shown
 _ALIKE = ("jax.result_info", "mhlo.num_partitions")
 _HEAD = re.compile(r"(%[\w$.-]+(?::\d+)?)( = )(\"?[\w.]+\"?)")
 _WORD = re.compile(r"\"?[a-z_][\w.]*\"?")
@@ -91,6 +92,7 @@ def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
     """Yields start and end of each fold."""
     opened: list[re.Match[str]] = []
     types = len(text)
+    yield from _long_lists(tokens, len(text))
     for token in tokens:
         group = token.lastgroup
         if group == "open":
@@ -108,3 +110,30 @@ def _folds(tokens: list[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
             yield token.span()
     if len(text) - types > _LONG_TYPES:
         yield types, len(text)
+
+
+def _long_lists(tokens: Iterable[re.Match[str]], end: int) -> Iterator[tuple[int, int]]:
+    """Yields what follows the first items of a list in parentheses, or of operands, if it is long.
+
+    A train step has an argument and a result for each array of its state.
+    """
+    lists: list[list[int]] = [[]]  # positions of the commas of each list that is open
+    for token in tokens:
+        group, text = token.lastgroup, token.group()
+        if group == "open":
+            lists.append([])
+        elif group == "types" and len(lists) == 1:
+            yield from _behind(lists[0], token.start())
+            lists[0] = []
+        elif group == "close" and len(lists) > 1:
+            commas = lists.pop()
+            if text == ")":
+                yield from _behind(commas, token.start())
+        elif group == "other" and "," in text:
+            lists[-1].append(token.start() + text.index(","))
+    yield from _behind(lists[0], end)
+
+
+def _behind(commas: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    if len(commas) + 1 >= _LONG_LIST:
+        yield commas[_ITEMS - 1], end

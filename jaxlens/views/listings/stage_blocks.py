@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Kernel, Stage
+from jaxlens.ir.facts import Input, Kernel, Stage
 from jaxlens.lenses.cost.facts import Counted
 from jaxlens.lenses.program.kernels import Work, what
 from jaxlens.lenses.subject import Subject
@@ -25,7 +25,14 @@ _ALONE = 400  # lines in the page of a program shown alone; the rest is deflated
 _NO_LINES = "No line of known source text owns any of it."
 
 
-def listing(stage: Stage, full: bool = False, *, alone: bool = True, head: int = _ALONE) -> Listing:
+def listing(
+    stage: Stage,
+    full: bool = False,
+    *,
+    alone: bool = True,
+    head: int = _ALONE,
+    inputs: Sequence[Input] = (),
+) -> Listing:
     """Returns the listing of a stage's program.
 
     Args:
@@ -34,22 +41,24 @@ def listing(stage: Stage, full: bool = False, *, alone: bool = True, head: int =
         alone: Whether it is shown alone, not as one pane of several: HLO then keeps its metadata
             and layouts, folded.
         head: Lines in the page for one pane of several.
+        inputs: The inputs of its program.
     """
     module = stage.module
     if stage.info.name == "jaxpr":
         return jaxpr_lines.listing(module, limit=_EVERYTHING if full else jaxpr_lines.LIMIT)
     limit = _EVERYTHING if full else _ALONE if alone else head
     if stage.info.name == "stablehlo":
-        return stablehlo_lines.listing(module, stage.text, limit=limit)
+        return stablehlo_lines.listing(module, stage.text, limit=limit, inputs=inputs)
     if alone or full:
-        return hlo_lines.listing(module, limit=limit)
-    return hlo_brief.listing(module, limit)
+        return hlo_lines.listing(module, limit=limit, inputs=inputs)
+    return hlo_brief.listing(module, limit, inputs)
 
 
 def became(subject: Subject) -> list[Block]:
     """Returns the user's lines with the instructions of the optimised program under them."""
     module = subject.optimized.module
-    panes = source_pane.blocks(module, subject.sources, hlo_brief.instructions(module))
+    under = hlo_brief.instructions(module, inputs=subject.program.inputs)
+    panes = source_pane.blocks(module, subject.sources, under)
     return list(panes) or [Findings((Finding(_NO_LINES, "unknown"),))]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from jaxlens.ir.facts import Input
 from jaxlens.lenses.program.fusion_change import recomputed
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
@@ -23,7 +24,14 @@ _OTHERS = (
 )
 
 
-def diff(change: ProgramChange, left: str, right: str, note: str = "", full: bool = False) -> Diff:
+def diff(
+    change: ProgramChange,
+    left: str,
+    right: str,
+    note: str = "",
+    full: bool = False,
+    inputs: Sequence[Input] = (),
+) -> Diff:
     """Returns the diff of a change, in groups.
 
     Args:
@@ -32,8 +40,9 @@ def diff(change: ProgramChange, left: str, right: str, note: str = "", full: boo
         right: Title of the program after.
         note: A note on the comparison.
         full: Whether to leave nothing out.
+        inputs: The inputs of the program.
     """
-    columns = _Columns(change, full)
+    columns = _Columns(change, full, inputs)
     groups, left_out = _bounded(columns.groups(), full)
     constants = "Constants inside fusions are left out." if columns.hides() else ""
     cut = f"{count(left_out, 'more row')} left out: full=True shows all." if left_out else ""
@@ -67,13 +76,13 @@ def _bounded(groups: Iterator[_Group], full: bool) -> tuple[list[DiffGroup], int
 class _Columns:
     """The instructions of both programs by id, and the groups that they belong to."""
 
-    def __init__(self, change: ProgramChange, full: bool) -> None:
+    def __init__(self, change: ProgramChange, full: bool, inputs: Sequence[Input]) -> None:
         self.change = change
         self.full = full
         self.old = {node.id: node for node in change.before.nodes()}
         self.new = {node.id: node for node in change.after.nodes()}
-        self.left = instructions(change.before, full)
-        self.right = instructions(change.after, full)
+        self.left = instructions(change.before, full, inputs)
+        self.right = instructions(change.after, full, inputs)
         self.again = recomputed(change)
         self.origins = _origins(change)
         self.shown_in: dict[str, str] = {}  # first fusion that shows a recomputed value, by id
@@ -185,11 +194,10 @@ class _Columns:
 
 
 def _beside(left: Line, right: Line) -> Line:
-    """Returns the right line as `name = opcode(operands)` if all else is as on the left."""
+    """Returns the right line as its name if its type, attributes and opcode are as on the left."""
     if _kinds(left, ("type", "attr", "op")) != _kinds(right, ("type", "attr", "op")):
         return right
-    pieces = (p for p in right.pieces if p.kind not in ("type", "attr") and p != Piece(" "))
-    return Line(tuple(pieces), right.id, right.indent, right.line)
+    return Line((Piece(right.id, "name"),), right.id, right.indent, right.line)
 
 
 def _kinds(line: Line, kinds: Sequence[str]) -> list[Piece]:

@@ -44,12 +44,14 @@ def whole(module: Module, cache: LineCache) -> tuple[PassRow, ...]:
 def _lines(module: Module, cache: LineCache) -> Mapping[str, Line]:
     roots = {name for region in module.regions.values() for name in region.results}
 
+    names = hlo_lines.names_of(module)
+
     def line(node: Node, owner: str) -> Line:
         root = node.id in roots
         key = node.text or node.id, owner, root
         shown = cache.get(key)
         if shown is None or shown.id != node.id:
-            shown = cache[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, root))
+            shown = cache[key] = hlo_lines.lean(hlo_lines.instruction(node, owner, root, names))
         return shown
 
     return LinesById(module, line)

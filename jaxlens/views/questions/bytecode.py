@@ -23,8 +23,7 @@ from jaxlens.render.document import (
     Tabs,
 )
 from jaxlens.report import count
-from jaxlens.views.listings import jaxpr as jaxpr_lines
-from jaxlens.views.listings.panes import jaxpr_tab
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
 _PLAIN = ("LOAD_CONST", "STORE_", "JUMP_", "POP_")  # their text says nothing of what they do
 _SHOWN = 12  # equations of a line, where it has fewer instructions
@@ -33,7 +32,7 @@ _SHOWN = 12  # equations of a line, where it has fewer instructions
 def blocks(bytecode: Bytecode, full: bool = False) -> list[Block]:
     """Returns findings, bytecode beside equations line by line, and the jaxpr."""
     module = bytecode.subject().jaxpr.module
-    lines = jaxpr_lines.equations(module)
+    lines = equation_lines(bytecode.subject(), module)
     sides = tuple(_function(function, lines, full) for function in bytecode.functions)
     help = "Python's instructions of each line, and the equations that were recorded while it ran."
     tabs = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.render.document import Block, Document, Findings, TableBlock
-from jaxlens.report import Cell, Finding, Table, count
+from jaxlens.report import Cell, Finding, Table, barred, count
 
 _ROWS = 20
 # The cache verdict is then from after the run: the cell's own call may have compiled the program.
@@ -69,7 +69,7 @@ def _table(rows: Sequence[Row]) -> Table:
     return Table(
         "Other programs that the cell called",
         ("program", "calls", "inputs", "the line that shows it, or where it was called"),
-        cells,
+        barred(cells, (1,)),
         note,
         right=(1,),
     )

@@ -41,7 +41,7 @@ def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
     return [
         Findings(report(facts).findings),
         *([picture(facts)] if facts.points else []),
-        Tabs(tuple(tab for tab in tabs if tab.blocks)),
+        Tabs(tuple(tab for tab in tabs if tab.blocks), open=("source", "kernels")),
     ]
 
 

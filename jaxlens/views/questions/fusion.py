@@ -44,7 +44,8 @@ def blocks(fusions: Fusions, full: bool = False) -> list[Block]:
     """
     report = fusion_report.report(fusions)
     drawing = picture(fusions)
-    shown = change_diff(fusions.change, "Before fusion", "After", fusions.note, full)
+    inputs = fusions.subject().program.inputs
+    shown = change_diff(fusions.change, "Before fusion", "After", fusions.note, full, inputs)
     tabs = [Tab("Before and after fusion", (shown,), in_text=True, key="change")]
     tabs += [Tab("Graph", (hlo_figure.pane(fusions.subject()),), key="graph")] if full else []
     return [

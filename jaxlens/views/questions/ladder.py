@@ -35,7 +35,8 @@ def blocks(ladder: Ladder, full: bool = False) -> list[Block]:
         Tab("Your code", source, help="Your lines over the equations of each.", key="source"),
         Tab("Rules used", tuple(rules), True, "What the rule of each primitive does.", "rules"),
     )
-    return [Findings(answer.findings), rungs, Tabs(tuple(tab for tab in tabs if tab.blocks))]
+    shown = tuple(tab for tab in tabs if tab.blocks)
+    return [Findings(answer.findings), rungs, Tabs(shown, open=("rung0", "rung1", "rung2"))]
 
 
 def _pane(n: int, rung: LadderProgram, full: bool) -> Tab:

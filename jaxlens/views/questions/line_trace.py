@@ -3,9 +3,8 @@
 from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
 from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
-from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings.equation import equation
-from jaxlens.views.listings.panes import jaxpr_tab
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 from jaxlens.views.source_pane import extents
 
 
@@ -29,13 +28,13 @@ def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
         LazyDict(equations),  # not needed for text
         table(tracing),
     )
-    lines = jaxpr_lines.equations(module)
+    lines = equation_lines(tracing.subject(), module)
     help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
     tabs = (
         Tab("Tape", (reel,), True, help, "tape"),
         jaxpr_tab(tracing.subject(), module, lines, full),
     )
-    return [Findings(tuple(findings(tracing))), Tabs(tabs)]
+    return [Findings(tuple(findings(tracing))), Tabs(tabs, open=("tape", "jaxpr"))]
 
 
 def _texts(tracing: Tracing) -> dict[str, tuple[tuple[int, str], ...]]:

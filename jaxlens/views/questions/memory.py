@@ -142,30 +142,33 @@ def _drawing(bars: Sequence[_Bar], moments: int, peak: int, timeline: Timeline) 
     bottom = _TOP + _HIGH
     named = _named(bars)
     hues = line_hues(named)
-    marks: list[str] = []
-    for part in range(5):
-        y = bottom - part / 4 * _HIGH
-        marks.append(chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid"))
-        marks.append(chart.words(_LEFT - 6, y + 4, amount(whole * part / 4), "dim", "end"))
+    heights = [(bottom - part / 4 * _HIGH, amount(whole * part / 4)) for part in range(5)]
+    marks = [chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid") for y, _ in heights]
+    ticks = [chart.words(_LEFT - 6, y + 4, text, "dim", "end") for y, text in heights]
+    parts: list[str] = []
+    labels: list[str] = []
     for bar in bars:
         x, w = _LEFT + bar.first * step, (bar.last - bar.first + 1) * step
         y, h = bottom - (bar.low + bar.size) * high, bar.size * high
         owned = bar.owned
         kind = chart.hue(hues[owned.line]) if owned.line in hues else "quiet"
-        marks.append(
+        parts.append(
             chart.rect(x, y, w, h, kind, tip=_tip(owned), id=owned.instruction, line=owned.line)
         )
-        room = int((w - 6) / _CHARACTER)
+        room = int((w - 8) / _CHARACTER)
         label = (owned.line if owned.kind != "argument" else "") or owned.name
         texts = (f"{label} {amount(bar.size)}", label)
         if h >= 14 and (text := next((t for t in texts if columns(t) <= room), "")):
-            marks.append(chart.words(x + 4, y + h / 2 + 4, text))
+            labels.append(chart.words(x + 4, y + h / 2 + 4, text))
     x = _LEFT + (peak + 0.5) * step
-    marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
+    parts.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
     label = shorten(f"peak {amount(timeline.live.bytes)}: {timeline.live.instruction}", 60)
-    marks.append(chart.words(x, _TOP - 9, label, "text", "start" if x < _WIDTH / 2 else "end"))
-    marks.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
-    marks.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
+    labels.append(chart.words(x, _TOP - 9, label, "text", "start" if x < _WIDTH / 2 else "end"))
+    labels.append(chart.words(_LEFT, bottom + 16, "first instruction", "dim"))
+    labels.append(chart.words(_WIDTH - _RIGHT, bottom + 16, "last", "dim", "end"))
+    marks.append(chart.group("ticks", ticks))
+    marks.append(chart.plot(_LEFT, _TOP, _WIDTH - _LEFT - _RIGHT, _HIGH, whole, parts))
+    marks.append(chart.group("labels", labels))
     marks += _legend(named, bottom + 34)
     return chart.chart(_WIDTH, bottom + 48, marks)
 

@@ -42,7 +42,7 @@ def _program(subject: Subject, overlays: Sequence[Overlay], full: bool) -> Tabs:
         title="Your code",
         help="Your lines, tinted by what their collectives send.",
     )
-    return Tabs(tuple(tab for tab in (lines, hlo) if tab.blocks))
+    return Tabs(tuple(tab for tab in (lines, hlo) if tab.blocks), open=("source", "optimized"))
 
 
 def pictures(sharding: Sharding) -> list[Block]:

@@ -17,8 +17,7 @@ from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, T
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import count
-from jaxlens.views.listings import jaxpr as jaxpr_lines
-from jaxlens.views.listings.panes import jaxpr_tab
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
 _WIDTH, _RIGHT, _TOP, _BOTTOM = 860.0, 16.0, 40.0, 14.0
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
@@ -51,7 +50,7 @@ _SIGNS = {
 def blocks(depth: Depth, full: bool = False) -> list[Block]:
     """Returns findings, the picture, the levels and the jaxpr."""
     module = depth.subject().jaxpr.module
-    lines = jaxpr_lines.equations(module)
+    lines = equation_lines(depth.subject(), module)
     listing = replace(jaxpr_tab(depth.subject(), module, lines, full), in_text=full)
     shown: list[Block] = [Findings(tuple(findings(depth)))]
     if not depth.levels:

@@ -1,9 +1,9 @@
 """The view of `%%compile`: cache verdict, time per stage, kernels, cost, memory, machine code.
 
-With options it shows only what they name; without, the user's lines and a tab for each.
+With options it shows only what they name; without, a tab for each, the kernels first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.errors import LensError, OptionError, nearest
@@ -14,22 +14,38 @@ from jaxlens.lenses.cost.facts import Counted
 from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.memory.report import MemoryFacts
 from jaxlens.lenses.memory.report import report as memory_report
-from jaxlens.lenses.program.kernels import Work, table, tally, what
+from jaxlens.lenses.program.kernel_cost import KernelCost
+from jaxlens.lenses.program.kernel_table import by_cost, table
+from jaxlens.lenses.program.kernels import Work, tally, what
 from jaxlens.lenses.recompile.call_key import verdict_report
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Given, Subject
 from jaxlens.lenses.times.facts import stages as stages_report
 from jaxlens.lenses.times.report import alarm as unrolled_loop
-from jaxlens.render.document import Block, Findings, Fold, Listing, Tab, TableBlock, Tabs
-from jaxlens.report import Finding, Report, amount
+from jaxlens.render.document import (
+    Block,
+    Findings,
+    Fold,
+    Line,
+    Listing,
+    Piece,
+    Tab,
+    TableBlock,
+    Tabs,
+)
+from jaxlens.render.html.lazy_lines import LazyLines
+from jaxlens.report import Finding, Report, amount, explains, ranked
 from jaxlens.views.listings import hlo as hlo_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
-from jaxlens.views.report_blocks import report_blocks
+from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
 
-_OF_MEMORY = 2  # findings of the memory report shown above the tabs: the peak and the sizes
+_OF_MEMORY = 2  # findings of the memory report that its pane leaves out: the peak and the sizes
 _ROWS, _MOST = 400, 100  # kernels in the table, and fusions with their HLO
+_HEAD = 4  # lines of these in the page; the rest is deflated
+
+_MISSING = explains(1, 1)  # weight of the reason why a whole answer is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +57,22 @@ class Overview:
     Attributes:
         verdict: Whether the call would have hit JAX's caches.
         works: The kernels, each with its HLO instructions.
+        costs: The flops and bytes of each, by instruction.
         counted: Flops and bytes.
         memory: The peak and its owners.
         closed_over: Arrays in the function's closure.
         subject: The program.
+        seconds: Measured seconds of each instruction in a run; None where nothing was measured.
     """
 
     verdict: Given[Verdict]
     works: Given[list[Work]]
+    costs: Given[Mapping[str, KernelCost]]
     counted: Given[Counted]
     memory: Given[MemoryFacts]
     closed_over: Given[Captured | None]
     subject: Subject
+    seconds: Mapping[str, float] | None = None
 
 
 def blocks(overview: Overview, full: bool = False) -> list[Block]:
@@ -64,34 +84,30 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     memory = report_or_reason(lambda: memory_report(overview.memory.get()))
     loops = report_or_reason(lambda: Report("", unrolled_loop(subject)))
     arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
-    sentences = dict.fromkeys(
-        (
-            *verdict.findings,
-            runs,
-            *loops.findings,
-            *arrays.findings,
-            *costs.findings,
-            *memory.findings[:_OF_MEMORY],
-        )
-    )  # several reports may give the same reason; it is shown once
+    general = (*verdict.findings, runs, *loops.findings, *arrays.findings, *costs.findings)
+    above = ranked((*general, *memory.findings))[:MOST]
+    # Those of its findings that neither lead nor answer the question of its pane stay there.
+    inside = [finding for finding in memory.findings[_OF_MEMORY:] if finding not in above]
+    sentences = [f for f in (*general, *memory.findings) if f not in inside]
     machines: tuple[Machine, ...] = ("llvm", "asm") if works else ()
-    more = replace(memory, findings=memory.findings[_OF_MEMORY:])
+    more = replace(memory, findings=tuple(inside))
     tabs = (
-        source_pane(overview, works),
         pane(
             "kernels",
-            lambda: [*kernels(works), *_computed_by(works)],
+            lambda: [*kernels(works, overview), *_computed_by(works, subject)],
             title="Kernels",
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
         ),
+        source_pane(overview, works),
         Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
         Tab("Memory", tuple(report_blocks(more)), True, key="memory"),
         stage_pane(subject, "optimized", full),
         *(machine_pane(subject, works, stage) for stage in machines),
     )
     seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")
-    return [Findings(tuple(sentences)), *seconds.blocks, Tabs(tuple(t for t in tabs if t.blocks))]
+    shown = Tabs(tuple(t for t in tabs if t.blocks), open=("kernels", "source", "optimized"))
+    return [*leading_blocks(sentences, full), *seconds.blocks, shown]
 
 
 def source_pane(overview: Overview, works: Sequence[Work], in_text: bool = False) -> Tab:
@@ -110,8 +126,9 @@ def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
     try:
         works = overview.works.get()
     except LensError as why:
-        return (), Finding(f"{why}.", "unknown")
-    return works, Finding(tally(works))
+        return (), Finding(f"{why}.", "unknown", weight=_MISSING)
+    # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
+    return works, Finding(tally(works), weight=explains(1, len(works)))
 
 
 def report_or_reason(report: Callable[[], Report]) -> Report:
@@ -119,26 +136,33 @@ def report_or_reason(report: Callable[[], Report]) -> Report:
     try:
         return report()
     except LensError as why:
-        return Report("", (Finding(f"{why}.", "unknown"),))
+        return Report("", (Finding(f"{why}.", "unknown", weight=_MISSING),))
 
 
-def kernels(works: Sequence[Work]) -> list[Block]:
-    """Returns the table of kernels."""
+def kernels(works: Sequence[Work], overview: Overview) -> list[Block]:
+    """Returns the table of kernels, those that cost most first."""
     if not works:
         return []
-    shown = works[:_ROWS]
+    costs, seconds = overview.costs.or_else({}), overview.seconds
+    shown = by_cost(works, costs, seconds)[:_ROWS]
     left = len(works) - len(shown)
     cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
-    return [TableBlock(table(shown)), *([cut] if left else [])]
+    return [TableBlock(table(shown, costs, seconds), bool(seconds)), *([cut] if left else [])]
 
 
-def _computed_by(works: Sequence[Work]) -> list[Block]:
-    """Returns a fold for each fusion, with its HLO."""
+def _computed_by(works: Sequence[Work], subject: Subject) -> list[Block]:
+    """Returns the HLO of each fusion, in a fold."""
     fused = [work for work in works if len(work.inside) > 1]
-    folds = [Fold(f"{w.kernel.name}: {what(w)}", tuple(_computed(w))) for w in fused[:_MOST]]
-    rest = len(fused) - len(folds)
-    more = [Findings((Finding(f"{rest:,} more: --kernel NAME shows one."),))] if rest else []
-    return [Fold("What each fusion computes", (*folds, *more))] if folds else []
+    if not fused:
+        return []
+    lines, names = list[Line](), _names(subject)
+    for work in fused[:_MOST]:
+        title = Piece(f"# {work.kernel.name}: {what(work)}", "comment")
+        lines += [Line((title,)), *_computed(work, names)]
+    note = f"{len(fused) - _MOST:,} more: --kernel NAME shows one." if len(fused) > _MOST else ""
+    more = LazyLines(max(len(lines) - _HEAD, 0), lambda: lines, start=_HEAD)
+    shown = Listing("optimized", tuple(lines[:_HEAD]), note, more or ())
+    return [Fold("What each fusion computes", (shown,))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +198,8 @@ def kernel_blocks(facts: KernelFacts, full: bool = False) -> list[Block]:
     if facts.asm:
         return [*machine] or [_missing(work)]
     codes = [*stage_blocks.llvm(work.kernel), *machine]
-    tabs = [Tab("HLO", tuple(_computed(work)), in_text=True)]
+    hlo = tuple(_computed(work, _names(facts.subject)))
+    tabs = [Tab("HLO", (Listing("optimized", hlo),) if hlo else (), in_text=True)]
     tabs += [Tab(code.title, (replace(code, title=""),), in_text=True) for code in codes]
     missing = [] if codes else [_missing(work)]
     return [_summary(work), *missing, Tabs(tuple(t for t in tabs if t.blocks))]
@@ -195,13 +220,17 @@ def _summary(work: Work) -> Findings:
     return Findings((sentence, *([Finding(f"{kernel.note}.")] if kernel.note else [])))
 
 
-def _computed(work: Work) -> list[Block]:
-    """Returns a kernel's HLO instructions."""
+def _names(subject: Subject) -> Mapping[str, str]:
+    return hlo_lines.names_of(subject.optimized.module, subject.program.inputs)
+
+
+def _computed(work: Work, names: Mapping[str, str]) -> list[Line]:
+    """Returns a kernel's HLO instructions as lines."""
     if work.node is None:
         return []
     nodes = (work.node, *(node for node in work.inside if node is not work.node))
-    lines = [hlo_lines.instruction(node, str(node.owner or "")) for node in nodes]
-    return [Listing("optimized", tuple(map(hlo_lines.lean, lines)))]
+    lines = [hlo_lines.instruction(node, str(node.owner or ""), names=names) for node in nodes]
+    return list(map(hlo_lines.lean, lines))
 
 
 def _missing(work: Work) -> Findings:

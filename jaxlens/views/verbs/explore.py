@@ -9,14 +9,21 @@ from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.lenses.program.kernels import Work
 from jaxlens.lenses.subject import Subject
-from jaxlens.render.document import Block, Findings, Tab, Tabs
+from jaxlens.render.document import Block, Tab, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.views.figures import hlo as hlo_figure
-from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST
-from jaxlens.views.listings.panes import jaxpr_tab, machine_pane, pane, shortened, stage_pane
+from jaxlens.views.listings.panes import (
+    equation_lines,
+    jaxpr_tab,
+    machine_pane,
+    pane,
+    shortened,
+    stage_pane,
+)
 from jaxlens.views.passes.pane import Atoms, passes_blocks
+from jaxlens.views.report_blocks import leading_blocks
 from jaxlens.views.verbs import compile as compile_view
 from jaxlens.views.verbs import jaxpr as jaxpr_view
 from jaxlens.views.verbs.compile import Overview
@@ -25,7 +32,7 @@ from jaxlens.views.verbs.compile import Overview
 # has more, --full all. A large program's page has all that fits.
 _CODE = 100
 _LARGE = 1_000  # equations
-_HEAD = 4  # lines of each program in the page as markup; the rest is deflated
+_HEAD = 3  # lines of each program in the page as markup; the rest is deflated
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,18 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
         compile_view.source_pane(overview, works, in_text=True),
         *_front(subject, module),
         *_middle(subject, full, facts.atoms),
-        *_back(subject, module, works, full),
+        *_back(overview, module, works, full),
     )
-    return [Findings((*first, runs, *costs.findings[:1], *memory.findings[:1])), Tabs(tabs)]
+    sentences = (*first, runs, *costs.findings[:1], *memory.findings[:1])
+    shown = Tabs(tabs, open=("source", "optimized", "jaxpr"))
+    return [*leading_blocks(sentences, full), shown]
 
 
 def _front(subject: Subject, module: Module | None) -> list[Tab]:
     """Returns the panes of JAX: the jaxpr and its graph."""
     if module is None:
         return [pane("jaxpr", lambda: [stage_blocks.listing(subject.jaxpr)])]
-    jaxpr = jaxpr_tab(subject, module, jaxpr_lines.equations(module), full=False)
+    jaxpr = jaxpr_tab(subject, module, equation_lines(subject, module), full=False)
     short = shortened(replace(jaxpr, in_text=False), _HEAD)
     return [short, jaxpr_view.graph_tab(subject, module)]
 
@@ -90,15 +99,18 @@ def _middle(subject: Subject, full: bool, atoms: Atoms | None) -> list[Tab]:
     ]
 
 
-def _back(subject: Subject, module: Module | None, works: Sequence[Work], full: bool) -> list[Tab]:
+def _back(
+    overview: Overview, module: Module | None, works: Sequence[Work], full: bool
+) -> list[Tab]:
     """Returns the panes of what runs: kernels, LLVM IR and machine code."""
+    subject = overview.subject
     regions = module.regions.values() if module else ()
     large = module is None or sum(len(region.nodes) for region in regions) > _LARGE
     most = MOST if full or large else _CODE
     return [
         pane(
             "kernels",
-            lambda: compile_view.kernels(works),
+            lambda: compile_view.kernels(works, overview),
             title="Kernels",
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",

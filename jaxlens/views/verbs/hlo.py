@@ -1,4 +1,4 @@
-"""The view of `%%hlo`: the user's lines, the program before and after fusion, each stage, passes.
+"""The view of `%%hlo`: the program before and after fusion, the user's lines, each stage, passes.
 
 The pane of a stage that this backend does not give shows the reason.
 """
@@ -25,6 +25,7 @@ from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.hlo_programs import Named, dumps, find, title_of
 from jaxlens.views.passes.pane import Atoms, passes_blocks
 
+BEFORE = "before"  # stage of the program just before fusion, which is none of `ir/stage.py`
 _SHOWN = ("stablehlo", "hlo", "optimized")
 
 
@@ -80,11 +81,11 @@ def _all(facts: HloFacts, full: bool) -> list[Block]:
 
     def changed() -> list[Block]:
         change, note = facts.change.get()
-        return [change_diff(change, "Before fusion", "After", note, full)]
+        shown = change_diff(change, "Before fusion", "After", note, full, subject.program.inputs)
+        return [replace(shown, stages=(BEFORE, "optimized"))]
 
     available = [name for name in _SHOWN if not why_unavailable(partial(subject.stage, name))]
     tabs = (
-        pane("source", lambda: stage_blocks.became(subject), title="Your code"),
         pane(
             "change",
             changed,
@@ -92,10 +93,23 @@ def _all(facts: HloFacts, full: bool) -> list[Block]:
             in_text=True,
             help="Each fusion with the instructions it swallowed, then all else that changed.",
         ),
+        pane("source", lambda: stage_blocks.became(subject), title="Your code"),
         *(replace(stage_pane(subject, name, full), in_text=available == [name]) for name in _SHOWN),
         pane("passes", lambda: passes_blocks(subject, atoms=facts.atoms), title="Passes"),
     )
-    return [Findings(tuple(_sentences(facts))), Tabs(tabs)]
+    return [Findings(tuple(_sentences(facts))), Tabs(tabs, open=("change", "source", "optimized"))]
+
+
+def linked(facts: HloFacts) -> Web | None:
+    """Returns the links of all panes, with those of the program just before fusion."""
+    web = facts.web
+    if web is None or facts.atoms is None:
+        return web
+    try:
+        change, _ = facts.change.get()
+    except UnavailableError:
+        return web
+    return replace(web, atoms={**web.atoms, BEFORE: facts.atoms(change.before)})
 
 
 def _sentences(facts: HloFacts) -> Iterator[Finding]:
@@ -113,7 +127,7 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
         raise OptionError(f"no stage {name!r}; {nearest(name, names)}")
     if name in ("llvm", "asm"):
         return stage_blocks.native(subject, name)
-    return [stage_blocks.listing(subject.stage(name), full)]
+    return [stage_blocks.listing(subject.stage(name), full, inputs=subject.program.inputs)]
 
 
 def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:
@@ -126,7 +140,10 @@ def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block
     sizes = f"{size(change.before):,} instructions before, {size(change.after):,} after"
     summary = Finding(f"{sizes}: {what(change)}.")
     note = " ".join(filter(None, map(_namesakes, (a, b))))
-    return [Findings((summary,)), change_diff(change, a.title, b.title, note, full)]
+    return [
+        Findings((summary,)),
+        change_diff(change, a.title, b.title, note, full, subject.program.inputs),
+    ]
 
 
 def _namesakes(program: Named) -> str:

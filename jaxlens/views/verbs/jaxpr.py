@@ -11,13 +11,13 @@ from jaxlens.lenses.subject import Subject
 from jaxlens.options import JaxprPanes
 from jaxlens.render.document import Block, Findings, GraphPane, Tab, Tabs
 from jaxlens.render.graph.figure import Figure
-from jaxlens.report import Finding, amount, count
+from jaxlens.report import Finding, amount, count, explains, saves
 from jaxlens.views import source_pane
-from jaxlens.views.listings import jaxpr as jaxpr_lines
-from jaxlens.views.listings.panes import jaxpr_tab
+from jaxlens.views.listings.panes import equation_lines, jaxpr_tab, user_names
 
 _LARGE = 1_000_000  # bytes of constants from which the finding has advice
 _KINDS = 4  # primitives named in the summary
+_DRAWN = 30  # boxes up to which the graph is open at first, and not the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
     with paused():
         tabs: list[Tab] = []
         alone = options.text != options.graph
-        lines = jaxpr_lines.equations(module)
+        lines = equation_lines(subject, module)
         if not alone and (panes := source_pane.blocks(module, subject.sources, lines)):
             help = "Your lines, tinted by the equations each became."
             tabs.append(Tab("Your code", panes, help=help, key="source"))
@@ -43,8 +43,16 @@ def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
             tabs.append(jaxpr_tab(subject, module, lines, full))
         if options.graph or not alone:
             tabs.append(graph_tab(subject, module, options.depth))
-        body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (Tabs(tuple(tabs)),)
+        beside = ("graph", "jaxpr") if _boxes(module) <= _DRAWN else ("jaxpr", "graph")
+        shown = Tabs(tuple(tabs), open=("source", *beside))
+        body: tuple[Block, ...] = tabs[0].blocks if len(tabs) == 1 else (shown,)
         return [Findings(findings(subject, module)), *body]
+
+
+def _boxes(module: Module) -> int:
+    """Returns the number of boxes of the whole program: equations, inputs and results."""
+    main = module.body()
+    return sum(counts(module).values()) + len(main.parameters) + len(main.results)
 
 
 def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
@@ -59,21 +67,23 @@ def findings(subject: Subject, module: Module) -> tuple[Finding, ...]:
     inner = len(module.regions) - 1
     if inner:
         sentence += f" in {count(inner, 'nested body', 'nested bodies')} and the main one"
-    sentences = [f"{sentence}."]
+    named = sum(n for _, n in nodes.most_common(_KINDS))
+    shown = [Finding(f"{sentence}.", weight=explains(named, total))]
     times = occurrences(module)
     unrolled = sum(times[r.name] * len(r.nodes) for r in module.regions.values())
     if unrolled != total:
-        sentences.append(
+        text = (
             f"Bodies are shared: written out at every call it would be "
             f"{count(unrolled, 'equation')} (loops counted once)."
         )
+        shown.append(Finding(text, weight=explains(unrolled - total, unrolled)))
     if subject.constants:
-        sentences.append(_constants(subject.constants))
-    return tuple(map(Finding, sentences))
+        shown.append(_constants(subject.constants))
+    return tuple(shown)
 
 
-def _constants(constants: tuple[Constant, ...]) -> str:
-    """Returns a sentence on the captured arrays, which are compiled into the program."""
+def _constants(constants: tuple[Constant, ...]) -> Finding:
+    """Returns the finding on the captured arrays, which are compiled into the program."""
     total = sum(c.bytes for c in constants)
     largest = sorted(constants, key=lambda c: -c.bytes)[:3]
     names = ", ".join(f"{c.name} {c.type}" if c.name else str(c.type) for c in largest)
@@ -82,7 +92,9 @@ def _constants(constants: tuple[Constant, ...]) -> str:
     arrays = count(len(constants), "array")
     sentence = f"{arrays} captured as {role}, {amount(total)}: {names}{more}."
     advice = " Passed as arguments they would not be compiled into the program."
-    return sentence + (advice if total >= _LARGE else "")
+    if total < _LARGE:
+        return Finding(sentence)
+    return Finding(sentence + advice, weight=saves(1, 1))
 
 
 def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
@@ -90,12 +102,15 @@ def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
 
     def draw(_: GraphPane) -> Figure:
         from jaxlens.views.figures.jaxpr import figure
+        from jaxlens.views.figures.run_cost import RunCosts
 
         return figure(
             module,
             depth=depth,
             inputs=[leaf.name for leaf in subject.program.inputs],
             outputs=[leaf.name for leaf in subject.outputs],
+            called=user_names(subject, module).of,
+            costs=RunCosts(module),
         )
 
     def describe(pane: GraphPane) -> str:

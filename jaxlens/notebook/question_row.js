@@ -1,0 +1,40 @@
+// @ts-check
+/**
+ * One question of the panel `jaxlens.Lenses`: a button that opens its answer below it, and beneath
+ * the question its answer in a sentence, with how that is known.
+ *
+ * @typedef {{
+ *   get(name: string): any,
+ *   set(name: string, value: any): void,
+ *   save_changes(): void,
+ *   on(name: string, react: () => void): void,
+ *   off(name: string, react: () => void): void,
+ * }} Model
+ */
+
+/** @param {{model: Model, el: HTMLElement}} given */
+function render({ model, el }) {
+  const button = document.createElement("button");
+  const answer = document.createElement("p");
+  const known = document.createElement("small");
+  button.type = "button";
+  el.classList.add("jaxlens-question");
+  el.replaceChildren(button, answer);
+  const draw = () => {
+    button.textContent = model.get("question");
+    button.setAttribute("aria-expanded", String(model.get("expanded")));
+    known.textContent = model.get("known");
+    answer.replaceChildren(model.get("sentence"), ...(model.get("known") ? [" ", known] : []));
+    answer.hidden = !model.get("sentence");
+  };
+  const toggle = () => {
+    model.set("expanded", !model.get("expanded"));
+    model.save_changes();
+  };
+  button.addEventListener("click", toggle);
+  model.on("change", draw);
+  draw();
+  return () => model.off("change", draw);
+}
+
+export default { render };

@@ -1,0 +1,126 @@
+"""Shows in a live notebook what is waited for, where the answer will stand.
+
+The line, and the panes that are ready, are replaced by the answer in the same output, so that the
+saved notebook has one. nbconvert and nbval, which take each message of a kernel for an output,
+never get one of these.
+"""
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+from uuid import uuid4
+
+from IPython.core.displaypub import CapturingDisplayPublisher
+
+from jaxlens import progress
+from jaxlens.notebook.widgets.comm import cell_of
+
+_LINE = (
+    '<div role="status" style="font:13px/1.6 system-ui,sans-serif">{text} '
+    '<progress {value} style="vertical-align:middle;width:14em"></progress> {time}</div>'
+)
+# Counts on where the output is not sent again, because that would scroll its panes back.
+_CLOCK = (
+    '<span data-since="{since:.0f}">{since:.0f}</span> s{last}<script>(() => {{'
+    "const e = [...document.querySelectorAll('[data-since]')].pop(), t = Date.now();"
+    "const i = e && setInterval(() => e.isConnected ? (e.textContent = Math.round("
+    "+e.dataset.since + (Date.now() - t) / 1000)) : clearInterval(i), 1000);}})()</script>"
+)
+
+
+class NotebookLine:
+    """The output of one cell in which a step shows, until the answer replaces it.
+
+    Args:
+        publisher: What sends displays to the front end.
+    """
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._id = ""
+        self._has_panes = False
+
+    def show(self, step: progress.Task) -> None:
+        """Shows or updates the line; above panes it stays, as sending them again scrolls them."""
+        if not self._has_panes:
+            self._publish({"text/plain": step.sentence, "text/html": _html(step, step.sentence)})
+
+    def clear(self) -> None:
+        """Leaves the output to the answer, or to the end of the cell."""
+
+    def preview(self, html: str) -> None:
+        """Shows panes that are ready below the line."""
+        step = progress.current()
+        if step is not None:
+            self._has_panes = True
+            html = _html(step, f"{step.name}; what is ready:") + html
+            self._publish({"text/plain": step.sentence, "text/html": html})
+
+    def replace(self, bundle: Mapping[str, Any]) -> bool:
+        """Replaces what is shown by an answer; returns False if nothing was shown."""
+        if not self._id:
+            return False
+        self._publish(bundle)
+        self._id, self._has_panes = "", False
+        return True
+
+    def _publish(self, data: Mapping[str, Any]) -> None:
+        update, self._id = bool(self._id), self._id or uuid4().hex
+        transient = {"display_id": self._id}
+        self._publisher.publish(data=dict(data), transient=transient, update=update)
+
+
+def _html(step: progress.Task, text: str) -> str:
+    value = f'value="{min(step.seconds, step.last):.2f}" max="{step.last:.2f}"' if step.last else ""
+    last = f" (last time {step.last:.0f} s)" if step.last else ""
+    time = _CLOCK.format(since=step.seconds, last=last)
+    return _LINE.format(text=escape(text), value=value, time=time)
+
+
+class CellProgress:
+    """Shows steps in the running cell of a shell, if a live front end runs it.
+
+    Args:
+        shell: IPython's shell.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._line: NotebookLine | None = None
+        self._publisher: Any = None
+        self._runs = False
+
+    def cell_begins(self, _: Any = None) -> None:
+        """Called before a cell runs: what a comm asks for between cells gets no line."""
+        self._runs = True
+
+    def look_begins(self) -> None:
+        """Called before a magic looks, which captures what is displayed meanwhile."""
+        self._publisher = self._shell.display_pub
+
+    def front_end(self) -> NotebookLine | None:
+        """Returns the running cell's line; None outside a live front end's cell."""
+        publisher = self._publisher or self._shell.display_pub
+        captured = isinstance(publisher, CapturingDisplayPublisher)  # by %%capture
+        if not (self._runs and cell_of(self._shell)) or captured:
+            return None
+        self._line = self._line or NotebookLine(publisher)
+        return self._line
+
+    def replace(self, bundle: Mapping[str, Any]) -> bool:
+        """Shows an answer in the output of the line; returns False if no line is shown."""
+        return self._line is not None and self._line.replace(bundle)
+
+    def previewed(self, html: Callable[[], str]) -> Callable[[], None]:
+        """Returns a function that shows panes which are ready, below the line."""
+
+        def show() -> None:
+            if self._line is not None:
+                self._line.preview(html())
+
+        return show
+
+    def cell_done(self, _: Any = None) -> None:
+        """Empties the output of a line that no answer replaced: of an interrupted cell."""
+        self.replace({})
+        self._line, self._publisher, self._runs = None, None, False

@@ -1,0 +1,60 @@
+"""What a view knows of its document: the names of its pictures, and the versions that made it."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+
+from jaxlens.ir.facts import Target
+from jaxlens.render.bars import has_bars
+from jaxlens.render.document import (
+    Document,
+    GraphPane,
+    Picture,
+    SourcePane,
+    Tab,
+    TableBlock,
+    walk,
+)
+
+_PROGRAMS = ("jaxlens", "jax", "jaxlib")
+
+
+def pictures(document: Document) -> Mapping[str, GraphPane | Picture | TableBlock | SourcePane]:
+    """Returns the drawings and charts by name, in order; then what has bars.
+
+    A chart or table has its title, a drawing or the user's code that of its tab; the second of a
+    name ends in " 2".
+    """
+    drawn: list[tuple[str, GraphPane | Picture | TableBlock | SourcePane]] = []
+    barred: list[tuple[str, GraphPane | Picture | TableBlock | SourcePane]] = []
+    tabs: list[str] = []
+    for step in walk(document.blocks):
+        part = step.part
+        if isinstance(part, Tab):
+            tabs = [*tabs, part.title] if step.move == "enter" else tabs[:-1]
+        elif isinstance(part, Picture):
+            drawn.append((part.title, part))
+        elif isinstance(part, GraphPane):
+            drawn.append(((tabs or ["Graph"])[-1], part))
+        elif isinstance(part, TableBlock) and has_bars(part.table):
+            barred.append((part.table.title, part))
+        elif isinstance(part, SourcePane) and has_bars(part):
+            barred.append(((tabs or ["Your code"])[-1], part))
+    found = {}
+    counts: Counter[str] = Counter()
+    for name, part in (*drawn, *barred):
+        counts[name] += 1
+        found[f"{name} {counts[name]}" if counts[name] > 1 else name] = part
+    return found
+
+
+def versions(target: Target | None = None) -> str:
+    """Returns versions: "jaxlens 0.1.0, jax 0.10.2, jaxlib 0.10.2".
+
+    Args:
+        target: Target of a capture, whose jax compiled it; None for those that are loaded.
+    """
+    loaded = {name: getattr(sys.modules.get(name), "__version__", "") for name in _PROGRAMS}
+    if target is not None:
+        loaded |= {"jax": target.jax, "jaxlib": target.jaxlib}
+    return ", ".join(f"{name} {version}" for name, version in loaded.items() if version)
