@@ -7,6 +7,10 @@
     python3 .dev test [ARGS]        pass the tests; ARGS go to pytest
     python3 .dev lint               ruff and mypy
     python3 .dev lessons            run every lesson again and write its outputs
+    python3 .dev site [PAGE ...]    build the site, and check its links and how it reads
+    python3 .dev release [TAG]      build wheel and source archive, check, install and try them
+    python3 .dev links              write the README's links from the address in pyproject.toml
+    python3 .dev film               film the README's moving picture in JupyterLab
     python3 .dev pin                resolve the constraints file anew
 
 Needs Python 3.11 or later and pip, and nothing else; only the standard library is used
@@ -22,6 +26,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import links
+import release
+
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = ROOT / ".venv"
 CONSTRAINTS = ROOT / "binder" / "constraints.txt"
@@ -31,6 +38,9 @@ GROUPS = {
     "lessons": ["test"],
     "test": ["test", "models", "browser"],
     "lint": ["test", "models", "browser", "lint"],
+    "site": ["models", "browser", "site"],
+    "release": ["release"],
+    "film": ["browser", "film"],
 }
 BIN = "Scripts" if os.name == "nt" else "bin"
 
@@ -132,7 +142,11 @@ def tests(programs: Path, extra: list[str]) -> None:
 
 def pin() -> None:
     """Resolves names, versions and hashes for every Python from 3.11 on, without addresses."""
-    groups = [word for group in GROUPS["lint"] for word in ("--group", group)]
+    groups = [
+        word
+        for group in [*GROUPS["lint"], "site", "release", "film"]
+        for word in ("--group", group)
+    ]
     quiet = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url"]
     every = ["--universal", "--python-version=3.11", "--generate-hashes", "--upgrade"]
     compiled = [*every, *quiet, "--extra=lab", *groups, "pyproject.toml"]
@@ -145,14 +159,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python3 .dev", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("task", choices=["tour", "try", "test", "lint", "lessons", "pin"])
+    parser.add_argument("task", choices=[*GROUPS, "links", "pin"])
     parser.add_argument("--headless", action="store_true", help="tour, try: run without a browser")
     parser.add_argument("--newest", action="store_true", help="install the newest releases")
     options, extra = parser.parse_known_args()
-    if extra and options.task != "test":
+    if extra and options.task not in ("test", "site", "release"):
         parser.error(f"{options.task} takes no {extra[0]}")
-    if options.task == "pin":
-        pin()
+    if options.task in ("links", "pin"):
+        links.write(ROOT) if options.task == "links" else pin()
         return
     programs = environment(options.task, options.newest)
     if options.task == "tour":
@@ -163,6 +177,12 @@ def main() -> None:
         tests(programs, extra)
     elif options.task == "lessons":
         run(programs / "python", "notebooks/regenerate.py")
+    elif options.task == "release":
+        release.release(ROOT, uv(), programs, *extra[:1] or [""])
+    elif options.task == "film":
+        run(programs / "python", ".dev/film.py")
+    elif options.task == "site":
+        run(programs / "python", "-m", "notebooks.site.build", *extra)
     else:
         run(programs / "ruff", "check", ".")
         run(programs / "ruff", "format", "--check", ".")
