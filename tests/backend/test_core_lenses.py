@@ -188,7 +188,7 @@ def test_loops_of_one_line_are_counted_together() -> None:
     def run(xs: Any) -> Any:
         return core.scan(lambda c, x: (cnp.sin(c) * x, None), 1.0, xs)[0]
 
-    text = str(jaxlens.compile(core.grad(run), np.arange(7, dtype=np.float32)))
+    text = jaxlens.compile(core.grad(run), np.arange(7, dtype=np.float32)).text(full=True)
     line = run.__code__.co_firstlineno + 1
     # the loop forwards and the loop backwards
     assert f"(2 loops of 7 trips at {Path(__file__).name}:{line})" in " ".join(text.split())

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 _WIDTH = 110
 _MOST = 20_000  # values in one dump of facts
@@ -26,7 +27,7 @@ _INSTALL = re.compile(r"<script>\(\(\) => \{\n.*?</script>", re.DOTALL)
 _PACK = re.compile(r'const pack = "([^"]*)"')
 _KITS = re.compile(r'\[\["\w{8}","\w*"\](?:,\["\w{8}","\w*"\])*\]')
 _DATA = re.compile(r'(<script type="application/json"[^>]*>)("?)([^<]*?)\2</script>')
-_IMAGE = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+_IMAGE = re.compile(r"data:image/svg\+xml,([^']+)")
 
 _MASKS = (
     (re.compile(r"\bjl[0-9a-f]{10}\b"), "jlKEY"),
@@ -163,7 +164,7 @@ def html_forms(html: str, assets: Callable[[str, str], None] | None = None) -> t
         return f"{match[1]}DATA {len(data) - 1}</script>"
 
     def image(match: re.Match[str]) -> str:
-        drawn = base64.b64decode(match[1]).decode()
+        drawn = unquote(match[1])
         data.append(f"=== {len(data)}: image\n{markup(drawn)}")
         return f"data:image/svg+xml;DATA {len(data) - 1}"
 

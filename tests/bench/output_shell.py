@@ -215,6 +215,8 @@ def watches(out: Any, name: str, options: list[str]) -> None:
 
 def help_and_tab(out: Any, name: str, options: list[str]) -> None:
     """`-h` and `?` of each magic, docstrings of the package, what Tab offers, unloading."""
+    from IPython.core.oinspect import getdoc
+
     import jaxlens
 
     shell = Shell(out)
@@ -222,7 +224,7 @@ def help_and_tab(out: Any, name: str, options: list[str]) -> None:
         shell.cell(f"%{magic} -h")
         shell.cell(f"%%{magic} -h\n1")
         found = shell.shell.find_magic(magic, "cell")
-        out.write(f"doc-{magic}", "txt", str(found.__doc__))
+        out.write(f"doc-{magic}", "txt", str(getdoc(found)))
         out.write(f"inspect-{magic}", "txt", str(shell.shell.object_inspect_text(f"%{magic}")))
     for when in ("before", "after"):
         for magic in MAGICS:

@@ -73,7 +73,12 @@ class Lab:
         urllib.request.urlopen(request).close()
 
 
+@pytest.fixture(scope="module")
 def free_port() -> int:
+    return unused_port()
+
+
+def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -104,7 +109,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     root = folder / "work"
     root.mkdir()
     quiet_settings(folder)
-    port = free_port()
+    port = unused_port()
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += [f"--port={port}", "--ip=127.0.0.1", f"--ServerApp.root_dir={root}"]
     command += ["--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True"]

@@ -47,7 +47,12 @@ JAXPR = Listing("jaxpr", (Line(SCAN, "e1"), Line((Piece("d = "), Piece("scan_it"
 DOCUMENT = Document(
     "jaxpr",
     "f(x)",
-    (Tabs((Tab("HLO", (HLO,), key="optimized"), Tab("jaxpr", (JAXPR,), key="jaxpr"))),),
+    (
+        Tabs(
+            (Tab("HLO", (HLO,), key="optimized"), Tab("jaxpr", (JAXPR,), key="jaxpr")),
+            open=("optimized", "jaxpr"),
+        ),
+    ),
 )
 
 
@@ -215,6 +220,17 @@ def test_h_tells_of_the_pinned_row_and_its_attributes(page):
     page.keyboard.press("Escape")
     assert page.locator(".tip.on").count() == 0
     assert page.locator(".pin").count() > 0  # the first Escape took the card alone
+
+
+def test_h_answers_on_every_row(page):
+    page.locator("[data-pane=optimized] .pane-body").focus()
+    for _ in HLO.lines:
+        page.keyboard.press("j")
+        page.keyboard.press("h")
+        card = page.locator(".tip.on")
+        evil = page.locator("[data-pane=optimized] .row-cursor").inner_text().startswith("evil")
+        assert ("The glossary has no word of this row." in card.inner_text()) == evil
+        page.keyboard.press("Escape")
 
 
 def test_h_again_opens_what_experts_want_and_gives_the_focus_back(page):

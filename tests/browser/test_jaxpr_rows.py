@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.lenses.program.user_names import UserNames
 from jaxlens.render.control_chars import visible
 from jaxlens.render.html.assets import _script
 from jaxlens.render.html.marks import pieces
-from jaxlens.views.listings.jaxpr import LIMIT, listing
+from jaxlens.views.listings.jaxpr import LIMIT, equations, listing
 from jaxlens.views.listings.jaxpr_rows import rows_text
 from tests.support import programs
 
@@ -99,9 +100,11 @@ def checked(page, more):
 @pytest.mark.parametrize("name", MADE)
 def test_rows_are_those_of_the_listing(blank, name):
     f, args = MADE[name]
-    module = jaxlens.capture(f, *args).jaxpr.module
-    checked(blank, listing(module, limit=0).more)
-    checked(blank, listing(module, limit=7).more)
+    capture = jaxlens.capture(f, *args)
+    module = capture.jaxpr.module
+    lines = equations(module, UserNames(module, sources=capture.sources))
+    checked(blank, listing(module, limit=0, lines=lines).more)
+    checked(blank, listing(module, limit=7, lines=lines).more)
     assert blank.evaluate("window.pwned") is None
 
 

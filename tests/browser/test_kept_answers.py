@@ -72,6 +72,23 @@ def test_while_the_kernel_lives_there_is_the_widget_alone(live):
     assert "3 equations" in words(live, EXPLORER)
 
 
+def test_a_question_opens_below_itself_by_keyboard_and_keeps_the_focus(live):
+    cell = live.locator(".jp-CodeCell").nth(LENSES)
+    row = cell.locator(".jaxlens-question", has_text="Which line owns the memory peak?")
+    question = row.get_by_role("button")
+    # One compile, that of the question asked before, gave each its sentence.
+    assert "The peak is" in row.inner_text()
+    question.focus()
+    live.keyboard.press("Enter")
+    chart = cell.locator(".widget-vbox .chart-figure")
+    chart.wait_for()
+    state = "[document.activeElement.textContent, document.activeElement.ariaExpanded]"
+    assert live.evaluate(state) == ["Which line owns the memory peak?", "true"]
+    live.keyboard.press("Enter")
+    wait_for(lambda: live.evaluate(state)[1] == "false", "the answer to close")
+    wait_for(lambda: not chart.count(), "the answer to go")
+
+
 def test_an_explorer_stands_as_it_was(again):
     assert "3 equations" in words(again, EXPLORER)
 

@@ -257,7 +257,7 @@ def test_pointing_lights_what_python_links_both_ways(show, explored, steps):
     line = next(iter(web.lines))
     page.locator("[data-pane=source] .rows > * > :first-child").filter(
         has_text=f"{line.rpartition(':')[2]}"
-    ).first.hover()
+    ).first.hover(position={"x": 14, "y": 8})  # its number: the whole line, not an expression
     page.wait_for_timeout(60)
     shown = page.evaluate(
         "[...document.querySelectorAll('.passes pre > [data-id]')].map(r =>"
@@ -322,12 +322,13 @@ def test_names_that_look_like_markup_do_nothing(show, steps):
     assert page.locator(".jaxlens img").count() == 0
 
 
-def test_without_scripts_the_table_stands_there(chromium, steps):
+def test_without_scripts_the_first_rows_of_the_table_stand_there(chromium, steps):
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.set_content(PAGE.format("true", html(Document("hlo", "f", (steps,)))))
     text = page.locator(".passes").inner_text()
-    for step in steps.steps[1:]:
+    assert "more rows here where scripts run" in text
+    for step in steps.steps[1:4]:
         assert step.name in text or f"start of {step.title.split(' / ')[0]}" in text
         assert step.meaning in text
         assert step.did in text

@@ -1,7 +1,10 @@
 """Links of the viewer on saved HTML in a real browser, compared with those computed in Python."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+import jaxlens
 from jaxlens.render.document import (
     Document,
     Findings,
@@ -14,9 +17,20 @@ from jaxlens.render.document import (
 from jaxlens.render.html.document_html import html
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding
+from tests.support import programs
 from tests.support.browsing import CONTRAST
 from tests.support.viewer_pages import a_document, choose, lit, of_line, program, row
 
+MARKED = "[...(CSS.highlights.get('jl-expression') ?? [])].map(String)"
+POINT = """(row, part) => {
+  const text = row.querySelector("i").nextSibling;
+  const range = new Range();
+  const at = text.data.indexOf(part);
+  range.setStart(text, at);
+  range.setEnd(text, at + part.length);
+  const { left, top, height } = range.getBoundingClientRect();
+  return [left + 2, top + height / 2];
+}"""
 HOSTILE = "</script><img src=x onerror=document.title='run'>"
 
 
@@ -151,7 +165,8 @@ def test_hostile_names_light_up_and_never_run(saved):
         (
             Tab(HOSTILE, (Listing("jaxpr", lines, more=lines * 300),), key="jaxpr"),
             Tab("b", (Listing("optimized", lines * 3),), key="optimized", help=HOSTILE),
-        )
+        ),
+        open=("jaxpr", "optimized"),
     )
     page = saved(html(Document("hlo", HOSTILE, (tabs,), web)))
     page.wait_for_selector(".long-list [data-n]")
@@ -221,3 +236,71 @@ def test_real_programs_light_up_as_their_web_says(saved):
         lines = {f"source {line}" for line, own in web.lines.items() if atoms & {*own}}
         rows = {mark for mark in lit(page) if mark.startswith("source cell") or ".py:" in mark}
         assert lines <= rows | lines  # lines of libraries are folded away
+
+
+def cell(h, x, w, v):
+    """One line with several products, and a name that is not ASCII before them."""
+    é = jnp.tanh(x @ w + h @ v)
+    return é * 2
+
+
+ARGUMENTS = (jnp.ones((2, 3)), jnp.ones((2, 3)), jnp.ones((3, 3)), jnp.ones((3, 3)))
+
+
+@pytest.fixture
+def cells(saved):
+    opened = saved(jaxlens.jaxpr(cell, *ARGUMENTS).html())
+    opened.wait_for_selector("[data-expressions]")
+    for key in ("source", "jaxpr"):
+        tab = opened.locator(f".bar [data-key={key}]").first
+        if tab.get_attribute("aria-pressed") != "true":
+            tab.click()
+    return opened
+
+
+def point(page, part):
+    summary = page.locator(".source-lines summary", has_text="x @ w").first
+    page.mouse.move(*summary.evaluate(POINT, part))
+    page.wait_for_timeout(150)
+    rows = page.locator(".listing .lit").all_text_contents()
+    return [row.partition("= ")[2].partition("[")[0].split(" ")[0] for row in rows]
+
+
+def test_each_expression_lights_what_it_alone_became(cells):
+    assert point(cells, "x @ w") == ["dot_general"]
+    assert cells.evaluate(MARKED) == ["x @ w"]
+    assert point(cells, "h @ v") == ["dot_general"]
+    assert cells.evaluate(MARKED) == ["h @ v"]
+    assert point(cells, "+ h @") == ["add"]
+    assert cells.evaluate(MARKED) == ["x @ w + h @ v"]
+    assert point(cells, "jnp.tanh") == ["tanh"]
+    assert point(cells, "= jnp") == ["dot_general", "dot_general", "add", "tanh"]
+
+
+def test_an_equation_marks_its_expression(cells):
+    for opcode, code in (("tanh", "jnp.tanh(x @ w + h @ v)"), ("mul", "é * 2")):
+        cells.locator(".listing [data-id]", has_text=f"= {opcode}").first.hover()
+        cells.wait_for_timeout(150)
+        assert cells.evaluate(MARKED) == [code]
+
+
+def test_parts_of_a_line_make_up_the_line():
+    web = jaxlens.hlo(jax.jit(cell), *ARGUMENTS).document.web
+    assert len(web.owned) > 1
+    for line, parts in web.owned.items():
+        assert set(web.lines[line]) == {atom for own in parts.values() for atom in own}
+
+
+@pytest.mark.backend
+def test_the_diff_of_fusion_is_linked_with_the_users_lines(saved):
+    f, args = programs.SMALL["mlp_step"]()
+    page = saved(jaxlens.hlo(f, *args).html())
+    rows = page.locator("[data-pane=change] .diff-rows [data-id]")
+    rows.filter(has_text="tanh.1 = ").first.hover()
+    line = page.locator("[data-pane=source] .rows > * > :first-child.lit")
+    line.wait_for()
+    assert "jnp.tanh(" in line.inner_text()
+    assert "tanh.1 tanh in the program before fusion." in page.locator(".node-details").inner_text()
+    line.click(position={"x": 14, "y": 8})  # its number
+    box = "document.querySelector('[data-pane=change] .diff-rows .lit')?.getBoundingClientRect()"
+    page.wait_for_function(f"{box}?.top >= 0 && {box}.bottom <= innerHeight")

@@ -1,7 +1,10 @@
 """Long listings of the viewer in a real browser: few elements, all lines within reach."""
 
+from dataclasses import replace
+
 import pytest
 
+from jaxlens.render.document import Line, Piece, Tabs
 from jaxlens.render.html import document_html as html_module
 from jaxlens.render.html import payload
 from jaxlens.render.html.document_html import html
@@ -14,6 +17,20 @@ def room(monkeypatch, rows):
     """Lets an output carry so many lines beyond those shown."""
     budget = payload.Budget
     monkeypatch.setattr(html_module, "Budget", lambda **known: budget(**known | {"rows": rows}))
+
+
+def replaced(document, before, after):
+    """Returns the document with another block in the place of one in its tabs."""
+
+    def swap(tab):
+        blocks = (after if block is before else block for block in tab.blocks)
+        return replace(tab, blocks=tuple(blocks))
+
+    blocks = (
+        replace(block, tabs=tuple(map(swap, block.tabs))) if isinstance(block, Tabs) else block
+        for block in document.blocks
+    )
+    return replace(document, blocks=tuple(blocks))
 
 
 def in_long_list(page):
@@ -125,3 +142,39 @@ def test_a_live_kernel_fills_in_the_lines_that_the_file_left_out(saved, monkeypa
     asked = page.evaluate("asked")
     assert asked[-1] == {"lines": {"listing": 2, "from": 1612, "to": 2000}}
     assert all(what["lines"]["to"] - what["lines"]["from"] <= 500 for what in asked)
+
+
+def test_a_row_that_stands_for_others_opens_by_click_and_key_and_is_lit_for_them(saved):
+    document = a_document()
+    (panes,) = (block for block in document.blocks if isinstance(block, Tabs))
+    (listing,) = next(tab.blocks for tab in panes.tabs if tab.key == "optimized")
+    summary = Line((Piece("op x 8", "op"),), folds=8)
+    folded = replace(listing, lines=(summary, *listing.lines[8:]), more=listing.lines[:8])
+    page = saved(html(replaced(document, listing, folded)))
+    choose(page, "optimized", "jaxpr")
+    rows = page.locator("[data-pane=optimized] .long-list [data-n]")
+    shown = ["op x 8", *(f"fusion.{n}" for n in range(8, 12))]
+
+    def names():
+        texts = sorted((e.bounding_box()["y"], e.inner_text()) for e in rows.all())
+        return [text.split(" =")[0].strip() for _, text in texts]
+
+    assert names() == shown
+    rows.first.click()
+    assert names() == ["op x 8", *(f"fusion.{n}" for n in range(12))]
+    rows.first.click()
+    assert names() == shown
+    row(page, "jaxpr", "e4").click()  # fusion.2 holds its op, and so does fusion.14 of 24
+    assert "lit" in rows.first.get_attribute("class")
+    page.locator("[data-pane=optimized] .pane-body").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    assert rows.first.get_attribute("aria-expanded") == "true"
+    assert "lit" not in (rows.first.get_attribute("class") or "")
+    for _ in range(3):
+        page.keyboard.press("j")
+    assert "fusion.2 =" in page.locator("[data-pane=optimized] .row-cursor").inner_text()
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    page.locator("[data-pane=optimized]").get_by_role("searchbox").fill("fusion.7")
+    assert names()[:3] == ["op x 8", "fusion.0", "fusion.1"]  # a match opens what hides it

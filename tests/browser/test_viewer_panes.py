@@ -1,33 +1,92 @@
 """Panes of the viewer in a real browser: which are shown, their width, search, keys and copies."""
 
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from jaxlens.render.document import (
+    Diff,
+    DiffGroup,
+    DiffRow,
+    Document,
+    Line,
+    Piece,
+    Tab,
+    Tabs,
+)
 from jaxlens.render.html.document_html import html
 from tests.support.browsing import PAGE
 from tests.support.viewer_pages import a_document, choose, lit, row, shown
 
 
-def test_panes_are_remembered_by_the_output(saved):
-    one, other = (
-        html(a_document()),
-        html(
-            a_document(name="g(x)").__class__(
-                "compile", "g(x)", a_document().blocks, a_document().web
-            )
-        ),
-    )
+def test_the_panes_of_a_verb_are_remembered_until_they_are_reset(saved):
+    one, same = html(a_document()), html(a_document(name="g(x)"))
+    other = html(replace(a_document(), verb="compile"))
     page = saved(one)
     assert shown(page) == ["Your code", "Optimised HLO"]
     page.locator(".bar [data-key=jaxpr]").click()
     page.locator(".bar [data-key=stablehlo]").click(modifiers=["Shift"])
     assert shown(page) == ["Your code", "jaxpr", "StableHLO"]
-    page = saved(one, page=page)
+    page = saved(same, page=page)
     assert shown(page) == ["Your code", "jaxpr", "StableHLO"]
     page = saved(other, page=page)
-    assert shown(page) == ["Your code", "Kernels"]
+    assert shown(page) == ["Your code", "Optimised HLO"]
+    page = saved(one, page=page)
+    page.get_by_role("button", name="Back to the panes of the start").click()
+    assert shown(page) == ["Your code", "Optimised HLO"]
+    page = saved(same, page=page)
+    assert shown(page) == ["Your code", "Optimised HLO"]
+
+
+def test_the_room_of_panes_is_remembered_and_reset(saved):
+    def share(page):
+        page.wait_for_selector(".splitter")
+        return int(page.locator(".splitter").get_attribute("aria-valuenow"))
+
+    page = saved(html(a_document()))
+    assert share(page) == 50
+    page.locator(".splitter").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    moved = share(page)
+    assert 52 <= moved <= 58
+    page = saved(html(a_document(name="g(x)")), page=page)
+    assert share(page) == moved
+    page.get_by_role("button", name="Back to the panes of the start").click()
+    assert share(page) == 50
+
+
+def test_a_diff_is_drawn_as_clusters_and_that_is_remembered(saved):
+    def line(id, op):
+        return Line((Piece(id, "name"), Piece(" = "), Piece(op, "op"), Piece("(x)")), id)
+
+    rows = (
+        DiffRow(None, line("fusion", "fusion"), ""),
+        DiffRow(line("add.1", "add"), line("add.2", "add"), "fused"),
+        DiffRow(line("tanh.1", "tanh"), line("tanh.2", "tanh"), "fused"),
+    )
+    diff = Diff("a", "b", (DiffGroup("fusion: loop", rows),))
+    tabs = (Tab("Change", (diff,), key="change"), Tab("Other", (), key="other"))
+    output = html(Document("hlo", "f", (Tabs(tabs),)))
+    page = saved(output)
+    shown = "e => [...e.querySelectorAll('.diff-rows b')].filter(e => e.checkVisibility()).length"
+    assert page.locator(".program-diff").evaluate(shown) == 5
+    page.get_by_label("as clusters").check()
+    assert page.locator(".program-diff").evaluate(shown) == 2
+    page = saved(output, page=page)
+    assert page.get_by_label("as clusters").is_checked()
+    page.get_by_role("button", name="Back to the panes of the start").click()
+    assert page.locator(".program-diff").evaluate(shown) == 5
+
+
+def test_what_a_page_stored_amiss_is_the_default(saved):
+    page = saved(html(a_document()))
+    for text in ("3", '"hlo"', "{", "null", '{"hlo source": 7}', '{"hlo source": {"open": ["x"]}}'):
+        page.evaluate("text => localStorage.setItem('jaxlens-layout', text)", text)
+        page = saved(html(a_document()), page=page)
+        assert shown(page) == ["Your code", "Optimised HLO"]
 
 
 def test_an_output_that_is_still_being_read_is_left_until_it_is_whole(chromium):

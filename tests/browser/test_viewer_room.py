@@ -110,20 +110,52 @@ def test_nothing_lies_under_the_ruler_or_touches_it(saved):
     assert min(notes) >= 4
 
 
-def test_a_pane_says_that_it_goes_on_and_keeps_the_names_of_rows(saved):
+CELLS = """() => [...document.querySelectorAll("details[data-pane=wide] tr")].map((row) =>
+  [...row.cells].filter((e) => e.checkVisibility()).map((e) => e.textContent))"""
+
+
+def test_columns_that_do_not_fit_are_below_their_row(saved):
     page = saved(html(with_long_lines()))
     choose(page, "source", "wide")
-    frame = page.locator("details[data-pane=wide] .pane-frame")
-    assert "more" in frame.get_attribute("class").split()
-    name = page.locator("details[data-pane=wide] tbody td").first
-    before = name.bounding_box()["x"]
-    page.locator("details[data-pane=wide] .pane-body").evaluate(
-        "e => { e.scrollLeft = e.scrollWidth }"
-    )
-    page.wait_for_function(
-        "!document.querySelector('details[data-pane=wide] .pane-frame').classList.contains('more')"
-    )
-    assert name.bounding_box()["x"] == pytest.approx(before, abs=1)
+    page.wait_for_selector("details[data-pane=wide] .below")
+    head, row, below, *_ = page.evaluate(CELLS)
+    assert head[:2] == ["kernel", "what"]
+    assert row[0] == "fusion.1"
+    assert len(head) == len(row) < 8
+    assert "column 4 65.5\xa0kB" in below[0]
+    body = page.locator("details[data-pane=wide] .pane-body")
+    assert body.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    page.locator("details[data-pane=wide] tbody tr").first.click()
+    assert page.locator("details[data-pane=wide] tr.below.pin").count() == 30  # rows of one kernel
+    page.set_viewport_size({"width": 2400, "height": 900})
+    choose(page, "wide")
+    page.wait_for_selector("details[data-pane=wide] .below", state="detached")
+    head, *rows = page.evaluate(CELLS)
+    assert len(head) == 8
+    assert len(rows) == 30
+
+
+def test_the_keys_go_from_row_to_row_past_what_is_below_them(saved):
+    page = saved(html(with_long_lines()))
+    choose(page, "wide", "jaxpr")
+    page.wait_for_selector("details[data-pane=wide] .below")
+    page.locator("details[data-pane=wide] .pane-body").focus()
+    for _ in range(3):
+        page.keyboard.press("j")
+    rows = page.locator("details[data-pane=wide] tbody tr:not(.below)")
+    assert "row-cursor" in rows.nth(2).get_attribute("class").split()
+
+
+def test_a_pane_says_that_it_goes_on(saved):
+    document = a_document()
+    (tabs,) = document.blocks
+    lines = tabs.tabs[1].blocks[0].lines
+    tab = Tab("jaxpr", (wide_listing(lines, 24),), key="jaxpr")
+    page = saved(html(replace(document, blocks=(Tabs((tab,)),))))
+    more = "document.querySelector('.pane-frame').classList.contains('more')"
+    page.wait_for_function(more)
+    page.locator(".pane-body").evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    page.wait_for_function(f"!{more}")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def fresh_names(monkeypatch):
     [
         ("<ipython-input-7-0123abcd>", "cell 7", False, False),
         ("/tmp/ipykernel_12/3456.py", "cell", False, False),
+        ("/tmp/marimo_12/__marimo__cell_Hbol_.py", "cell Hbol", False, False),
         ("/home/me/model.py", "model.py", False, False),
         ("/v/lib/python3.11/site-packages/flax/nnx/nn/linear.py", "flax/nnx/nn/linear.py", 1, 0),
         ("/v/lib/python3.11/site-packages/jax/_src/numpy/ufuncs.py", None, True, True),

@@ -68,7 +68,8 @@ def test_loading_imports_nothing_heavy() -> None:
     code = (
         "import sys; from IPython.core.interactiveshell import InteractiveShell as S; s = S();"
         "s.run_line_magic('load_ext', 'jaxlens');"
-        "print([m for m in ('jax', 'jaxlib', 'numpy', 'ipywidgets', 'graphviz', 'wasmtime')"
+        "print([m for m in ('jax', 'jaxlib', 'numpy', 'ipywidgets', 'graphviz', 'wasmtime',"
+        " 'jaxlens.questions', 'jaxlens.options')"
         " if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -61,7 +61,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     package = shutil.copytree(Path(jaxlens.__file__).parent, folder / "jaxlens")
     styles = [str(path) for path in package.rglob("*.css")]
     edits = [([str(package / "views/header.py")], FUNCTION), (styles, ".edited { color: red }\n")]
-    cells = runpy.run_path(str(DEV / "__main__.py"))["SCRATCH"]
+    cells = runpy.run_path(str(DEV))["SCRATCH"]
     paths = os.pathsep.join([str(folder), str(DEV)])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", RUNS, json.dumps(cells), json.dumps(edits)],
@@ -92,7 +92,7 @@ def test_styles_which_are_read_once_are_read_again(seen: list[str]) -> None:
 
 
 def test_the_scratch_notebook_is_written_once_and_ignored_by_git(tmp_path: Path) -> None:
-    command = runpy.run_path(str(DEV / "__main__.py"))
+    command = runpy.run_path(str(DEV))
     make = command["scratch"]
     make.__globals__["ENVS"] = tmp_path / ".venv"
     path = make()

@@ -9,7 +9,7 @@ VOID = {"br", "img", "input", "hr", "col"}
 # What JupyterLab 4.6 lets through in a notebook that is not trusted, as far as we use it.
 KEPT_TAGS = frozenset(
     {"div", "span", "pre", "p", "br", "details", "summary", "ul", "li", "label", "input", "img"}
-    | {"b", "i", "s", "em", "strong", "var", "samp", "small", "mark", "figure", "figcaption"}
+    | {"b", "i", "tt", "em", "strong", "var", "samp", "small", "mark", "figure", "figcaption"}
     | {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 )
 KEPT_ATTRS = {"class", "dir", "hidden", "lang", "style", "title", "translate"}
@@ -24,7 +24,7 @@ _COLOR = r"#[0-9a-fA-F]+"
 KEPT_STYLES = (
     rf"border-left:3px solid {_COLOR}",
     rf"(?:background|color|background-color):{_COLOR}",
-    rf"background:linear-gradient\(90deg,{_COLOR} \d+%,{_COLOR} \d+%\)",
+    rf"background:linear-gradient\(90deg,{_COLOR} (?:\d+%|[\d.]+em),{_COLOR} (?:\d+%|0)\)",
     r"text-align:(?:left|right)",
     r"padding-left:[\d.]+(?:px|em)",
     r"display:(?:grid|inline-block)",

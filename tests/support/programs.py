@@ -107,18 +107,26 @@ def _gpt_layer(p: dict[str, Any], x: jax.Array, heads: int) -> jax.Array:
 
 
 def gpt_step(
-    layers: int = 12, width: int = 64, length: int = 32, vocab: int = 256, biases: bool = False
+    layers: int = 12,
+    width: int = 64,
+    length: int = 32,
+    vocab: int = 256,
+    biases: bool = False,
+    scanned: bool = False,
 ) -> Program:
     """A GPT-style train step, layers unrolled: loss, gradients and Adam. Batch 2, 4 heads.
 
     With `biases` a layer has those of its dense layers and norms too: 48 layers make about
-    18,000 equations, without them 11,000.
+    18,000 equations, without them 11,000. If `scanned`, `lax.scan` runs over the stacked layers.
     """
 
     def loss(params, tokens):
         x = params["embed"][tokens[:, :-1]] + params["place"]
-        for layer in params["layers"]:
-            x = _gpt_layer(layer, x, heads=4)
+        if scanned:
+            x, _ = jax.lax.scan(lambda x, p: (_gpt_layer(p, x, heads=4), None), x, params["layers"])
+        else:
+            for layer in params["layers"]:
+                x = _gpt_layer(layer, x, heads=4)
         logits = jax.nn.log_softmax(x @ params["embed"].T)
         return -jnp.mean(jnp.take_along_axis(logits, tokens[:, 1:, None], -1))
 
@@ -154,6 +162,8 @@ def gpt_step(
             for _ in range(layers)
         ],
     }
+    if scanned:
+        params["layers"] = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params["layers"])
     zeros = jax.tree.map(jnp.zeros_like, params)
     tokens = jnp.ones((2, length + 1), jnp.int32)
     return train_step, (params, zeros, zeros, jnp.float32(1), tokens)

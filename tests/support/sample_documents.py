@@ -192,4 +192,4 @@ def everything() -> Document:
         Tab("Kernels", (TableBlock(kernels()), Fold("LLVM IR", (llvm(),))), True),
         Tab("Times", (TableBlock(times()),), True),
     )
-    return Document("compile", TAKEN, (Tabs(panes),))
+    return Document("compile", TAKEN, (Tabs(panes, open=("your-lines", "kernels")),))

@@ -85,7 +85,7 @@ def a_document(long=0, name="f(x)"):
         ),
         Tab("Said", (Findings((Finding("Two are one.", ids=("e2", "e3")),)),), key="said"),
     )
-    return Document("hlo", name, (Tabs(tabs),), web)
+    return Document("hlo", name, (Tabs(tabs, open=("source", "optimized", "jaxpr")),), web)
 
 
 LIT = """(mark) => [...document.querySelectorAll('.' + mark)].filter(e => e.checkVisibility())

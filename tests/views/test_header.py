@@ -43,6 +43,20 @@ def test_many_inputs_are_summed_up_by_argument():
     )
 
 
+def test_long_names_are_summed_up_by_argument_too():
+    names = [f"model.blocks[{i}].attention.query.kernel.value" for i in range(4)]
+    leaves = tuple(Input(name, Type("f32", (1000, 1000))) for name in names)
+    assert header_line(Program("step", (*leaves, X), (), CPU)) == (
+        "step(model, x) with model (4 arrays, 16 MB), x f32[8,4] on cpu"
+    )
+
+
+def test_of_many_arguments_the_first_are_named():
+    leaves = tuple(Input(f"x{i}", Type("f32", (2,))) for i in range(40))
+    line = header_line(Program("f", leaves, (), CPU))
+    assert "x7 f32[2] and 32 more on cpu" in line
+
+
 def test_long_statics_are_cut():
     assert header_line(Program("f", (X,), (Static("c", "y" * 500),), CPU)).count("y") == 60
 

@@ -2,15 +2,31 @@
 
 import dataclasses
 import json
+import re
+import sys
+from xml.etree import ElementTree
 
 import pytest
 
-from jaxlens.errors import UnavailableError
-from jaxlens.render.document import Document, GraphPane
+from jaxlens.errors import OptionError, PackageError, UnavailableError
+from jaxlens.render.chart import chart, rect
+from jaxlens.render.document import (
+    Code,
+    Document,
+    Findings,
+    GraphPane,
+    Picture,
+    SourceLine,
+    SourcePane,
+    Tab,
+    TableBlock,
+    Tabs,
+)
 from jaxlens.render.graph.figure import Box, Edge, Figure, Panel
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from jaxlens.render.to_json import plain
+from jaxlens.report import Cell, Finding, Table
 from jaxlens.views.view import View
 from tests.support import sample_documents as sample
 
@@ -137,3 +153,125 @@ def test_a_drawing_in_html_is_a_picture_where_nothing_runs():
     attrs = Balance(Untrusted(drawn().html()).markup).attrs
     assert any(a[:2] == ("img", "src") and a[2].startswith("data:image/svg+xml") for a in attrs)
     assert ("img", "alt", "f: 1 equation.") in attrs
+
+
+CHART = Picture("Memory", "Memory: 3 kB.", chart(10, 10, [rect(0, 0, 5, 5, "hue0", tip="a")]))
+
+
+def pictured():
+    tabs = (
+        Tab("Graph", (GraphPane(FIGURE, "f: 1 equation."),), key="graph"),
+        Tab("HLO graph", (GraphPane(FIGURE, "f as it runs."), CHART, CHART), key="hlo-graph"),
+    )
+    return view(Tabs(tabs))
+
+
+def test_every_picture_has_a_name_and_comes_as_svg():
+    shown = pictured()
+    assert shown.pictures == ("Graph", "HLO graph", "Memory", "Memory 2")
+    assert shown.svg() == shown.svg("Graph")
+    assert "f as it runs." in shown.svg("HLO graph")
+    assert shown.svg("Memory") == CHART.svg
+    with pytest.raises(
+        OptionError, match=r"no picture 'Memry' in this view; did you mean 'Memory'"
+    ):
+        shown.svg("Memry")
+    with pytest.raises(UnavailableError, match=r"'Memory' is a chart, not a graph; \.svg\(\)"):
+        shown.dot("Memory")
+
+
+def test_every_picture_comes_as_png():
+    pytest.importorskip("resvg_py")
+    shown = pictured()
+    for name in shown.pictures:
+        data = shown.png(name)
+        assert data.startswith(b"\x89PNG")
+    width = int.from_bytes(shown.png("Memory", scale=3)[16:20])
+    assert width == 30
+
+
+def test_without_the_package_png_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(PackageError, match=r"^\.png\(\) needs resvg-py, .*pip install resvg-py$"):
+        pictured().png()
+
+
+def test_a_view_is_saved_as_its_name_asks_for(tmp_path):
+    shown = pictured()
+    starts = {
+        "html": "<!doctype html>",
+        "md": "**f(x)**",
+        "txt": "f(x)",
+        "json": '{"type": "Document"',
+        "svg": "<svg",
+        "dot": "digraph",
+    }
+    for end, start in starts.items():
+        path = shown.save(tmp_path / f"view.{end}")
+        assert path.read_text().startswith(start)
+        assert path.read_text().endswith("\n") or end in ("json", "svg")
+    chart = shown.save(str(tmp_path / "chart.SVG"), picture="Memory")
+    assert chart.read_text() == CHART.svg
+    with pytest.raises(
+        OptionError, match=r"^a view is saved as \.html, .*; got the name 'a\.pdf'$"
+    ):
+        shown.save(tmp_path / "a.pdf")
+    assert not (tmp_path / "a.pdf").exists()
+
+
+def test_a_page_of_its_own_has_a_title_and_everything_in_it(tmp_path):
+    from tests.support.html_checks import Balance
+
+    hostile = view()
+    object.__setattr__(hostile, "document", Document("hlo", "<b>f</b>(x) with x f32[8]", ()))
+    text = hostile.save(tmp_path / "page.html").read_text()
+    assert "<title>&lt;b&gt;f&lt;/b&gt;(x)</title>" in text
+    assert not re.search(r"(?:src|href)=[\"']?(?!data:)", text.partition("<script>")[0])
+    Balance(text.replace("<meta charset=utf-8>", "").replace("<meta name=viewport", "<br"))
+
+
+def test_markdown_has_versions_and_nothing_in_it_acts():
+    sentence = Finding("`x` * y_ <img> @jit [a](b) of h_in is best.")
+    code = Code("text", "a\n````\nb")
+    shown = view(Findings((sentence,)), code).markdown()
+    lines = shown.splitlines()
+    assert lines[0] == "**f(x)**"
+    assert lines[2].startswith("jaxlens 0.")
+    assert lines[4].startswith(r"- \`x\` \* y\_ \<img\> @<!-- -->jit [a\](b) of h_in is best. [")
+    assert lines[6:] == ["`````text", "a", "````", "b", "`````"]
+
+
+def test_markdown_of_everything_opens_folds_and_cuts_long_programs():
+    shown = View(None, sample.everything)
+    assert "target triple" not in shown.markdown()
+    assert "target triple" in shown.markdown(full=True)
+    long = view(Code("text", "\n".join(map(str, range(500)))))
+    assert "... 300 more lines; " in long.markdown()
+    assert "\n499\n" in long.markdown(full=True)
+
+
+def test_bars_of_a_table_and_of_the_users_lines_are_pictures_too():
+    rows = [(Cell(f"<k{n}>"), Cell(f"{n} B", bar=n / 49), Cell("x")) for n in range(50)]
+    table = TableBlock(Table("Kernels", ("kernel", "bytes", "kind"), tuple(rows)))
+    lines = (
+        SourceLine(7, "def f(x):"),
+        SourceLine(8, "    return x < 1", 0.25, "25 %"),
+        SourceLine(9, "    return y", 0.5, "50 %"),
+    )
+    shown = view(Tabs((Tab("Your code", (SourcePane("cell 3", "share of flops", lines),)),)), table)
+    assert shown.pictures == ("Your code", "Kernels")
+    svg = shown.svg("Kernels")
+    root = ElementTree.fromstring(svg)
+    texts = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Kernels", "bytes", "<k1>", "39 B", "10 more rows"} <= set(texts)
+    assert not {"kind", "x", "40 B"} & set(texts)
+    assert widths(root)[-1] == pytest.approx(150 * 39 / 49, abs=0.1)
+    code = ElementTree.fromstring(shown.svg("Your code"))
+    assert widths(code) == [75.0, 150.0]  # of the largest
+    with pytest.raises(UnavailableError, match="'Kernels' is a chart"):
+        shown.dot("Kernels")
+
+
+def widths(svg):
+    bars = svg.iter("{http://www.w3.org/2000/svg}rect")
+    return [float(bar.get("width")) for bar in bars if bar.get("class") == "hue0"]

@@ -11,7 +11,7 @@ warm_up.start().join()
 assert warm_up.start() is warm_up.start()
 assert graphviz_run._session is not None
 made = assets._element.cache_info().misses
-assets.scripts(("viewer", "graph"))
+assets.scripts(("viewer", "graph", "glossary"))
 assert assets._element.cache_info().misses == made > 0
 """
 

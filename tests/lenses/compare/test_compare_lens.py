@@ -13,7 +13,9 @@ from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.compare import facts as compared
 from jaxlens.lenses.compare.causes import edited_lines
+from jaxlens.lenses.compare.figures import FIGURES
 from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.compare.tables import _difference
 from jaxlens.links.match import across_edits
 from jaxlens.questions import comparison
 from jaxlens.render.html.document_html import html
@@ -176,6 +178,20 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "text"),
+    [
+        (100_000, 99_999, "-1"),
+        (1_000, 995, "-5"),
+        (1_000, 994, "-6 (-1%)"),
+        (4, 5, "+1 (+25%)"),
+        (7, 7, "same"),
+    ],
+)
+def test_a_change_below_half_a_percent_is_no_percentage(was, now, text) -> None:
+    assert _difference(was, now, FIGURES["kernels"]).text == text
+
+
 def test_the_same_capture_is_the_same() -> None:
     capture = fixed_captures.capture()
     facts = compared.facts(capture, edited(capture))
@@ -223,7 +239,7 @@ def test_records_of_two_devices_are_compared(name: str, device: str) -> None:
         assert facts.figures["fusions"][n] == joining_fusions(capture.optimized.text)
     shown = comparison.compare(before, after)
     assert before.program.target.kind in text(shown)
-    assert len(html(shown)) < 130_000
+    assert len(html(shown)) < 100_000
     assert "the same equations" in jaxlens.compare(before, after).findings[0].text
 
 
@@ -236,6 +252,14 @@ def test_a_receipt_of_a_record_needs_no_device() -> None:
     assert f"fusions: {receipt.fusions}, was {other.fusions}" in receipt.differs(other)
     with pytest.raises(UnavailableError, match="no flops by XLA"):
         _ = other.xla_flops
+
+
+def test_the_title_of_a_receipt_sums_many_inputs_up() -> None:
+    cap = fixed_captures.capture()
+    leaves = tuple(Input(f"params['{i}']", Type("f32", (1000,))) for i in range(76))
+    program = replace(cap.program, inputs=(*leaves, *cap.program.inputs[:1]))
+    title = "layer(params (76 arrays, 304 kB), x f32[4,8]) for cpu"
+    assert repr(Receipt(replace(cap, program=program))) == f"<Receipt of {title}: >"
 
 
 def test_a_receipt_says_what_is_another() -> None:

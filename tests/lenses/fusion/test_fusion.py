@@ -161,7 +161,7 @@ def test_every_record_is_answered(name: str) -> None:
     assert all(edge.producer in nodes and edge.bytes >= 0 for edge in facts.boundaries)
     shown = documents.hlo(capture, fusion=True)
     assert "A run moves" in text(shown)
-    assert len(html(shown)) < (105_000 if "tpu" not in name else 125_000)
+    assert len(html(shown)) < 100_000
     if name not in GPU:
         assert facts.why_not
         assert not any(edge.trust == "xla" for edge in facts.boundaries)

@@ -1,33 +1,40 @@
 """Kernels with what they fused, their lines and their bytes."""
 
 from jaxlens.ir.facts import Kernel
-from jaxlens.lenses.program.kernels import places, table, tally, works
+from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.program.kernel_table import by_cost, table
+from jaxlens.lenses.program.kernels import places, tally, works
 from tests.support import fixed_captures as fixed
 
 
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
-    kernels = works(fixed.capture())
+    capture = fixed.capture()
+    kernels = works(capture)
     assert tally(kernels) == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
-    assert [[cell.text for cell in row] for row in table(kernels).rows] == [
-        ["dot.1", "library call", "dot", "cell 3:2", "192 B", "32 B"],
-        [
-            "max_fusion",
-            "kernel",
-            "broadcast x 2, add, maximum",
-            "cell 3:2 and cell 3:3",
-            "40 B",
-            "32 B",
-        ],
-        [
-            "gt_fusion",
-            "kernel",
-            "broadcast x 2, add, compare",
-            "cell 3:2 and cell 3:3",
-            "40 B",
-            "8 B",
-        ],
+    costs = {cost.instruction: cost for cost in kernel_costs(capture)}
+    both = "cell 3:2 and cell 3:3"
+    assert [[cell.text for cell in row] for row in table(kernels, costs).rows] == [
+        ["dot.1", "224 B", "128 flop", "cell 3:2", "dot", "library call"],
+        ["max_fusion", "72 B", "16 flop", both, "broadcast x 2, add, maximum", "kernel"],
+        ["gt_fusion", "48 B", "16 flop", both, "broadcast x 2, add, compare", "kernel"],
     ]
+
+
+def test_kernels_are_in_the_order_of_their_time_else_of_their_bytes() -> None:
+    capture = fixed.capture()
+    kernels = works(capture)[::-1]
+    assert [work.kernel.name for work in by_cost(kernels, {})] == [
+        "dot.1",
+        "max_fusion",
+        "gt_fusion",
+    ]
+    measured = {"gt_fusion": 3e-6, "max_fusion": 1e-6}
+    ordered = by_cost(kernels, {}, measured)
+    assert [work.kernel.name for work in ordered] == ["gt_fusion", "max_fusion", "dot.1"]
+    timed = table(ordered, {}, measured)
+    assert timed.volatile
+    assert [row[1].text for row in timed.rows] == ["3 µs", "1 µs", ""]
     moved = {work.node.id: work.moved for work in kernels if work.node}
     assert moved == {"dot.1": 224.0, "max_fusion": 72.0, "gt_fusion": 48.0}
 
@@ -38,7 +45,7 @@ def test_a_kernel_of_an_unknown_instruction_keeps_its_note() -> None:
     capture.driver.kernels = lambda: (stranger,)
     work = works(capture)[0]
     assert (work.node, work.moved, work.lines) == (None, None, [])
-    assert table([work]).rows[0][2].text == "the runtime clears a buffer"
+    assert table([work], {}).rows[0][3].text == "the runtime clears a buffer"
 
 
 def test_no_kernels_are_said_to_be_none() -> None:
@@ -98,10 +105,10 @@ ENTRY %e (p: f32[4]) -> f32[4] {
 
 def test_how_a_gpu_launches_a_kernel_has_a_column_where_it_is_known() -> None:
     capture = fixed.capture()
-    assert "launch" not in table(works(capture)).columns
+    assert "launch" not in table(works(capture), {}).columns
     known = Kernel("max_fusion", "max_fusion", "kernel", launch="2 blocks of 128 threads")
     capture.driver.kernels = lambda: (known,)
-    kernels = table(works(capture))
+    kernels = table(works(capture), {})
     assert kernels.rows[0][kernels.columns.index("launch")].text == "2 blocks of 128 threads"
 
 

@@ -462,7 +462,7 @@ def test_later_cells_work_after_an_error(cell: Any, shell: Any) -> None:
 def test_a_verdict_of_what_the_cell_compiled_is_said_to_be_of_later(run, call):
     """The cell's call compiled; asked after it, JAX's caches hold it."""
     assert run("import jax, jax.numpy as jnp\nfresh = jax.jit(lambda v: v * 3)\nv = jnp.ones(3)").ok
-    ran = run(f"%%compile\n{call}\nprint(v)")
+    ran = run(f"%%compile --full\n{call}\nprint(v)")
     assert ran.ok, ran.out
     words = " ".join(ran.shown.split())
     assert "this call would hit" in words

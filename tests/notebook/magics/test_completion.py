@@ -62,3 +62,10 @@ def test_names_of_the_last_program(run: Any, tab: Any) -> None:
     assert tab("%%hlo --pass fus") == ["fusion"]
     assert run("%%compile -o view\nf(x)").ok
     assert tab("%%compile --kernel ")
+
+
+def test_no_program_is_compiled_to_complete_a_name(run: Any, shell: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("jaxlens.stages.compile.xla_options._SMALL", 0)  # as for a large program
+    run("import jax.numpy as jnp\nx = jnp.ones(8)\ndef f(x):\n    return jnp.tanh(x) * 2")
+    assert run("%%hlo -o view\nf(x)").ok
+    assert [t.step for t in shell.user_ns["view"].capture.times].count("compile") == 1

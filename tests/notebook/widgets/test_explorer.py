@@ -170,3 +170,14 @@ def test_what_nbclient_writes_holds_no_widget(tmp_path: Any) -> None:
     assert "widgets" not in book.metadata
     shown = [set(output.data) for cell in book.cells for output in cell.outputs]
     assert shown == [{"text/plain", "text/html"}] * 2
+
+
+def test_marimo_gets_the_widget_with_the_html_in_it(view: Any) -> None:
+    shown = view._display_()
+    assert isinstance(shown, jaxlens.Explorer)
+    assert shown.html == view.html()
+    assert shown.get_state()["html"] == view.html()
+    own = jaxlens.Explorer(view)
+    assert own.html == ""  # a page that has the output needs no copy of it
+    shown.close()
+    own.close()

@@ -7,6 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens.notebook.widgets.questions import QUESTIONS
+from tests.support.jax_events import Compiles
 
 W, X = np.ones((8, 4), np.float32), np.ones(8, np.float32)
 traced = {True}
@@ -29,6 +30,55 @@ def test_nothing_is_traced_before_a_question() -> None:
     widget = jaxlens.Lenses(lambda x: seen.append(x), X)
     assert widget.shown is None
     assert not seen
+    assert not widget.sentences
+    assert [row.question for row in widget._rows.values()][
+        -1
+    ] == "How many operations must wait for one another?"
+    widget.close()
+
+
+def test_one_compile_answers_every_question_in_a_sentence() -> None:
+    widget = jaxlens.Lenses(lambda w, x: jnp.tanh(x @ w).sum(), W, X)
+    with Compiles() as compiles:
+        widget.ask("cost")
+        told = {"key", "times", "fusion", "memory", "cost", "sharding", "captured", "tree"}
+        assert told <= widget.sentences.keys()
+        assert not {"tape", "bytecode", "ladder"} & widget.sentences.keys()  # these trace again
+        assert widget.sentences["cost"] == widget.shown.findings[0]
+        assert widget.sentences["memory"].text in widget._rows["memory"].sentence
+        for name in ("times", "fusion", "captured", "memory"):
+            widget.ask(name)
+            assert widget.sentences[name] == widget.shown.findings[0]
+        widget.answer_all()
+    assert len(compiles.names) == 1
+    assert widget.sentences.keys() == QUESTIONS.keys()
+    assert "no transform" in widget.sentences["ladder"].text
+    widget.close()
+
+
+def test_what_a_closed_kernel_leaves_is_the_list_above_the_answer_that_was_open(panel) -> None:
+    assert panel.kept() is None
+    panel.ask("cost")
+    text, markup = panel.kept().text(width=200), panel.kept().html()
+    assert text.splitlines()[0].startswith("grad(loss)(w, x)")
+    for name, question in QUESTIONS.items():
+        assert question.about.sentence in text
+        if name in panel.sentences:
+            assert " ".join(panel.sentences[name].text.split()[:4]) in text
+    assert "Flops by line" in text
+    assert "not&nbsp;asked&nbsp;yet" in markup or "not asked yet" in markup
+    panel._rows["cost"].expanded = False
+    assert panel.shown is None
+    assert "Flops by line" not in panel.kept().text()
+
+
+def test_a_capture_is_asked_as_it_is() -> None:
+    cap = jaxlens.capture(jax.grad(loss), W, X)
+    widget = jaxlens.Lenses(cap)
+    widget.ask("memory")
+    assert widget.shown.capture is widget.capture is cap
+    widget.ask("key")
+    assert "is that of a call" in widget.sentences["key"].text
     widget.close()
 
 

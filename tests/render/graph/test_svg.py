@@ -1,11 +1,11 @@
 """The drawing as SVG and as HTML: well formed and safe whatever the names are."""
 
-import base64
 import json
 import re
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import combinations
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -139,11 +139,20 @@ def test_data_beyond_the_budget_is_left_out_and_said():
     assert all(-1 <= box[4] < len(part["panels"]) for row in part["panels"] for box in row[4])
 
 
+def test_every_box_opens_in_a_page_that_is_saved():
+    drawn = figure(layers(60))
+    part, whole = data_of(graph_html(drawn, "")), data_of(graph_html(drawn, "", whole=True))
+    assert part["shut"]
+    assert not whole["shut"]
+    assert len(whole["panels"]) == len(drawn.panels)
+    assert "not open" not in whole["note"]
+
+
 def test_the_container_shows_a_picture_where_no_script_runs():
     page = graph_html(figure(predict()), 'w & b "at" x')
     assert 'alt="w &amp; b &quot;at&quot; x"' in page
-    picture = re.search(r"data:image/svg\+xml;base64,([^\"]+)", page)[1]
-    ElementTree.fromstring(base64.b64decode(picture))
+    picture = re.search(r"data:image/svg\+xml,([^']+)'", page)[1]
+    ElementTree.fromstring(unquote(picture))
 
 
 def test_the_pages_style_is_the_pictures():

@@ -1,6 +1,5 @@
 """Compiles without a pass or with a flag, compared with XLA's own figures."""
 
-import subprocess
 import sys
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens import progress
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.lenses.program.fusion_change import operations
 from jaxlens.lenses.program.traffic import Traffic
@@ -61,6 +61,25 @@ def test_what_fusion_saved_is_what_xla_accesses_more_without_it(plain, apart):
     assert first.saved == (64 + 4096) + 3 * 4096 + 2 * 4096 - (4096 + 64 + 4096)
 
 
+def test_it_says_how_long_it_may_take(plain, monkeypatch):
+    said = []
+
+    def started(*_):
+        said.append(progress.current().sentence)
+        raise UnavailableError("not started")
+
+    monkeypatch.setattr(recompile, "compiled", started)
+    _ = plain.optimized
+    own = next(t.seconds for t in plain.times if t.step == "compile")
+    with pytest.raises(UnavailableError, match="not started"):
+        recompile.without(plain, "fusion", run=2)
+    assert f"takes about {own + 3:.0f} s, and 2 runs of each (an estimate: its own" in said[0]
+    fresh = jaxlens.capture(lambda x: x + 1, X)
+    with pytest.raises(UnavailableError, match="not started"):
+        recompile.without(fresh, "xla_cpu_enable_fast_math=true")
+    assert "how long is unknown" in said[1]
+
+
 def test_every_link_of_what_was_compiled_anew_holds(plain, apart):
     other, _ = apart
     assert other.links.coverage().instructions == plain.links.coverage().instructions == 1
@@ -111,22 +130,41 @@ def test_a_wrong_name_is_one_line(plain, names, says):
 
 
 def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
-    real = subprocess.run
-
     def runs_instead(code):
-        def run(command, **options):
-            return real([sys.executable, "-c", code], **options)
+        monkeypatch.setattr(other_process, "COMMAND", [sys.executable, "-c", code])
 
-        return run
-
-    aborts = "import os, sys; sys.stderr.write('F0000 Check failed: pass\\n'); os.abort()"
-    monkeypatch.setattr(subprocess, "run", runs_instead(aborts))
+    runs_instead("import os, sys; sys.stderr.write('F0000 Check failed: pass\\n'); os.abort()")
     with pytest.raises(UnavailableError, match=r"signal 6\): F0000 Check failed: pass"):
         jaxlens.without(plain, "fusion")
     monkeypatch.setattr(other_process, "TIMEOUT", 0.3)
-    monkeypatch.setattr(subprocess, "run", runs_instead("import time; time.sleep(20)"))
+    runs_instead("import time; time.sleep(20)")
     with pytest.raises(UnavailableError, match="took more than 0 s to compile it without fusion"):
         jaxlens.without(plain, "fusion")
+
+
+def test_one_process_serves_several_requests(plain, monkeypatch):
+    jaxlens.without(plain, "fusion")
+    child = other_process._child
+    assert child.served > 0
+    assert other_process.start(plain)
+    jaxlens.without(plain, "xla_cpu_enable_fast_math=true")
+    assert other_process._child is child
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_min_max=true")  # as for a new process
+    assert not other_process.start(plain)
+    assert other_process._child is not child
+    assert child.code is not None
+
+
+def test_an_interrupt_ends_the_process(plain, monkeypatch):
+    monkeypatch.setattr(other_process, "COMMAND", [sys.executable, "-c", "input(); input()"])
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(other_process.time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        jaxlens.without(plain, "fusion")
+    assert other_process._child is None
 
 
 def test_what_only_this_process_can_do_is_not_tried(plain):

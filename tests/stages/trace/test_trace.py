@@ -66,7 +66,7 @@ def test_each_look_traces_anew(counted):
         assert len(calls) == look
 
 
-def test_a_trace_knows_whether_other_peoples_functions_are_in_it():
+def test_a_trace_knows_whether_functions_that_outlive_it_are_in_it():
     def foreign(f, *args):
         call = prepare(f, args, {})
         return tracing.trace(call, resolve(None, call.leaves)).survey.foreign
@@ -75,8 +75,28 @@ def test_a_trace_knows_whether_other_peoples_functions_are_in_it():
     assert not foreign(lambda x: jnp.where(jax.nn.relu(x) > 0, x, 0), x)
     inner = jax.jit(lambda x: x)
     assert foreign(lambda x: inner(x) + 1, x)
-    assert foreign(lambda x: jax.lax.scan(lambda c, t: (c + t, c), 0.0, x), x)
-    assert foreign(lambda x: jax.nn.relu(jax.lax.cond(x[0] > 0, lambda: 1, lambda: 2) * x), x)
+    body = lambda c, t: (c + t, c)  # noqa: E731
+    assert foreign(lambda x: jax.lax.scan(body, 0.0, x), x)
+    one, two = lambda: 1, lambda: 2
+    assert foreign(lambda x: jax.nn.relu(jax.lax.cond(x[0] > 0, one, two) * x), x)
+    # Each trace makes these anew, so no cache gives their bodies to the next one.
+    assert not foreign(lambda x: jax.lax.scan(lambda c, t: (c + t, c), 0.0, x), x)
+    assert not foreign(lambda x: jax.nn.relu(jax.lax.cond(x[0] > 0, lambda: 1, lambda: 2) * x), x)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.grad])
+def test_a_body_made_while_tracing_is_never_an_earlier_ones(transform):
+    factor = 2.0
+
+    def f(x):
+        return jax.lax.scan(lambda c, t: (c + factor * t, None), 0.0, x)[0]
+
+    first = capture(transform(f), (jnp.ones(3),)).jaxpr.text
+    factor = 5.0
+    second = capture(transform(f), (jnp.ones(3),)).jaxpr.text
+    assert "2.0" in first
+    assert "5.0" not in first
+    assert second == first.replace("2.0", "5.0")
 
 
 def test_hlo_before_optimisation_names_lines_and_frames(counted):

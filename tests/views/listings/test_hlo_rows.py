@@ -6,6 +6,7 @@ import jaxlens
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.render.html.lazy_lines import row_of, written
 from jaxlens.views.listings import hlo_brief
+from jaxlens.views.listings.hlo import names_of
 from jaxlens.views.listings.hlo_pieces import _read, instruction_pieces, printed
 from tests.support.paths import CAPTURES
 
@@ -37,8 +38,9 @@ ENTRY %main (x: f32[2]) -> f32[2] {
 
 
 def checked(module, limit=0):
+    names = names_of(module)
     for node in module.nodes():
-        assert instruction_pieces(node) == _read(node)
+        assert instruction_pieces(node, names) == _read(node, names)
     listed = hlo_brief.listing(module, limit)
     assert len(list(listed.more)) == len(listed.more)
     assert list(written(listed.more)) == [row_of(line) for line in listed.more]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from jaxlens.render.document import Line
+from jaxlens.render.text.lines import line_text
 from jaxlens.views.listings.stablehlo_words import pieces
 
 
@@ -54,3 +56,22 @@ def test_kinds():
 @pytest.mark.parametrize("text", ["", "}", "%", '"unfinished', "dense<1", "tensor<<<>", "a\x00b"])
 def test_every_character_is_kept(text):
     assert "".join(p.text for p in pieces(text)) == text
+
+
+def test_long_lists_of_arguments_and_results_show_their_first_items():
+    names = [f"%arg{n}" for n in range(14)]
+    kinds = ["tensor<4xf32>"] * 14
+    line = (
+        "func.func public @main("
+        + ", ".join(f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True))
+        + f") -> ({', '.join(kinds)}) {{"
+    )
+    assert "".join(piece.text for piece in pieces(line)) == line
+    assert line_text(Line(pieces(line)), full=False) == (
+        "func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>, %arg2: tensor<4xf32>"
+        ", ...) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, ...) {"
+    )
+    results = f"return {', '.join(names)} : {', '.join(kinds)}"
+    assert line_text(Line(pieces(results)), full=False) == "return %arg0, %arg1, %arg2, ..."
+    few = f"return {', '.join(names[:4])} : {', '.join(kinds[:4])}"
+    assert line_text(Line(pieces(few)), full=False) == few

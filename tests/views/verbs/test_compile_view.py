@@ -31,9 +31,11 @@ MEMORY = ["Memory at the peak, by line", "Buffers at the peak", "Memory"]
 
 
 def finding_texts(viewed: Document) -> str:
+    """Returns the sentences above the panes, those that are folded too."""
+    blocks = [b for block in viewed.blocks for b in (getattr(block, "blocks", ()) or (block,))]
     return " ".join(
         finding.text
-        for block in viewed.blocks
+        for block in blocks
         if isinstance(block, Findings)
         for finding in block.findings
     )
@@ -64,8 +66,8 @@ def test_the_verdict_comes_first_and_times_are_volatile() -> None:
 def test_tabs_by_default() -> None:
     tab_blocks = tabs(document(fixed.capture()))
     assert list(tab_blocks) == [
-        "Your code",
         "Kernels",
+        "Your code",
         "Cost",
         "Memory",
         "Optimised HLO",
@@ -76,9 +78,11 @@ def test_tabs_by_default() -> None:
     assert titles(tab_blocks["Cost"]) == ["Cost", "Flops by line"]
     assert titles(tab_blocks["Memory"]) == MEMORY
     (each,) = (block for block in tab_blocks["Kernels"] if isinstance(block, Fold))
-    assert [block.title for block in each.blocks] == [
-        "max_fusion: broadcast x 2, add, maximum",
-        "gt_fusion: broadcast x 2, add, compare",
+    (listing,) = each.blocks
+    lines = ["".join(p.text for p in line.pieces) for line in (*listing.lines, *listing.more)]
+    assert [line for line in lines if line.startswith("#")] == [
+        "# max_fusion: broadcast x 2, add, maximum",
+        "# gt_fusion: broadcast x 2, add, compare",
     ]
 
 
@@ -182,6 +186,20 @@ def test_the_sentences_stand_above_the_tabs_and_are_said_once() -> None:
     written = text(shown, full=True)
     for sentence in ("152 flop counted", "XLA's own figure", "Memory: arguments"):
         assert written.count(sentence) == 1
+
+
+def test_three_sentences_stand_above_the_tabs_and_the_others_are_a_click_away() -> None:
+    shown = document(fixed.capture())
+    first, more = shown.blocks[:2]
+    assert isinstance(first, Findings)
+    assert isinstance(more, Fold)
+    (rest,) = more.blocks
+    assert len(first.findings) == 3
+    assert more.title == f"and {len(rest.findings)} more"
+    assert not {f.text for f in first.findings} & {f.text for f in rest.findings}
+    assert max(f.weight for f in rest.findings) <= min(f.weight for f in first.findings)
+    assert f"[+] {more.title}  (folded; .text(full=True) opens it)" in text(shown)
+    assert document(fixed.capture(), OPTIONS["compile"](full=True)).blocks[1].open
 
 
 def test_the_text_has_the_tables_and_names_the_other_tabs() -> None:

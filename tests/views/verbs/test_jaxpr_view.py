@@ -60,11 +60,11 @@ def test_the_text_of_a_call():
       { lambda ; a:f32[4] b:f32[8,4] c:f32[2,8]. let
         d:f32[2,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] c b  # LINE
         e:f32[1,4] = broadcast_in_dim[broadcast_dimensions=(1,)] a
-        f:f32[2,4] = add d e
+        f (hidden):f32[2,4] = add d e
         g:f32[2,4] = custom_jvp_call[name=relu jvp=jvp  # LINE
-          call_jaxpr={ lambda ; h:f32[2,4]. let
+          call_jaxpr={ lambda ; h (hidden):f32[2,4]. let
             i:f32[2,4] = jit[name=relu
-              jaxpr={ lambda ; h:f32[2,4]. let
+              jaxpr={ lambda ; h (hidden):f32[2,4]. let
                 i:f32[2,4] = max h 0.0:f32[]
               in (i,) }
             ] h

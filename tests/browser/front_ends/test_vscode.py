@@ -10,9 +10,12 @@ and code. No content security policy was seen there.
 
 import pytest
 
+import jaxlens
 from jaxlens.render.document import Document, SourceLine, SourcePane, Tab, Tabs
 from jaxlens.render.html.document_html import html
+from tests.support.browser.front_ends import check, seen
 from tests.support.browsing import CONTRAST
+from tests.support.paths import RECORDS
 from tests.support.viewer_pages import a_document, choose, lit, row
 
 THEMES = {
@@ -105,6 +108,12 @@ def rendered(page, markup):
     page.evaluate(RENDER, markup)
     page.wait_for_selector(".jaxlens .bar", state="attached")
     page.evaluate("document.querySelector('.jaxlens').jaxlens.ready.then(() => null)")
+
+
+def test_what_works(webview):
+    view = jaxlens.jaxpr(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
+    found = seen(webview(view.html()).locator(".jaxlens"))
+    check("VS Code", "1", found, "imitated: the frame of a trusted folder, as seen in 1.100")
 
 
 @pytest.mark.parametrize("kind", THEMES)

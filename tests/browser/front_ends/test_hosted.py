@@ -1,0 +1,178 @@
+"""Outputs where others host a notebook: imitations of what they do to the HTML.
+
+- Colab shows each output in a sandboxed frame of another origin, and runs its scripts; the frame is
+  made as high as its content, and a dark theme is `<html theme=dark>`.
+- GitHub drops scripts, styles and every attribute of style, class, id and data from a notebook's
+  HTML, and keeps pictures at `data:` addresses (seen in karolzak/ipyplot#3, jupyter/nbviewer#450
+  and atoti/notebooks#425); of elements and attributes it keeps those that its HTML pipeline
+  publishes.
+- Quarto writes an output as a raw block of HTML, which Pandoc passes on as it is, into a page with
+  Bootstrap's rules for tables and code.
+"""
+
+import threading
+from html import escape
+from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import jaxlens
+from tests.support.browser.front_ends import check, seen
+from tests.support.html_checks import Balance
+from tests.support.paths import RECORDS
+
+# Elements and attributes that GitHub's HTML pipeline keeps, as far as outputs could have them.
+KEPT = {
+    *("h1 h2 h3 h4 h5 h6 br b i strong em a pre code img tt div ins del sup sub p ol ul".split()),
+    *("li table thead tbody tfoot tr td th blockquote kbd q samp var hr s strike".split()),
+    *("summary details caption figure figcaption abbr mark small span".split()),
+}
+ATTRIBUTES = {
+    *("align alt aria-label colspan height href lang name open role rowspan scope src".split()),
+    *("start summary tabindex title type valign width".split()),
+}
+GONE = {"script", "style", "template", "svg"}  # with all in them
+
+
+class Github(HTMLParser):
+    """The markup that is left of an output."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.out, self.dropped = [], 0
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.dropped += tag in GONE
+        if self.dropped or tag not in KEPT:
+            return
+        kept = "".join(f' {n}="{escape(v or "")}"' for n, v in attrs if n in ATTRIBUTES)
+        self.out.append(f"<{tag}{kept}>")
+
+    def handle_endtag(self, tag):
+        if tag in GONE:
+            self.dropped -= 1
+        elif not self.dropped and tag in KEPT:
+            self.out.append(f"</{tag}>")
+
+    def handle_data(self, data):
+        if not self.dropped:
+            self.out.append(escape(data, quote=False))
+
+
+@pytest.fixture(scope="module")
+def output():
+    return jaxlens.jaxpr(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")).html()
+
+
+@pytest.fixture
+def shown(chromium):
+    """`shown(markup) -> page`: a page without a network; no script of it fails."""
+    pages, asked, wrong = [], [], []
+
+    def shown_(markup):
+        page = chromium.new_page(viewport={"width": 1100, "height": 1000})
+        pages.append(page)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.set_content(markup)
+        return page
+
+    yield shown_
+    for page in pages:
+        page.close()
+    assert not [url for url in asked if not url.startswith(("data:", "blob:", "about:"))]
+    assert not wrong
+
+
+def test_github(shown, output):
+    markup = "".join(Github(output).out)
+    assert {name for _, name, _ in Balance(markup).attrs} <= ATTRIBUTES
+    found = seen(shown(f"<!doctype html><body>{markup}").locator("body"))
+    check("GitHub", "-", found, "imitated: what its notebook viewer keeps of the HTML")
+
+
+QUARTO = """<!doctype html><html><head><meta charset=utf-8><style>
+* { box-sizing: border-box } body { font: 17px/1.5 sans-serif; margin: 0 }
+table { border-collapse: collapse; caption-side: top; width: 100%; margin-bottom: 1rem }
+td, th { padding: .5rem; border-bottom: 1px solid #dee2e6 } pre { margin: 0 0 1rem; padding: .4em }
+code { color: #7d12ba; background: #f8f9fa } summary { display: list-item }
+.content { max-width: 900px; margin: 0 auto } .cell-output-display { overflow-x: auto }
+</style></head><body class="quarto-light"><main class="content"><div class="cell">
+<div class="cell-output cell-output-display">OUTPUT</div></div></main></body></html>"""
+
+
+def test_quarto(shown, output):
+    page = shown(QUARTO.replace("OUTPUT", output))
+    page.wait_for_selector(".jaxlens .bar")
+    found = seen(page.locator(".jaxlens"))
+    check("Quarto", "1", found, "imitated: its page round the raw HTML; not with Quarto itself")
+
+
+FRAME = """<!doctype html><html theme=THEME><meta charset=utf-8><body><div id=output-area></div>
+<script>addEventListener("message", ({data}) => {
+  const area = document.getElementById("output-area");
+  area.append(document.createRange().createContextualFragment(data));
+  const tell = () => parent.postMessage(document.documentElement.offsetHeight, "*");
+  new ResizeObserver(tell).observe(area);
+})</script>"""
+NOTEBOOK = """<!doctype html><meta charset=utf-8><body><iframe style="width:100%;border:0"
+sandbox="allow-downloads allow-forms allow-pointer-lock allow-popups allow-scripts SAME"
+src="ADDRESS"></iframe><script>
+addEventListener("message", ({data}) => {
+  document.querySelector("iframe").style.height = `${data}px`;
+})</script>"""
+
+
+@pytest.fixture
+def served():
+    """`served(text) -> address`: a page at an origin of its own."""
+    servers = []
+
+    def served_(text):
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path == "/" else 404)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_address[1]}/"
+
+    yield served_
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("same", ["allow-same-origin", ""])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colab(chromium, served, output, theme, same):
+    """With an origin of its own, as Colab's frames have, and without storage, which is stricter."""
+    address = served(FRAME.replace("THEME", theme))
+    page = chromium.new_page(viewport={"width": 1000, "height": 1000})
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(served(NOTEBOOK.replace("ADDRESS", address).replace("SAME", same)))
+    frame = page.frame(url=address)
+    frame.wait_for_selector("#output-area", state="attached")
+    page.evaluate(
+        "text => document.querySelector('iframe').contentWindow.postMessage(text, '*')", output
+    )
+    frame.wait_for_selector(".jaxlens .bar")
+    scheme = "getComputedStyle(document.querySelector('.jaxlens')).colorScheme"
+    assert frame.evaluate(scheme) == theme
+    found = seen(frame.locator(".jaxlens"))
+    height = frame.evaluate("document.documentElement.offsetHeight")
+    assert abs(page.locator("iframe").bounding_box()["height"] - height) < 60
+    page.close()
+    assert not wrong
+    check("Colab", "-", found, "imitated: a sandboxed frame of another origin")

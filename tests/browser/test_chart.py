@@ -1,0 +1,88 @@
+"""The memory chart in a page: it names what is under the pointer or the keys, zooms, and links."""
+
+import pytest
+
+import jaxlens
+from tests.support.paths import RECORDS
+
+WORDS = ".chart-figure [role=status]"
+PARTS = "i => { const box = i.viewBox.baseVal; return [box.x, box.y, box.width, box.height] }"
+
+
+@pytest.fixture(scope="module")
+def markup():
+    capture = jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens")
+    return jaxlens.memory(capture).html()
+
+
+@pytest.fixture
+def page(saved, markup):
+    page = saved(markup)
+    page.locator(".jaxlens-chart[tabindex]").wait_for()
+    return page
+
+
+def part(page):
+    return page.locator(".jaxlens-chart .plot").evaluate(PARTS)
+
+
+def test_what_is_under_the_pointer_is_named_and_lights_its_row(page):
+    rect = page.locator(".plot rect", has=page.locator("title", has_text="params['w1']"))
+    rect.hover()
+    assert page.locator(WORDS).inner_text() == "params['w1'] f32[64,128], 32.8 kB, argument"
+    lit = page.locator(".pane-body tr.pointed, .pane-body tr.lit").all_inner_texts()
+    assert any("params['w1']" in text for text in lit)
+
+
+def test_keys_name_each_part_zoom_and_pin(page):
+    chart = page.locator(".jaxlens-chart")
+    whole = part(page)
+    chart.focus()
+    said = []
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "End"):
+        page.keyboard.press(key)
+        said.append(page.locator(WORDS).inner_text())
+    assert said[1] == said[3]
+    assert len(set(said)) == 4
+    assert all(" B, " in text or "kB, " in text for text in said)
+    page.keyboard.press("Home")
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    assert part(page)[2] == pytest.approx(whole[2] / 1.6**2)
+    # Names of what is in sight take the place of those of the whole.
+    assert any(
+        "params['w1'] f32[64,128]" in t for t in page.locator(".near text").all_text_contents()
+    )
+    assert not page.locator(".labels").is_visible()
+    bottom, *_, top = page.locator(".ticks text").all_text_contents()
+    assert (bottom, top) != ("0 B", "104 kB")
+    page.keyboard.press("Enter")
+    pinned = page.locator(".pane-body tr.pin").all_inner_texts()
+    assert any(text.startswith("params['w1']") for text in pinned)
+    page.keyboard.press("Enter")
+    assert page.locator(".pane-body tr.pin").count() == 0
+    page.keyboard.press("0")
+    assert part(page) == whole
+    assert page.locator(".ticks text").first.text_content() == "0 B"
+
+
+def test_the_wheel_zooms_with_control_only_and_a_zoomed_plot_is_dragged(page):
+    whole = part(page)
+    box = page.locator(".jaxlens-chart").bounding_box()
+    page.mouse.move(box["x"] + 400, box["y"] + 250)
+    page.mouse.wheel(0, -300)
+    assert part(page) == whole
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function("document.querySelector('.jaxlens-chart.zoomed')")
+    before = part(page)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 450, box["y"] + 250, steps=4)
+    page.mouse.up()
+    after = part(page)
+    assert after[0] < before[0]
+    assert after[2:] == before[2:]
+    assert page.locator(".pane-body tr.pin").count() == 0  # a drag is no click
+    page.get_by_role("button", name="all", exact=True).click()
+    assert part(page) == whole

@@ -1,0 +1,175 @@
+"""What a compile gives while it goes on."""
+
+import os
+import threading
+from weakref import WeakValueDictionary
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.ir.needs import Needs
+from jaxlens.stages.compile import dump_files, xla
+from jaxlens.stages.compile.dump_files import is_optimized
+from jaxlens.stages.session import compiling
+
+pytestmark = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="only a CPU writes HLO first"
+)
+
+
+class _Paused:
+    """A lowered program whose compile ends only when it is let go."""
+
+    def __init__(self, lowered):
+        self._lowered = lowered
+        self.go = threading.Event()
+
+    def compile(self, **options):
+        done = self._lowered.compile(**options)
+        assert self.go.wait(60)
+        return done
+
+    def compiler_ir(self, dialect):
+        return self._lowered.compiler_ir(dialect)
+
+
+def _step(x, w):
+    return jnp.tanh(x @ w).sum() * 3
+
+
+@pytest.fixture
+def lowered():
+    shape = jax.ShapeDtypeStruct((24, 24), jnp.float32)
+    return _Paused(jax.jit(lambda x, w: _step(x, w)).trace(shape, shape).lower())
+
+
+def test_hlo_is_there_before_the_compile_ends_and_stays_the_same(lowered):
+    running = xla.RunningCompile(lowered, name="step", passes=True)
+    early = running.hlo()
+    assert early is not None
+    assert early.executable is None
+    stage, passes = early.optimized, early.passes
+    lowered.go.set()
+    done = running.result()
+    assert done.optimized is stage
+    assert done.passes is passes
+    assert done.dump.optimized == stage.raw
+    assert (done.dump.buffers, done.dump.live) == (early.dump.buffers, early.dump.live)
+    assert done.dump.pass_names == early.dump.pass_names
+    assert done.executable is not None
+    assert done.dump.llvm_after
+
+
+def test_hlo_is_not_taken_while_xla_writes_it(tmp_path):
+    names = ("before_optimizations.txt", "debug_options", "cpu_after_optimizations.txt")
+    for second, name in enumerate(names):
+        path = tmp_path / f"module_0001.jit_step.{name}"
+        path.write_text("HloModule jit_step")
+        os.utime(path, (1_000 + second, 1_000 + second))
+    assert not is_optimized(tmp_path)  # the options are those of the begin
+    os.utime(tmp_path / "module_0001.jit_step.debug_options", (1_003, 1_003))
+    assert is_optimized(tmp_path)
+
+
+def test_gathering_waits_at_its_end():
+    capture = jaxlens.capture(lambda x: jnp.sin(x) * 2, jnp.ones(8))
+    with capture.gathering(Needs(compiled=True)):
+        assert "sine" in capture.optimized.text
+    assert not [t for t in threading.enumerate() if t.name == "jaxlens compile" and t.is_alive()]
+    assert [timing.step for timing in capture.times][-2:] == ["compile", "read dumps"]
+
+
+def test_an_error_of_the_compile_is_raised_where_it_is_waited_for(monkeypatch):
+    capture = jaxlens.capture(lambda x: jnp.cos(x) * 2, jnp.ones(8))
+
+    def fails(*args, **options):
+        raise RuntimeError("XLA ran out of memory")
+
+    monkeypatch.setattr(type(capture.driver.lowered), "compile", fails)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        str(jaxlens.compile(capture))
+    monkeypatch.undo()
+    assert "It runs as" in str(jaxlens.compile(capture))
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Takes each compile for a slow one."""
+    monkeypatch.setattr(compiling, "_SLOW", 0.0)
+    monkeypatch.setattr(compiling, "_results", WeakValueDictionary())
+
+
+def _looked(f, *args, needs):
+    capture = jaxlens.capture(f, *args)
+    capture.gather(needs)
+    return capture
+
+
+@pytest.mark.usefixtures("slow")
+def test_one_compile_serves_later_looks_at_the_same_program():
+    x = jnp.ones((8, 8))
+    several = Needs(passes="all", profile=True), Needs(compiled=True)
+    first, second = [_looked(_step, x, x, needs=needs) for needs in several]
+    (compiled,) = [timing for timing in second.times if timing.step == "compile"]
+    assert compiled.note.endswith("by an earlier look at the same program")
+    assert second.optimized.text == first.optimized.text
+    assert second.passes == first.passes
+    assert second.profile == first.profile
+    assert second.driver.run(1).outputs == pytest.approx(first.driver.run(1).outputs)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("other", ["shape", "passes", "closure", "setting"])
+def test_another_program_or_need_is_compiled(other):
+    x, y = jnp.ones((8, 8)), jnp.ones((8, 16))
+    held = jnp.arange(8.0)
+
+    def closes(x):
+        return jnp.sin(x) + held
+
+    f, args = (closes, (held,)) if other == "closure" else (_step, (x, x))
+    needs = Needs(passes="all") if other == "passes" else Needs(compiled=True)
+    looks = []
+    for look in (Needs(compiled=True), needs):
+        changed = other == "setting" and looks
+        with jax.default_matmul_precision("highest" if changed else "default"):
+            again = (x, y) if other == "shape" and looks else args
+            looks.append(_looked(f, *again, needs=look))
+    for capture in looks:
+        assert [t.note for t in capture.times if t.step == "compile"] == [
+            "XLA, writing its dumps too"
+        ]
+
+
+def test_a_compile_that_ends_before_its_hlo_is_read_leaves_it_to_the_result(lowered, monkeypatch):
+    emptied, removed = threading.Event(), threading.Event()
+
+    def remove(path):
+        for file in path.iterdir():
+            file.unlink()
+        emptied.set()
+        assert removed.wait(60)
+        path.rmdir()
+
+    def late(path):
+        lowered.go.set()
+        return emptied.wait(60)
+
+    monkeypatch.setattr(dump_files, "remove", remove)
+    monkeypatch.setattr(xla, "is_optimized", late)
+    running = xla.RunningCompile(lowered, name="step", passes=True)
+    assert running.hlo() is None
+    removed.set()
+    assert "tanh" in running.result().dump.optimized
+
+
+def test_text_is_opened_while_results_of_slow_compiles_are_kept(monkeypatch):
+    monkeypatch.setattr(compiling, "_SLOW", 0.0)
+    x = jnp.ones((4, 4))
+    slow = jaxlens.capture(lambda x: _step(x, x), x)
+    assert slow.kernels
+    assert compiling._results
+    lowered = jax.jit(lambda x: jnp.tanh(x) @ x).lower(x)
+    assert "read from StableHLO text" in str(jaxlens.hlo(lowered.as_text()))

@@ -1,0 +1,52 @@
+"""HLO names the program's inputs by their path in the user's code."""
+
+import re
+
+import jax.numpy as jnp
+
+import jaxlens
+from jaxlens.ir.facts import Input
+from jaxlens.ir.hlo.reader import read
+from jaxlens.render.text.lines import line_text
+from jaxlens.views.listings import hlo, hlo_brief
+from jaxlens.views.listings.hlo import Plan, names_of
+
+TEXT = """HloModule jit_f, entry_computation_layout={(f32[4]{0}, f32[4]{0})->f32[4]{0}}
+
+ENTRY %main.1 (model_states_0__0_.1: f32[4], x.1: f32[4]) -> f32[4] {
+  %model_states_0__0_.1 = f32[4]{0} parameter(0), metadata={op_name="model.states[0][0]"}
+  %x.1 = f32[4]{0} parameter(1), metadata={op_name="x"}
+  ROOT %add.1 = f32[4]{0} add(%model_states_0__0_.1, %x.1), metadata={op_name="jit(f)/add"}
+}
+"""
+MODULE = read(TEXT)
+F32 = MODULE.body().parameters[0].type
+INPUTS = (Input("model.blocks[0].a.kernel", F32, path="model.states[0][0]"), Input("x", F32))
+
+
+def test_a_name_that_says_no_more_is_left_out():
+    assert names_of(MODULE, INPUTS) == {"model_states_0__0_.1": "model.blocks[0].a.kernel"}
+    assert names_of(MODULE) == {"model_states_0__0_.1": "model.states[0][0]"}
+
+
+def test_a_parameter_has_both_names_and_its_readers_the_user_s():
+    lines = [line_text(line, False) for line in hlo.listing(MODULE, inputs=INPUTS).lines]
+    assert "model_states_0__0_.1 (model.blocks[0].a.kernel) = f32[4] parameter(0)" in lines[1]
+    assert "add(model.blocks[0].a.kernel, x.1)" in lines[3]
+
+
+def test_rows_that_a_script_writes_say_the_same():
+    lines = [line_text(line, False) for line in hlo_brief.listing(MODULE, 10, INPUTS).lines]
+    texts = [
+        re.sub("[\0-\x08]", "", text) for text, _, _ in hlo_brief.rows(Plan(MODULE, True, INPUTS))
+    ]
+    assert [text.strip() for text in texts] == [line.strip() for line in lines]
+
+
+def test_all_of_an_output_says_it():
+    def f(params, x):
+        return jnp.tanh(x @ params["w"][0]) + params["b"]
+
+    text = str(jaxlens.hlo(f, {"w": [jnp.ones((4, 4))], "b": jnp.ones(4)}, jnp.ones((2, 4))))
+    assert "params['b']" in text
+    assert "params__" not in text
