@@ -17,13 +17,11 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
-from jaxlens.lenses.program.equation_flops import applied, flops
+from jaxlens.lenses.program.equation_flops import APPLIED, applied, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 from jaxlens.report import total
 
-# Primitives whose body is applied to elements: `applied` counts how often, or `flops` has a rule.
-_APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
 _LOOPS = ("scan", "while", "pallas_call")
 _GRID = re.compile(r"\bgrid=\(([^()]*)\)")
 
@@ -256,7 +254,7 @@ class _Sums:
                 body = self.region[name]
                 whole.flops += n * body.flops
                 whole.transcendentals += n * body.transcendentals
-                whole.once += body.once * (n if node.opcode.startswith(_APPLIED) else 1)
+                whole.once += body.once * (n if node.opcode.startswith(APPLIED) else 1)
                 loose += n * body.loose
             whole.loose += 0 if _is_users(node) else loose
         return whole
@@ -266,7 +264,7 @@ class _Sums:
         times = applied(node, types)
         if times is not None:
             self._times[node.id] = times
-        elif not node.regions or node.opcode.startswith(_APPLIED):
+        elif not node.regions or node.opcode.startswith(APPLIED):
             self.unknown[node.opcode] += 1
 
     def trips(self, node: Node) -> int | None:
@@ -285,7 +283,7 @@ class _Sums:
 
     def bodies(self, node: Node) -> Iterator[tuple[str, int]]:
         """Yields the bodies that an equation runs, and how often."""
-        if node.opcode.startswith(_APPLIED):
+        if node.opcode.startswith(APPLIED):
             if node.id in self._times:
                 yield node.regions[0], self._times[node.id]
             return

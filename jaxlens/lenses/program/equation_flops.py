@@ -37,6 +37,9 @@ FREE = frozenset(
     "masked_swap multiple_of num_programs program_id roll semaphore_read semaphore_signal "
     "semaphore_wait swap".split()
 )
+# Starts of primitives whose body is applied to elements: `applied` counts how often, or `flops` has
+# a rule.
+APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
 _MOST_PAIRS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
 
@@ -69,6 +72,11 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
         return Flops(None) if rule is None else Flops(rule(node, _operands(node, types)))
     except (LookupError, ValueError, SyntaxError, TypeError):  # symbolic sizes, unknown parameters
         return Flops(None)
+
+
+def reads_operands(opcode: str) -> bool:
+    """Whether the flops of an equation depend on the types of its operands, not of its results."""
+    return opcode in _RULES or opcode.startswith("reduce_window_")
 
 
 def applied(node: Node, types: Mapping[str, Type]) -> int | None:

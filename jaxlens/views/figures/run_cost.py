@@ -1,14 +1,10 @@
-"""Estimates the flops of a run of equations from the shapes of its values.
+"""Estimates the flops of a run of equations from the shapes of its values."""
 
-Equations of one kind cost the same, so that each kind is counted once, however long the run.
-"""
+from itertools import accumulate
 
-from collections import Counter
-from collections.abc import Mapping
-
-from jaxlens.ir.columns import ProgramColumns, columns
+from jaxlens.ir.columns import LITERAL, Columns, ProgramColumns, columns
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.program.equation_flops import flops
+from jaxlens.lenses.program.equation_flops import APPLIED, flops, reads_operands
 
 
 class RunCosts:
@@ -21,70 +17,66 @@ class RunCosts:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._program: ProgramColumns = columns(module)
-        self._of_kind: dict[int, int | None] = {}
-        self._of_region: dict[str, int | None] = {}
+        self._of_step: dict[tuple[int, tuple[int, ...]], int | None] = {}
+        # By region: the flops, and the number of uncounted steps, before each step and at the end.
+        self._before: dict[str, tuple[list[int], list[int]]] = {}
 
     def flops(self, region: str, low: int, high: int) -> int | None:
         """Returns the flops of the steps `low` to before `high`; None where some are unknown."""
-        regions = self._program.regions
-        steps = [step for step in regions[region].calls if low <= step < high]
-        waiting = [name for step in steps for name in self._called(region, step)]
+        waiting = [region]
         while waiting:  # callees first; calls form no cycle
             name = waiting[-1]
-            inner = [c for n in regions[name].calls for c in self._called(name, n)]
-            missing = [c for c in inner if c not in self._of_region]
+            calls = self._program.regions[name].calls.values()
+            missing = [inner for called in calls for inner in called if inner not in self._before]
             if missing:
                 waiting += missing
             else:
                 waiting.pop()
-                if name not in self._of_region:
-                    self._of_region[name] = self._sum(name, 0, len(regions[name]))
-        return self._sum(region, low, high)
+                if name not in self._before:
+                    self._before[name] = self._counted(name)
+        known, unknown = self._before[region]
+        return known[high] - known[low] if unknown[high] == unknown[low] else None
 
-    def _called(self, region: str, step: int) -> tuple[str, ...]:
-        return self._program.regions[region].calls[step]
-
-    def _sum(self, region: str, low: int, high: int) -> int | None:
-        rows = self._program.regions[region]
-        total = 0
+    def _counted(self, region: str) -> tuple[list[int], list[int]]:
+        """Counts the steps of a region; most kinds cost the same wherever they stand."""
+        rows, opcodes = self._program.regions[region], self._program.opcodes
+        one = dict(zip(rows.kind, range(len(rows)), strict=True))  # a step of each kind
+        of_kind = {kind: self._step(region, rows, step) for kind, step in one.items()}
+        costs = [of_kind[kind] for kind in rows.kind]
+        by_operands = {kind for kind in of_kind if reads_operands(opcodes[kind])}
+        if by_operands:
+            for step, kind in enumerate(rows.kind):
+                if kind in by_operands:
+                    costs[step] = self._step(region, rows, step)
         for step, called in rows.calls.items():
-            if low <= step < high:
-                inner = self._call(region, step, called)
-                if inner is None:
-                    return None
-                total += inner
-        first: Mapping[int, int] = dict(
-            zip(reversed(rows.kind[low:high]), range(high - 1, low - 1, -1), strict=True)
-        )
-        for kind, count in Counter(rows.kind[low:high]).items():
-            one = self._kind(region, kind, first[kind])
-            if one is None:
-                return None
-            total += count * one
-        return total
+            if not opcodes[rows.kind[step]].startswith(APPLIED):
+                costs[step] = self._call(region, step, called)
+        known = accumulate((cost or 0 for cost in costs), initial=0)
+        return list(known), list(accumulate((cost is None for cost in costs), initial=0))
+
+    def _step(self, region: str, rows: Columns, step: int) -> int | None:
+        """Returns the flops of a step without its bodies, counted once for equal shapes."""
+        first = rows.first_result[step]
+        types = tuple(rows.types[first - d] if d != LITERAL else -1 for d in rows.distances(step))
+        key = rows.kind[step], types
+        if key not in self._of_step:
+            node = self._module.regions[region].nodes[rows.steps[step]]
+            operands = zip(node.operands, types, strict=True)
+            of_name = {name: self._program.types[n] for name, n in operands if n >= 0}
+            self._of_step[key] = flops(node, of_name).arithmetic
+        return self._of_step[key]
 
     def _call(self, region: str, step: int, called: tuple[str, ...]) -> int | None:
-        """Returns the flops of the body that a step calls; None for a `while` and for branches."""
+        """Returns the flops of the body that a step calls once, or a known number of times.
+
+        None for a `while`, for branches and for a Pallas kernel.
+        """
         rows = self._program.regions[region]
         opcode = self._program.opcodes[rows.kind[step]]
-        inner = self._of_region.get(called[0])
-        if len(called) != 1 or inner is None:
+        if len(called) != 1 or opcode == "pallas_call":
             return None
-        if opcode != "scan":
+        inner = self.flops(called[0], 0, len(self._program.regions[called[0]]))
+        if opcode != "scan" or inner is None:
             return inner
         length = self._module.regions[region].nodes[rows.steps[step]].attrs.get("length", "")
         return inner * int(length) if length.isdecimal() else None
-
-    def _kind(self, region: str, kind: int, step: int) -> int | None:
-        if kind not in self._of_kind:
-            rows = self._program.regions[region]
-            node = self._module.regions[region].nodes[rows.steps[step]]
-            first, types = rows.first_result[step], {}
-            for name, distance in zip(node.operands, rows.distances(step), strict=True):
-                if distance:
-                    types[name] = self._program.types[rows.types[first - distance]]
-            counted = flops(node, types)
-            # A call is counted with its bodies.
-            arithmetic = 0 if step in rows.calls else counted.arithmetic
-            self._of_kind[kind] = arithmetic
-        return self._of_kind[kind]

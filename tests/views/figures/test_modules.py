@@ -74,6 +74,29 @@ def test_flops_are_those_that_the_cost_lens_counts():
     assert RunCosts(module).flops("main", 0, steps) == jaxlens.cost(layers, PARAMS, X).flops
 
 
+def test_flops_follow_the_operands_where_the_results_are_alike():
+    def products(x):
+        y = (x @ x)[:, :2] @ x[:2] + jnp.sort(x)
+        return y.at[jnp.array([1, 2])].add(jnp.cumsum(x, 0)[:2])
+
+    from jaxlens.views.figures.run_cost import RunCosts
+
+    x = jnp.ones((8, 8))
+    module = jaxlens.capture(products, x).jaxpr.module
+    steps = len(module.body().nodes)
+    assert RunCosts(module).flops("main", 0, steps) == jaxlens.cost(products, x).flops
+
+
+def test_a_reduction_of_the_users_own_has_no_figure():
+    from jaxlens.views.figures.run_cost import RunCosts
+
+    module = jaxlens.capture(
+        lambda x: jax.lax.reduce(x, jnp.zeros(()), lambda a, b: a * b + a, (0,)), jnp.ones((4, 8))
+    ).jaxpr.module
+    steps = len(module.body().nodes)
+    assert RunCosts(module).flops("main", 0, steps) is None
+
+
 def test_a_loop_of_unknown_length_has_no_figure():
     from jaxlens.views.figures.run_cost import RunCosts
 
