@@ -44,6 +44,7 @@ from jaxlens.stages.compat.stage_objects import (
     argument_places,
     bytecode,
     devices_of,
+    options_of,
     own_copy,
 )
 from jaxlens.stages.compat.tracing import ValueOrigin, leaked_tracers, origin, recorded

@@ -36,6 +36,18 @@ def devices_of(stage: Any) -> tuple[Any, ...]:
     return tuple(stage.runtime_executable().local_devices())
 
 
+@when_gone(None, KeyError)
+def options_of(lowered: Any) -> Any:
+    """Returns the compiler options that `jax.jit` was given for a Lowered.
+
+    None if its program calls Python functions, since equal text may call others.
+
+    Gone: None.
+    """
+    lowering = lowered._lowering
+    return None if lowering.compile_args["host_callbacks"] else lowering._compiler_options_kvs
+
+
 def argument_places(traced: Any) -> tuple[Any, ...]:
     """Returns objects with the `sharding` and `committed` of each argument of a Traced.
 

@@ -81,16 +81,21 @@ class Compiling:
     def _program(self) -> object:
         """Identifies the program with its call in this process; None if its result is not shared.
 
-        The text has all that is compiled, with the source locations. Arrays in the closure may be
-        arguments that the text does not show, and one of several devices may run it.
+        The text has all that is compiled, with the source locations, but for compiler options.
+        Arrays in the closure may be arguments that the text does not show, and one of several
+        devices may run it.
         """
         staging, target = self._staging, self._staging.place.target
         if target.absent or not staging.is_whole or jax.device_count() > 1:
             return None
         lowered = staging.lowered
+        options = compat.options_of(lowered)
+        if options is None:
+            return None
         settings: Any = jax.config
         text = compat.bytecode(lowered.compiler_ir("stablehlo"))
-        call = (lowered.in_tree, lowered.out_tree, str(lowered.in_avals), staging.call.name)
+        trees = lowered.in_tree, lowered.out_tree
+        call = (*trees, str(lowered.in_avals), staging.call.name, options)
         return sha256(text).digest(), str(call), str(target), str(sorted(settings.values.items()))
 
     def _taken_over(self, passes: bool | str, profile: bool) -> bool:

@@ -121,7 +121,7 @@ def test_one_compile_serves_later_looks_at_the_same_program():
 
 
 @pytest.mark.usefixtures("slow")
-@pytest.mark.parametrize("other", ["shape", "passes", "closure", "setting"])
+@pytest.mark.parametrize("other", ["shape", "passes", "closure", "setting", "option", "callback"])
 def test_another_program_or_need_is_compiled(other):
     x, y = jnp.ones((8, 8)), jnp.ones((8, 16))
     held = jnp.arange(8.0)
@@ -129,14 +129,21 @@ def test_another_program_or_need_is_compiled(other):
     def closes(x):
         return jnp.sin(x) + held
 
-    f, args = (closes, (held,)) if other == "closure" else (_step, (x, x))
+    def calls_python(x):
+        jax.debug.callback(lambda x: None, x)
+        return jnp.sin(x)
+
+    unfused = jax.jit(_step, compiler_options={"xla_disable_hlo_passes": "fusion"})
+    f, args = {"closure": (closes, (held,)), "callback": (calls_python, (x,))}.get(
+        other, (_step, (x, x))
+    )
     needs = Needs(passes="all") if other == "passes" else Needs(compiled=True)
     looks = []
     for look in (Needs(compiled=True), needs):
         changed = other == "setting" and looks
         with jax.default_matmul_precision("highest" if changed else "default"):
             again = (x, y) if other == "shape" and looks else args
-            looks.append(_looked(f, *again, needs=look))
+            looks.append(_looked(unfused if other == "option" and looks else f, *again, needs=look))
     for capture in looks:
         assert [t.note for t in capture.times if t.step == "compile"] == [
             "XLA, writing its dumps too"
