@@ -141,7 +141,8 @@ def current() -> Task | None:
 
 def shown() -> Display | None:
     """Returns the display that shows a step now; None before the first second is over."""
-    return _ticker.display if _ticker is not None and _ticker.shows else None
+    ticker = _ticker  # the thread of a compile may end it meanwhile
+    return ticker.display if ticker is not None and ticker.shows else None
 
 
 def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool], None]:
@@ -202,4 +203,6 @@ def when_idle(work: Callable[[], None]) -> Iterator[None]:
 def idle() -> None:
     """Called by a thread that waits for work of another: does what was left for that time."""
     if _idle and shown() is not None and threading.current_thread() is threading.main_thread():
-        _idle.pop()()
+        work = _idle.pop()
+        with suppress(Exception):  # what shows meanwhile must not end the work that is waited for
+            work()

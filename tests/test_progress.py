@@ -75,6 +75,20 @@ def test_idle_work_is_done_once_and_only_while_something_shows(display):
     assert calls == [1]
 
 
+def test_idle_work_that_fails_does_not_end_what_is_waited_for(display):
+    calls = []
+
+    def fails():
+        calls.append(1)
+        raise ValueError
+
+    with progress.when_idle(fails), progress.step("XLA compiles f"):
+        deadline = time.perf_counter() + 10
+        while not calls and time.perf_counter() < deadline:
+            progress.idle()
+    assert calls == [1]
+
+
 class _Terminal(io.StringIO):
     def isatty(self):
         return True

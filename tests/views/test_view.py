@@ -231,13 +231,16 @@ def test_a_page_of_its_own_has_a_title_and_everything_in_it(tmp_path):
 
 
 def test_markdown_has_versions_and_nothing_in_it_acts():
-    sentence = Finding("`x` * y_ <img> @jit [a](b) of h_in is best.")
+    sentence = Finding("`x` * y_ <img> @jit [a](b) of h_in is __init__, ~~x~~ &lt; $x$.")
     code = Code("text", "a\n````\nb")
     shown = view(Findings((sentence,)), code).markdown()
     lines = shown.splitlines()
     assert lines[0] == "**f(x)**"
     assert lines[2].startswith("jaxlens 0.")
-    assert lines[4].startswith(r"- \`x\` \* y\_ \<img\> @<!-- -->jit [a\](b) of h_in is best. [")
+    assert lines[4].startswith(
+        r"- \`x\` \* y\_ \<img\> @<!-- -->jit [a\](b) of h_in is "
+        r"\_\_init\_\_, \~\~x\~\~ \&lt; \$x\$. ["
+    )
     assert lines[6:] == ["`````text", "a", "````", "b", "`````"]
 
 

@@ -12,6 +12,8 @@ from jaxlens.render.document import Document, Findings, Fold, Tab, Tabs, walk
 from jaxlens.render.text.document_text import TRUST, Form, cut_lines
 
 _LINES = 200  # of one block
+# Also of HTML and of GitHub's formulas; "_" but between two letters, where it emphasises nothing.
+_SIGNS = re.compile(r"[\\`*<>~$&]|(?<![^\W_])_|_(?![^\W_])|\](?=\()")
 
 
 def markdown(document: Document, *, full: bool = False) -> str:
@@ -54,5 +56,5 @@ def _fenced(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Returns a sentence in which nothing acts as Markdown, HTML or a mention."""
-    marked = re.sub(r"([\\`*<>]|\b_|_\b|\](?=\())", r"\\\1", visible(text))
+    marked = _SIGNS.sub(r"\\\g<0>", visible(text))
     return re.sub(r"@(?=\w)", "@<!-- -->", marked)

@@ -179,7 +179,7 @@ class RunningCompile:
     def __init__(self, lowered: Any, **options: Any) -> None:
         """Starts a compile; `compile_lowered` documents the arguments.
 
-        `again` says, to who waits, why a program is compiled once more.
+        `again` is shown while it runs: why the program is compiled once more.
         """
         self._name, self._origins = options["name"], options.get("origins")
         self._passes: bool | str = options.get("passes", False)
@@ -207,7 +207,11 @@ class RunningCompile:
                 end(done)
 
         self._end = end
-        self._work = Background(work)
+        try:
+            self._work = Background(work)
+        except BaseException:  # no thread could be started, or an interrupt
+            end(False)
+            raise
 
     def gives(self, passes: bool | str) -> bool:
         """See `CompileOutput.gives`."""

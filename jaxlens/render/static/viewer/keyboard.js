@@ -29,6 +29,10 @@ const KEYS = [
 ];
 const TYPED = "input, textarea, select, [contenteditable=true]";
 
+/** Text in which nothing acts as Markdown, as `markdown.py` escapes it. @param {string | null} text */
+const escaped = (text) => (text ?? "").replace(/[\\\x60*<>~$&]|(?<![^\W_])_|_(?![^\W_])|\](?=\()/g, "\\$&")
+  .replace(/@(?=\w)/g, "@<!-- -->");
+
 class Keys {
   /** @param {HTMLElement} root */
   constructor(root) {
@@ -158,9 +162,9 @@ class Keys {
   async markdown() {
     const { root } = this;
     const title = root.querySelector(".title-line")?.textContent ?? "";
-    const said = [...root.querySelectorAll(".findings > li")].filter((li) => onPage(li) && !li.closest("[data-pane]")).map((li) => `- ${li.textContent}`);
+    const said = [...root.querySelectorAll(".findings > li")].filter((li) => onPage(li) && !li.closest("[data-pane]")).map((li) => `- ${escaped(li.textContent)}`);
     const programs = this.panes.open.map((pane) => `**${pane.title}**\n\n~~~~text\n${searchOf(pane).lines.join("\n")}\n~~~~`);
-    await copied([`**${title}**`, root.dataset.versions ?? "", said.join("\n"), ...programs].join("\n\n"));
+    await copied([`**${escaped(title)}**`, root.dataset.versions ?? "", said.join("\n"), ...programs].join("\n\n"));
     searchOf(this.panes.open[0]).count.textContent = "copied";
   }
 
