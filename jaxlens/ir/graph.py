@@ -8,7 +8,6 @@ name the regions they call; nothing here recurses, however deep a program nests.
 """
 
 import gc
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,9 +69,13 @@ class Type:
                 pending.extend(part.parts)
                 continue
             bits = _BITS.get(part.dtype)
-            if bits is None or any(isinstance(d, str) for d in part.shape):
+            if bits is None:
                 return None
-            total += math.ceil(math.prod(d for d in part.shape if isinstance(d, int)) * bits / 8)
+            for size in part.shape:
+                if isinstance(size, str):
+                    return None
+                bits *= size
+            total += -(-bits // 8)  # rounded up
         return total
 
 
