@@ -152,6 +152,21 @@ class Links:
             return bool(self._driver.stage(name))
         return False
 
+    def read_ahead(self) -> NumberedModules:
+        """Reads what there is before optimised HLO, for which XLA may still be waited for.
+
+        Returns:
+            `programs()`, with HLO before optimisation numbered while the caller keeps them.
+        """
+        programs = self.programs()
+        for name in filter(self.gives, ("jaxpr", "stablehlo", "hlo")):
+            module = self._driver.stage(name).module
+            if name == "hlo":
+                for node in programs.numbered(module).nodes.values():
+                    _ = node.stamps
+                _ = programs.numbered(module).bodies
+        return programs
+
     def kernels(self) -> tuple[Kernel, ...]:
         """Returns the kernels of the executable; () if the backend does not list them."""
         with suppress(UnavailableError):
@@ -209,12 +224,14 @@ class Links:
             # "hlo" is optional unless it was requested.
             if "hlo" in names and "hlo" not in stages and not self.gives("hlo"):
                 names.remove("hlo")
+            ahead = self.read_ahead() if "optimized" in names else None
             modules = {name: self._module(name) for name in names}
             linked = Linked(modules)
             if {"hlo", "optimized"} <= modules.keys():
                 fates = self._judged(linked).values()
                 heirs = (fate for fate in fates if fate.name in ("merged", "rewritten"))
                 linked.adopt("optimized", {fate.id: fate.instructions for fate in heirs})
+            del ahead
             self._made[key] = linked
         return self._made[key]
 

@@ -44,6 +44,7 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
         names.add("optimized")
     if names & {"hlo", "optimized"}:
         names.add("stablehlo")
+    ahead = links.read_ahead() if "optimized" in names else None
     shown = [name for name in _MODULES if name in names and links.gives(name)]
     if "stablehlo" not in shown:  # the other stages are linked through it
         shown = shown[:1] if "jaxpr" in shown else []
@@ -52,6 +53,7 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
     if shown == ["jaxpr"] and (traced := links.traced()):
         return _traced(traced)
     linked = links.linked(*shown)
+    del ahead
     atoms = {stage: linked.atoms_of(stage) for stage in shown}
     if machine and "optimized" in atoms:
         xla = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly

@@ -151,7 +151,8 @@ class Compiling:
     def converted(self) -> str:
         """Returns HLO before optimisation if a compile has begun and dumps it, else ""."""
         with self._staging.lock:
-            return self.hlo().lowered_text if self.begun else ""
+            early = self._running.lowered_text() if self._running is not None else ""
+            return early or (self.hlo().lowered_text if self.begun else "")
 
     @property
     def begun(self) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.needs import Needs
 from jaxlens.stages.compile import dump_files, xla
-from jaxlens.stages.compile.dump_files import is_optimized
+from jaxlens.stages.compile.dump_files import is_optimized, read_before
 from jaxlens.stages.session import compiling
 
 pytestmark = pytest.mark.skipif(
@@ -60,6 +60,30 @@ def test_hlo_is_there_before_the_compile_ends_and_stays_the_same(lowered):
     assert done.dump.pass_names == early.dump.pass_names
     assert done.executable is not None
     assert done.dump.llvm_after
+
+
+@pytest.mark.skipif(
+    jax.version.__version_info__ >= (0, 11), reason="dumps print tuples differently there"
+)
+def test_hlo_before_optimisation_is_the_first_to_be_there(lowered):
+    running = xla.RunningCompile(lowered, name="step")
+    early = running.lowered_text()
+    assert early.startswith("HloModule")
+    lowered.go.set()
+    assert running.result().lowered_text == early
+
+
+def test_hlo_before_optimisation_is_not_taken_while_xla_writes_it(tmp_path):
+    assert read_before(tmp_path) == ""
+    path = tmp_path / "module_0001.jit_step.before_optimizations.txt"
+    whole = (
+        "HloModule jit_step\n\nadd {\n  x = f32[] parameter(0)\n}\n\nENTRY main {\n  y = f32[]\n}\n"
+    )
+    for end in range(len(whole) - 1):
+        path.write_text(whole[:end])
+        assert read_before(tmp_path) == ""
+    path.write_text(whole)
+    assert read_before(tmp_path) == whole
 
 
 def test_hlo_is_not_taken_while_xla_writes_it(tmp_path):
