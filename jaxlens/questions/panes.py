@@ -37,7 +37,7 @@ def _overview(capture: Capture) -> Overview:
     from jaxlens.lenses.constants.facts import closed_over
     from jaxlens.lenses.cost.facts import counted
     from jaxlens.lenses.memory import report as memory
-    from jaxlens.lenses.program.kernel_cost import kernel_costs
+    from jaxlens.lenses.program.kernel_cost import instruction_costs
     from jaxlens.lenses.program.kernels import works
     from jaxlens.lenses.subject import Given
     from jaxlens.views.verbs.compile import Overview
@@ -45,7 +45,7 @@ def _overview(capture: Capture) -> Overview:
     overview = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
-        Given(lambda: {cost.instruction: cost for cost in kernel_costs(capture)}),
+        Given(lambda: {c.instruction: c for c in instruction_costs(capture.optimized.module)}),
         Given(lambda: counted(capture)),
         Given(lambda: memory.facts(capture)),
         Given(lambda: closed_over(capture)),
@@ -53,7 +53,7 @@ def _overview(capture: Capture) -> Overview:
     )
     # What HLO alone gives is computed while XLA generates machine code; sizes come after that.
     capture.links.known_fates()
-    for facts in (overview.counted, overview.memory):
+    for facts in (overview.counted, overview.costs, overview.memory):
         with suppress(LensError):
             facts.get()
     return overview

@@ -30,7 +30,9 @@ _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": 
 
 def idle(node: Node) -> bool:
     """Whether an instruction is one of `ENDS`, or a custom call that only allocates a buffer."""
-    return node.opcode in ENDS or "AllocateBuffer" in node.attrs.get("custom_call_target", "")
+    if node.opcode != "custom-call":  # attributes are read from text on first use
+        return node.opcode in ENDS
+    return "AllocateBuffer" in node.attrs.get("custom_call_target", "")
 
 
 def written(node: Node) -> Type:

@@ -7,11 +7,11 @@ updated in place. Values in another memory of the device (a TPU's VMEM) do not c
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
@@ -84,18 +84,26 @@ def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
     Raises:
         UnavailableError: The backend provides no optimised HLO.
     """
-    module = capture.optimized.module
+    costs = instruction_costs(capture.optimized.module)
     try:
         names = {kernel.instruction: kernel.name for kernel in capture.kernels}
     except UnavailableError:
-        names = {}
+        return costs
+    return tuple(replace(cost, name=names.get(cost.name, cost.name)) for cost in costs)
+
+
+def instruction_costs(module: Module) -> tuple[KernelCost, ...]:
+    """Returns the same from the optimised HLO alone, which is there while XLA generates code.
+
+    A kernel has the name of its instruction.
+    """
     costs = []
     for region, (runs, unsure) in executed(module).items():
         nodes = module.regions[region].nodes
         types = {node.id: node.type for node in nodes}
         for node in nodes:
             if node.opcode not in _SILENT and not idle(node):
-                costs.append(_cost(node, types, module, runs, unsure, names))
+                costs.append(_cost(node, types, module, runs, unsure))
     return tuple(costs)
 
 
@@ -128,7 +136,6 @@ def _cost(
     module: Module,
     runs: int,
     unsure: bool,
-    names: Mapping[str, str],
 ) -> KernelCost:
     instructions = inside(node, module)
     total = Done()
@@ -148,7 +155,7 @@ def _cost(
     own = [str(main.owner)] if main.owner else []
     dtype = _dtype(product[1].get(product[0].operands[0])) if product else _dtype(node.type)
     return KernelCost(
-        names.get(node.id, node.id),
+        node.id,
         node.id,
         node.opcode,
         tuple(dict.fromkeys([*own, *lines_of(instructions)])),
@@ -210,12 +217,10 @@ def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int |
     inner = {n.id: n for n in region.nodes}
     users = users_of(region)
     read: dict[str, int | None] = {}  # by operand: its first parameter counts
-    for parameter in region.nodes:
-        if parameter.opcode == "parameter":
-            operand = node.operands[int(parameter.attrs.get("index", "0"))]
-            if operand not in read:
-                outside = elsewhere(types.get(operand, parameter.type))
-                read[operand] = 0 if outside else _needed(parameter, users)
+    for operand, parameter in zip(node.operands, region.parameters, strict=False):
+        if operand not in read:
+            outside = elsewhere(types.get(operand, parameter.type))
+            read[operand] = 0 if outside else _needed(parameter, users)
     wrote: list[int | None] = []
     for name in region.results:
         root = inner[name]
@@ -226,7 +231,7 @@ def _fused(node: Node, region: Region, types: Mapping[str, Type]) -> tuple[int |
     return _sum(read.values()), _sum(wrote)
 
 
-def _needed(parameter: Node, users: Mapping[str, list[Node]]) -> int | None:
+def _needed(parameter: Value, users: Mapping[str, list[Node]]) -> int | None:
     """Returns the bytes that a fusion reads of one operand.
 
     Follows the parameter through views. If all of its users slice it or update it in place, the
@@ -237,7 +242,7 @@ def _needed(parameter: Node, users: Mapping[str, list[Node]]) -> int | None:
     """
     whole = parameter.type.bytes
     total = 0
-    pending = [parameter.id]
+    pending = [parameter.name]
     for name in pending:
         for user in users.get(name, ()):
             if user.opcode in _VIEWS and user.opcode != "convert":
@@ -249,7 +254,7 @@ def _needed(parameter: Node, users: Mapping[str, list[Node]]) -> int | None:
             else:
                 return whole
         if not users.get(name):
-            return whole if name == parameter.id else total
+            return whole if name == parameter.name else total
     return total if whole is None else min(total, whole)
 
 
