@@ -5,7 +5,7 @@ has the reason: a library call, a thunk of the runtime, or code shared with an e
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -20,6 +20,7 @@ Machine = Literal["llvm", "asm"]
 
 HEAD = 24  # lines in the page; a viewer renders the rest on scrolling
 MOST = 100_000  # lines of one listing
+PAGE = 4_000  # lines of one in a page: with all, a train step's page is twice as long
 _LEFT_OUT = (
     "As XLA handed it to LLVM, without metadata and declarations: cap.llvm.text has all, and "
     "%%compile --kernel NAME what LLVM made of it."
@@ -58,7 +59,12 @@ class _Part:
 
 
 def listing(
-    works: Sequence[Work], stage: Machine, *, head: int = HEAD, most: int = MOST
+    works: Sequence[Work],
+    stage: Machine,
+    *,
+    head: int = HEAD,
+    most: int = MOST,
+    first: Sequence[Work] = (),
 ) -> Listing:
     """Returns the listing of the code of every kernel.
 
@@ -69,49 +75,61 @@ def listing(
         head: Lines in the page.
         most: Maximum lines of code in all; kernels beyond have a title that says how to see
             their code.
+        first: The kernels in the order in which they get these lines; by default that of `works`.
 
     Returns:
         A listing without metadata; empty if no kernel has such code.
     """
-    parts = _parts(works, stage, most)
+    parts = _parts(works, _codes(first or works, stage, most))
     if not any(part.code for part in parts):
         return Listing(stage, ())
     total = sum(part.size for part in parts) - bool(parts[0].code)
     marks: dict[str, str] = {}
-    first = tuple(islice(_lines(parts, stage), head))
-    rest = max(total - len(first), 0)
+    lines = tuple(islice(_lines(parts, stage), head))
+    rest = max(total - len(lines), 0)
     more = LazyLines(rest, lambda: _lines(parts, stage), lambda: _rows(parts, stage, marks), head)
-    return Listing(stage, first, _LEFT_OUT if stage == "llvm" else "", more or ())
+    return Listing(stage, lines, _LEFT_OUT if stage == "llvm" else "", more or ())
 
 
 def kernel_lines(work: Work, stage: Machine) -> Listing:
     """Returns the listing of one kernel's code; empty if it has none."""
-    (part,) = _parts([work], stage, MOST)
+    (part,) = _parts([work], _codes([work], stage, MOST))
     return Listing(stage, tuple(_code(part, stage)))
 
 
-def _parts(works: Sequence[Work], stage: Machine, most: int) -> list[_Part]:
-    """Returns the kernels; code that several share is shown at the first of them."""
-    parts: list[_Part] = []
-    first: dict[str, str] = {}
+def _codes(works: Iterable[Work], stage: Machine, most: int) -> dict[str, str]:
+    """Returns code by kernel, "" for none; once there are `most` lines, kernels are left out."""
     codes: dict[str, str] = {}
+    by_text: dict[str, str] = {}
     room = most
     for work in works:
         kernel = work.kernel
         if room <= 0 and kernel.kind == "kernel":
-            parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
             continue
         text = kernel.asm if stage == "asm" else kernel.llvm_before or kernel.llvm_after
-        if text not in codes:
-            codes[text] = text.strip("\n") if stage == "asm" else "\n".join(_functions(text))
-        code = codes[text]
+        if text not in by_text:
+            code = text.strip("\n") if stage == "asm" else "\n".join(_functions(text))
+            by_text[text] = code
+            room -= code.count("\n") + 1
+        codes[kernel.name] = by_text[text]
+    return codes
+
+
+def _parts(works: Sequence[Work], codes: Mapping[str, str]) -> list[_Part]:
+    """Returns the kernels; code that several share is shown at the first of them."""
+    parts: list[_Part] = []
+    first: dict[str, str] = {}
+    for work in works:
+        kernel = work.kernel
+        code = codes.get(kernel.name)
         same = first.setdefault(code, kernel.name) if code else ""
-        if same and same != kernel.name:
+        if code is None:
+            parts.append(_Part(work, f"left out here: %%compile --kernel {kernel.name} has it", ""))
+        elif same and same != kernel.name:
             parts.append(_Part(work, f"the code of {same}", ""))
         else:
             reason = kernel.note or f"a {kernel.kind}, which has no code of its own"
             parts.append(_Part(work, what(work) if code else reason, code))
-        room -= parts[-1].size
     return parts
 
 

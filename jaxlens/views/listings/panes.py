@@ -118,8 +118,9 @@ def machine_pane(
     stage: machine_lines.Machine,
     most: int = machine_lines.MOST,
     head: int = HEAD,
+    first: Sequence[Work] = (),
 ) -> Tab:
-    """Returns the pane of the LLVM IR or machine code of every kernel.
+    """Returns the pane of the LLVM IR or machine code of the kernels.
 
     Args:
         subject: The program.
@@ -127,10 +128,11 @@ def machine_pane(
         stage: "llvm" or "asm".
         most: Maximum number of lines.
         head: Lines in the page.
+        first: The kernels in the order in which they get these lines.
     """
 
     def code() -> list[Block]:
-        listing = machine_lines.listing(works, stage, most=most, head=head)
+        listing = machine_lines.listing(works, stage, most=most, head=head, first=first)
         if not listing.lines:
             subject.stage(stage)  # raises with the reason, if the backend gives one
             raise UnavailableError("no kernel of this program has any")

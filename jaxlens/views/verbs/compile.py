@@ -36,7 +36,7 @@ from jaxlens.render.document import (
 from jaxlens.render.html.lazy_lines import LazyLines
 from jaxlens.report import Finding, Report, amount, explains, ranked
 from jaxlens.views.listings import hlo as hlo_lines
-from jaxlens.views.listings import stage_blocks
+from jaxlens.views.listings import machine, stage_blocks
 from jaxlens.views.listings.machine import Machine
 from jaxlens.views.listings.panes import machine_pane, pane, stage_pane
 from jaxlens.views.report_blocks import MOST, leading_blocks, report_blocks
@@ -90,11 +90,12 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     inside = [finding for finding in memory.findings[_OF_MEMORY:] if finding not in above]
     sentences = [f for f in (*general, *memory.findings) if f not in inside]
     machines: tuple[Machine, ...] = ("llvm", "asm") if works else ()
+    most, first = machine.MOST if full else machine.PAGE, costliest(works, overview)
     more = replace(memory, findings=tuple(inside))
     tabs = (
         pane(
             "kernels",
-            lambda: [*kernels(works, overview), *_computed_by(works, subject)],
+            lambda: [*kernels(first, overview), *_computed_by(works, subject)],
             title="Kernels",
             in_text=True,
             help="What each kernel computes; --kernel NAME shows its LLVM IR and machine code.",
@@ -103,7 +104,7 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
         Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
         Tab("Memory", tuple(report_blocks(more)), True, key="memory"),
         stage_pane(subject, "optimized", full),
-        *(machine_pane(subject, works, stage) for stage in machines),
+        *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
     )
     seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")
     shown = Tabs(tuple(t for t in tabs if t.blocks), open=("kernels", "source", "optimized"))
@@ -139,12 +140,17 @@ def report_or_reason(report: Callable[[], Report]) -> Report:
         return Report("", (Finding(f"{why}.", "unknown", weight=_MISSING),))
 
 
+def costliest(works: Sequence[Work], overview: Overview) -> list[Work]:
+    """Returns the kernels, those that cost most first."""
+    return by_cost(works, overview.costs.or_else({}), overview.seconds)
+
+
 def kernels(works: Sequence[Work], overview: Overview) -> list[Block]:
-    """Returns the table of kernels, those that cost most first."""
+    """Returns the table of kernels, in the order given."""
     if not works:
         return []
     costs, seconds = overview.costs.or_else({}), overview.seconds
-    shown = by_cost(works, costs, seconds)[:_ROWS]
+    shown = works[:_ROWS]
     left = len(works) - len(shown)
     cut = Findings((Finding(f"{left:,} more kernels are not listed: cap.kernels has all."),))
     return [TableBlock(table(shown, costs, seconds), bool(seconds)), *([cut] if left else [])]
@@ -194,10 +200,10 @@ def kernel_blocks(facts: KernelFacts, full: bool = False) -> list[Block]:
     work = next((w for w in works if name in (w.kernel.name, w.kernel.instruction)), None)
     if work is None:
         raise OptionError(f"no kernel {name!r}; {nearest(name, [w.kernel.name for w in works])}")
-    machine = stage_blocks.asm(work.kernel, facts.subject)
+    assembly = stage_blocks.asm(work.kernel, facts.subject)
     if facts.asm:
-        return [*machine] or [_missing(work)]
-    codes = [*stage_blocks.llvm(work.kernel), *machine]
+        return [*assembly] or [_missing(work)]
+    codes = [*stage_blocks.llvm(work.kernel), *assembly]
     hlo = tuple(_computed(work, _names(facts.subject)))
     tabs = [Tab("HLO", (Listing("optimized", hlo),) if hlo else (), in_text=True)]
     tabs += [Tab(code.title, (replace(code, title=""),), in_text=True) for code in codes]

@@ -13,7 +13,7 @@ from jaxlens.render.document import Block, Tab, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.listings import stage_blocks
-from jaxlens.views.listings.machine import MOST
+from jaxlens.views.listings.machine import MOST, PAGE
 from jaxlens.views.listings.panes import (
     equation_lines,
     jaxpr_tab,
@@ -29,7 +29,7 @@ from jaxlens.views.verbs import jaxpr as jaxpr_view
 from jaxlens.views.verbs.compile import Overview
 
 # Lines of LLVM IR and of machine code in the page of a small program, to keep it small; %%compile
-# has more, --full all. A large program's page has all that fits.
+# has more, --full all.
 _CODE = 100
 _LARGE = 1_000  # equations
 _HEAD = 3  # lines of each program in the page as markup; the rest is deflated
@@ -106,15 +106,17 @@ def _back(
     subject = overview.subject
     regions = module.regions.values() if module else ()
     large = module is None or sum(len(region.nodes) for region in regions) > _LARGE
-    most = MOST if full or large else _CODE
+    most = MOST if full else PAGE if large else _CODE
+    ranked = compile_view.costliest(works, overview)
+    first = ranked if large else ()  # the costliest of a small program can be most of its page
     return [
         pane(
             "kernels",
-            lambda: compile_view.kernels(works, overview),
+            lambda: compile_view.kernels(ranked, overview),
             title="Kernels",
             in_text=True,
             help="What each kernel computes, from which lines, and the bytes it moves.",
         ),
-        machine_pane(subject, works, "llvm", most, _HEAD),
-        machine_pane(subject, works, "asm", most, _HEAD),
+        machine_pane(subject, works, "llvm", most, _HEAD, first),
+        machine_pane(subject, works, "asm", most, _HEAD, first),
     ]

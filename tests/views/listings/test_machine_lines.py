@@ -97,6 +97,22 @@ def test_of_kernels_beyond_the_limit_no_code_is_made() -> None:
     ]
 
 
+def test_the_first_kernels_get_the_lines_and_the_order_stays() -> None:
+    own = [work(Kernel(name, name, "kernel", "", "", f"{name}:\n  0: ret\n")) for name in "abc"]
+    texts = written(listing(own, "asm", most=3, first=[own[2], own[1], own[0]]))
+    assert texts == [
+        "; a: left out here: %%compile --kernel a has it",
+        "",
+        "; b:",
+        "b:",
+        "  0: ret",
+        "",
+        "; c:",
+        "c:",
+        "  0: ret",
+    ]
+
+
 def test_no_code_at_all_is_no_listing() -> None:
     assert not listing([kernels()[0]], "llvm").lines
     assert not listing([], "asm").lines
