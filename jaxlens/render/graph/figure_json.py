@@ -140,7 +140,8 @@ def _fitting(
     panels_shown: list[Panel] = []
     rows: list[list[Any]] = []
     refused: set[str] = set()
-    size, order = 0, deque([first])
+    size = measured = 0  # of the JSON of the first rows, and their number
+    order = deque([first])
     repeats, small, again, lists = (deque[str]() for _ in range(4))
     while repeats or order or small or again or lists:
         name = (repeats or order or small or again or lists).popleft()
@@ -148,6 +149,9 @@ def _fitting(
             refused.add(name)
             continue
         panel = panels[name]
+        for latest in rows[measured:]:  # a drawing of one panel is not measured
+            size += len(json.dumps(latest, separators=(",", ":")))
+        measured = len(rows)
         # Estimated before layout, which is the expensive part.
         fits = not rows or (len(panel.edges) <= edges and size + _estimate(panel) <= budget)
         try:
@@ -159,7 +163,6 @@ def _fitting(
         if row is None:
             refused.add(name)
             continue
-        size += len(json.dumps(row, separators=(",", ":")))
         index[panel.name] = len(rows)
         rows.append(row)
         panels_shown.append(panel)

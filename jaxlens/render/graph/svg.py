@@ -84,7 +84,7 @@ def _panels(shown: Scene, bare: bool) -> Iterator[str]:
         lines = shown.wires[wire_at : wire_at + wires]
         yield from (_box(box, bare) for box in own if box.open)
         if bare and lines:  # all edges as one path, and all arrowheads as another
-            yield _edge("", "".join(_curve(wire.points, 0) for wire in lines), lines)
+            yield _edge("", "".join(_curve(wire.points, None) for wire in lines), lines)
         for wire in () if bare else lines:
             hint = f"<title>{_escaped(clean(wire.edge.label))}</title>" if wire.edge.label else ""
             yield _edge(hint, _curve(wire.points), [wire])
@@ -203,14 +203,20 @@ def _edge(hint: str, curves: str, wires: Iterable[Wire]) -> str:
     return f'<g class="edge">{hint}<path d="{curves}"/><path class="arrow" d="{arrows}"/></g>'
 
 
-def _curve(p: tuple[float, ...], digits: int = 1) -> str:
-    """Returns path data with an absolute start and relative pieces, which is shortest."""
+def _curve(p: tuple[float, ...], digits: int | None = 1) -> str:
+    """Returns path data with an absolute start and relative pieces, which is shortest.
+
+    Args:
+        p: The points.
+        digits: Decimals of the coordinates; None for whole pixels, which is quick.
+    """
+    written = str if digits is None else _n
     x, y = round(p[0], digits), round(p[1], digits)
     parts = [f"M{_n(x)} {_n(y)}c"]
     for n in range(2, len(p) - 2, 6):
         # Coordinates are rounded, so the next piece is relative to this one's rounded end.
         steps = [round(p[k] - (x, y)[k % 2], digits) for k in range(n, n + 6)]
-        parts.append(" ".join(map(_n, steps)) + " ")
+        parts.append(" ".join(map(written, steps)) + " ")
         x, y = x + steps[4], y + steps[5]
     return "".join(parts).replace(" -", "-").rstrip()
 

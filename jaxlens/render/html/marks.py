@@ -38,8 +38,8 @@ _ELEMENTS: Mapping[Kind, tuple[str, str]] = {
     "fold": ("<tt hidden=1>", "</tt>"),
     "warn": ("<mark>", "</mark>"),
 }
-# What an address in single quotes may have as it is; ">" may end a tag for simple readers.
-_PLAIN = ' !"$()*+,-./:;=?@[]^_`{|}~'
+# What an address in single quotes may not have as it is; ">" may end a tag for simple readers.
+_SPECIAL = re.compile(r"""[^\w !"$()*+,\-./:;=?@[\]^`{|}~]""", re.ASCII)
 # Control characters before words of a kind, in rows that a script writes out; "\0" for plain ones.
 MARKS: Mapping[Kind, str] = {kind: chr(n) for n, kind in enumerate(("", *_ELEMENTS))}
 _INLINE_LINES = 150  # above, inline colours would add a third to an output
@@ -113,7 +113,9 @@ def image(svg: str, alt: str) -> str:
     Most characters of a drawing stand in an address as they are, so it is a fifth shorter than
     in Base64.
     """
-    data = quote(svg, safe=_PLAIN, errors="replace")
+    data = svg.replace("%", "%25")
+    for character in set(_SPECIAL.findall(svg)) - {"%"}:
+        data = data.replace(character, quote(character, errors="replace"))
     size = 'style="max-width:100%;height:auto"'
     return f"<img{attr('alt', alt)} {size} src='data:image/svg+xml,{data}'>"
 
