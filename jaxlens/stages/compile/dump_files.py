@@ -159,12 +159,13 @@ def _memory() -> str | None:
     return None
 
 
-def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
+def read(path: Path, clock: bool = False, stem: str = "", hlo: Dump | None = None) -> Dump:
     """Reads the dump of one module.
 
     Args:
         path: The folder.
         clock: Whether to read the modification times of the kernels' files.
+        hlo: Its HLO and buffers, if they are read already: see `read_hlo`.
         stem: Common prefix of the module's file names; by default that of the first module. A
             compile can also dump helper modules (autotuning does); they come later.
     """
@@ -172,7 +173,7 @@ def read(path: Path, clock: bool = False, stem: str = "") -> Dump:
     if not rests:
         return Dump()
     return replace(
-        _hlo(rests),
+        hlo or _hlo(rests),
         thunks=_only(rests, "thunk_sequence.txt"),
         thunk_names=_only(rests, "thunk_metadata.txt"),
         fusion_log=steps_text(_only(rests, "priority_fusion_dump.txt")),

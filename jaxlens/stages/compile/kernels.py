@@ -232,6 +232,8 @@ def _names(instruction: str) -> list[str]:
 
 def _library(node: Node) -> str:
     """Returns the library that a custom fusion calls, "" if it names none."""
+    if "kCustom" not in node.text:  # attributes are parsed on first use
+        return ""
     match = _LIBRARY_KIND.search(node.attrs.get("backend_config", ""))
     if node.attrs.get("kind") != "kCustom" or match is None or match[1].startswith(_OWN):
         return ""

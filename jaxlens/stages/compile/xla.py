@@ -196,13 +196,16 @@ class RunningCompile:
             with self._reading:
                 self._path = path
 
+        def early() -> Dump | None:
+            return self._hlo.dump if self._hlo is not None else None
+
         again = options.pop("again", "")
         end = progress.begin(f"XLA compiles {self._name} {again}".rstrip(), self._detail)
 
         def work(abandon: Abandon) -> CompileOutput:
             done = False
             try:
-                made = _compile(lowered, abandon, begun=begun, **options)
+                made = _compile(lowered, abandon, begun=begun, early=early, **options)
                 done = True
                 return made
             finally:
@@ -322,13 +325,17 @@ def _compile(
     abandon: Abandon,
     *,
     begun: Callable[[Path | None], None],
+    early: Callable[[], Dump | None],
     name: str,
     passes: bool | str = False,
     origins: Origins | None = None,
     profiled: bool = False,
     flags: Mapping[str, bool | int | str] | None = None,
 ) -> CompileOutput:
-    """Compiles, and reads all dumps; calls `begun` with their folder before, with None after."""
+    """Compiles, and reads all dumps but those that were read `early`.
+
+    Calls `begun` with their folder before the compile, with None after it.
+    """
     session = profile.Session() if profiled else None
     with folder(large=passes is True) as path, compat.persistent_cache_off():
 
@@ -350,7 +357,7 @@ def _compile(
         start = time.perf_counter()
         lost = full(path)
         is_read = not abandon.asked and not lost
-        files = read(path, clock=session is not None) if is_read else Dump(lost=lost)
+        files = read(path, session is not None, hlo=early()) if is_read else Dump(lost=lost)
         times = (
             Timing("compile", seconds, "XLA, writing its dumps too"),
             Timing("read dumps", time.perf_counter() - start),
