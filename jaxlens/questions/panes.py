@@ -72,7 +72,6 @@ def _jaxpr() -> Lens[JaxprFacts]:
 
 def _hlo() -> Lens[HloFacts]:
     from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, across_fusion
-    from jaxlens.lenses.program.kernels import works
     from jaxlens.lenses.subject import Given
     from jaxlens.views.links import weave
     from jaxlens.views.passes.hlo_programs import fusing
@@ -87,7 +86,7 @@ def _hlo() -> Lens[HloFacts]:
             _program(capture),
             panes,
             Given(lambda: across_fusion(capture, GLANCE_LIMIT, fusing(capture))),
-            Given(lambda: works(capture)),
+            Given(lambda: capture.kernels),
             web,
             beside(links, web) if web else None,
             links.programs(),

@@ -126,9 +126,9 @@ def inside(node: Node, module: Module) -> tuple[Node, ...]:
     )
 
 
-def tally(works: Iterable[Work]) -> str:
+def tally(kernels: Iterable[Kernel]) -> str:
     """Returns a sentence such as `It runs as 2 kernels and 1 library call.`"""
-    counts = Counter[str](work.kernel.kind for work in works)
+    counts = Counter[str](kernel.kind for kernel in kernels)
     kinds = ("kernel", "library call", "thunk")
     numbers = [count(counts[kind], kind) for kind in kinds if counts[kind]]
     return f"It runs as {listed(numbers)}." if numbers else "It has no kernels."

@@ -129,7 +129,7 @@ def counted_works(overview: Overview) -> tuple[Sequence[Work], Finding]:
     except LensError as why:
         return (), Finding(f"{why}.", "unknown", weight=_MISSING)
     # A sentence that counts kernels says much of a program that is one, little of one of hundreds.
-    return works, Finding(tally(works), weight=explains(1, len(works)))
+    return works, Finding(tally(work.kernel for work in works), weight=explains(1, len(works)))
 
 
 def report_or_reason(report: Callable[[], Report]) -> Report:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from jaxlens.errors import OptionError, UnavailableError, nearest, why_unavailable
+from jaxlens.ir.facts import Kernel
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.fusion_change import TRACE_LIMIT, length
 from jaxlens.lenses.program.fusion_change import findings as fusion_findings
-from jaxlens.lenses.program.kernels import Work, tally
+from jaxlens.lenses.program.kernels import tally
 from jaxlens.lenses.program.passes import meaning, size, what
 from jaxlens.lenses.subject import Given, Subject
 from jaxlens.links.match.instruction_fates import ProgramChange, between
@@ -37,7 +38,7 @@ class HloFacts:
         subject: The program.
         panes: The requested panes; by default all.
         change: Change from just before fusion to the optimised program, and a note on both.
-        works: The kernels.
+        kernels: The kernels.
         web: Links between all panes.
         atoms: Atoms of the instructions in pass dumps.
         programs: Value numbering of each program, kept for all comparisons.
@@ -46,7 +47,7 @@ class HloFacts:
     subject: Subject
     panes: HloPanes
     change: Given[tuple[ProgramChange, str]]
-    works: Given[list[Work]]
+    kernels: Given[tuple[Kernel, ...]]
     web: Web | None
     atoms: Atoms | None
     programs: object
@@ -115,7 +116,7 @@ def linked(facts: HloFacts) -> Web | None:
 def _sentences(facts: HloFacts) -> Iterator[Finding]:
     try:
         yield from fusion_findings(facts.change.get()[0])
-        yield Finding(tally(facts.works.get()))
+        yield Finding(tally(facts.kernels.get()))
     except UnavailableError as why:
         yield Finding(f"{why}.", "unknown")
 

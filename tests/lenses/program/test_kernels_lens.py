@@ -10,7 +10,7 @@ from tests.support import fixed_captures as fixed
 def test_each_kernel_says_what_it_fused_and_from_which_lines() -> None:
     capture = fixed.capture()
     kernels = works(capture)
-    assert tally(kernels) == "It runs as 2 kernels and 1 library call."
+    assert tally(kernel.kernel for kernel in kernels) == "It runs as 2 kernels and 1 library call."
     # dot reads 128 + 64 B and writes 32; a fusion reads 32 + 8.
     costs = {cost.instruction: cost for cost in kernel_costs(capture)}
     both = "cell 3:2 and cell 3:3"
