@@ -16,6 +16,7 @@ Target: TypeAlias = "str | tuple[Target, ...]"
 """A name, "" for what is none (`self.x`, `a[0]`), or a tuple of targets."""
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_SEVERAL = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp  # the name is no item's
 _PARSED = 200_000  # characters of a text that is parsed
 
 
@@ -75,7 +76,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[Extent, Target]]
     ):
         for one, of in zip(target.elts, value.elts, strict=True):
             yield extent(of), _target(one)
-    else:
+    elif not isinstance(value, _SEVERAL):
         yield extent(value), _target(target)
 
 
