@@ -56,7 +56,7 @@ class Capture:
         object.__setattr__(self, "links", Links(self.driver))
 
     def __repr__(self) -> str:
-        """The call, the stages that are there, and what the others would take."""
+        """The call, the stages made so far, and the steps that the others need."""
         steps: dict[str | None, list[str]] = {}
         for row, step in self._steps():
             steps.setdefault(step, []).append(row.title)
@@ -91,7 +91,7 @@ class Capture:
         return table_html(Table(title, ("stage", "state", "read it", "what it is"), rows, note))
 
     def _steps(self) -> Iterator[tuple[StageInfo, str | None]]:
-        """Yields each stage after the source, and the step that it takes; nothing is computed."""
+        """Yields each stage after the source, and the step that it needs; nothing is computed."""
         for row in STAGES[1:]:
             yield row, self.driver.waits_for(row.name)
 
@@ -105,9 +105,9 @@ class Capture:
 
     @contextmanager
     def gathering(self, needs: Needs) -> Iterator["Capture"]:
-        """Gathers, and waits for a compile at the end of the block, which can use what is known.
+        """Gathers like `gather`, but waits for the compile at the end of the block.
 
-        An interrupt of the block leaves the compile to end in the background.
+        An interrupt in the block leaves the compile to end in the background.
         """
         with suppress(UnavailableError):
             self.driver.gather(needs)

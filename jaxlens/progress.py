@@ -1,8 +1,8 @@
-"""What jaxlens does now, for whoever waits: the step, how long so far, and how long last time.
+"""Shows the step that jaxlens is working on, its elapsed time, and its time in the last call.
 
-A step that takes more than a second shows in a terminal as a bar of tqdm on stderr, and where a
-front end has set `front_end`, there. What is shown goes when the work is done: nothing of it is
-in a file, a saved notebook or a pipe.
+A step that takes more than a second shows in the display of `front_end`, or in a terminal as a
+tqdm bar on stderr. The display is cleared when the work is done: no progress is written to a file,
+a saved notebook or a pipe.
 """
 
 import sys
@@ -20,13 +20,13 @@ _EVERY = 0.5  # seconds between two updates
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Work that has begun.
+    """A step that has started.
 
     Attributes:
-        name: What is done, such as "XLA compiles step".
-        detail: Returns what of it is done now, such as a pass; "" if that is unknown.
-        last: Seconds that a step of this name took last time in this process; None for none.
-        begun: When it began, by `time.perf_counter`.
+        name: A sentence without its period, such as "XLA compiles step".
+        detail: Returns the current part of the step, such as a pass; "" if it is unknown.
+        last: Seconds that the last step of this name took in this process; None if there was none.
+        begun: Start time, by `time.perf_counter`.
     """
 
     name: str
@@ -36,24 +36,24 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the start."""
         return time.perf_counter() - self.begun
 
     @property
     def sentence(self) -> str:
-        """The name, and what of it is done now."""
+        """The name and the current detail."""
         detail = self.detail()
         return f"{self.name}: {detail}" if detail else self.name
 
 
 class Display(Protocol):
-    """A place that shows the current step."""
+    """Shows the current step to the user."""
 
     def show(self, step: Task) -> None:
-        """Shows a step, or updates what is shown; called in a thread of its own."""
+        """Shows a step, or updates it; called in the progress thread."""
 
     def clear(self) -> None:
-        """Removes what is shown; called in the same thread."""
+        """Removes the step; called in the same thread."""
 
 
 class TerminalBar:
@@ -64,7 +64,7 @@ class TerminalBar:
         self._step: Task | None = None
 
     def show(self, step: Task) -> None:
-        """Shows or updates the bar; it has a length where such a step was done before."""
+        """Shows or updates the bar; it has a length if a step of this name was done before."""
         from tqdm import tqdm
 
         if step is not self._step:
@@ -94,7 +94,7 @@ def _terminal() -> Display | None:
 
 
 front_end: Callable[[], Display | None] | None = None
-"""Returns where a front end shows steps; None for what it does not show itself."""
+"""Returns the display of a front end; None, or a result of None, for the terminal."""
 
 _lock = threading.Lock()
 _steps: list[Task] = []  # those that have begun, the current one last
@@ -103,7 +103,7 @@ _ticker: "_Ticker | None" = None
 
 
 class _Ticker:
-    """The thread that shows the current step while there is one."""
+    """Shows the current step from a thread, until `end`."""
 
     def __init__(self, display: Display) -> None:
         self.display = display
@@ -128,27 +128,27 @@ class _Ticker:
                 self.display.clear()
 
     def end(self) -> None:
-        """Ends the thread, and waits until nothing is shown any more."""
+        """Ends the thread, and waits until the display is cleared."""
         self._over.set()
         self._thread.join(5)
 
 
 def current() -> Task | None:
-    """Returns the step that began last and has not ended; None if nothing is done."""
+    """Returns the latest step that has not ended; None if there is none."""
     with _lock:
         return _steps[-1] if _steps else None
 
 
 def shown() -> Display | None:
-    """Returns the display that shows a step now; None before the first second is over."""
+    """Returns the display if it shows a step; None in the first second of a step."""
     ticker = _ticker  # the thread of a compile may end it meanwhile
     return ticker.display if ticker is not None and ticker.shows else None
 
 
 def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool], None]:
-    """Begins a step, and returns the function that ends it.
+    """Starts a step, and returns the function that ends it.
 
-    That function takes whether the step was done, so that its seconds are those of "last time".
+    That function takes whether the step was completed; if so, its seconds are kept for `Task.last`.
     """
     global _ticker
     step = Task(name, detail, _last.get(name))
@@ -177,7 +177,7 @@ def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool],
 
 @contextmanager
 def step(name: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Shows a step while the block runs, if that takes more than a second."""
+    """Shows a step while the block runs, after its first second."""
     end, done = begin(name, detail), False
     try:
         yield
@@ -191,7 +191,7 @@ _idle: list[Callable[[], None]] = []
 
 @contextmanager
 def when_idle(work: Callable[[], None]) -> Iterator[None]:
-    """Has a function called once in this thread if it waits in the block while a step shows."""
+    """Calls `work` at most once, from `idle`, if the block waits while a step is shown."""
     _idle.append(work)
     try:
         yield
@@ -201,7 +201,7 @@ def when_idle(work: Callable[[], None]) -> Iterator[None]:
 
 
 def idle() -> None:
-    """Called by a thread that waits for work of another: does what was left for that time."""
+    """Runs the function of `when_idle`; called by the main thread while it waits for another."""
     if _idle and shown() is not None and threading.current_thread() is threading.main_thread():
         work = _idle.pop()
         with suppress(Exception):  # what shows meanwhile must not end the work that is waited for

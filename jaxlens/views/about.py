@@ -1,4 +1,4 @@
-"""What a view knows of its document: the names of its pictures, and the versions that made it."""
+"""Names a document's pictures, and the versions of the packages that made it."""
 
 import sys
 from collections import Counter

@@ -150,7 +150,7 @@ class View:
         return str(dot(part.figure).source)
 
     def save(self, path: str | os.PathLike[str], *, picture: str = "") -> Path:
-        """Writes the view to a file, in the form that the name's end asks for.
+        """Writes the view to a file, in the format of its suffix.
 
         `step.html` is a page that needs no kernel and no network; `step.html#e12` opens it with
         that equation pinned. `.md` and `.txt` are the text forms, `.json` is the data, and `.svg`,
@@ -164,7 +164,7 @@ class View:
             The path.
 
         Raises:
-            OptionError: The name ends in none of these.
+            OptionError: The suffix is none of these.
         """
         from jaxlens.render.html.page import page
 
@@ -187,7 +187,7 @@ class View:
         return path
 
     def _picture(self, name: str) -> GraphPane | Picture | TableBlock | SourcePane:
-        """Returns the picture of a name; "" is the first."""
+        """Returns the picture with a name; the first for ""."""
         found = pictures(self.document)
         if not found:
             raise UnavailableError(
@@ -200,9 +200,9 @@ class View:
         return found[name]
 
     def _display_(self) -> Any:
-        """Returns the live widget for marimo, which runs no script of an output's HTML.
+        """Returns the live widget for marimo, which does not run scripts in HTML outputs.
 
-        It has the HTML with it, so that it is shown when the kernel has shut down.
+        The widget contains the HTML, which is shown after the kernel has shut down too.
         """
         import jaxlens  # the widget is the notebook's, which imports this file
 

@@ -46,7 +46,7 @@ def statements(text: str) -> tuple[ast.stmt, ...]:
 
 @lru_cache(32)
 def assignments(text: str) -> Mapping[Extent, Target]:
-    """Returns what each assigned expression is assigned to, by the extent of the expression.
+    """Returns the target of each assigned expression, by the extent of the expression.
 
     `h += f(x)` assigns the value of the whole statement to `h`, which is how Python marks it.
     """
@@ -62,7 +62,7 @@ def assignments(text: str) -> Mapping[Extent, Target]:
 
 
 def extent(node: ast.stmt | ast.expr) -> Extent:
-    """Returns where a statement or an expression stands."""
+    """Returns the extent of a statement or an expression."""
     end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
     return node.lineno, node.col_offset, *end
 

@@ -1,9 +1,8 @@
-"""Finds what the user's code calls the values of a jaxpr.
+"""Finds the names that the user's code gives to the values of a jaxpr.
 
-Three things are known: what an input is called, what the function that a body was traced from calls
-its parameters, and what the value of an expression is assigned to. The last needs care: a value has
-the name of `h = f(x)` only if it alone, of all that was traced inside `f(x)`, is read later.
-A value of which nothing is known has no name here.
+There are three sources: the names of the inputs, the parameter names of the function that a body
+was traced from, and the targets of assignments. For the last, a value has the name of `h = f(x)`
+only if no other value traced inside `f(x)` is read later. Other values have no name here.
 """
 
 from collections import defaultdict

@@ -1,8 +1,7 @@
-"""Shows in a live notebook what is waited for, where the answer will stand.
+"""Shows progress in the output of a running cell, until the answer replaces it.
 
-The line, and the panes that are ready, are replaced by the answer in the same output, so that the
-saved notebook has one. nbconvert and nbval, which take each message of a kernel for an output,
-never get one of these.
+The answer updates the same output, so that the saved notebook has only one. nbconvert and nbval,
+which store each message of a kernel as an output, get no progress.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ _LINE = (
     '<div role="status" style="font:13px/1.6 system-ui,sans-serif">{text} '
     '<progress {value} style="vertical-align:middle;width:14em"></progress> {time}</div>'
 )
-# Counts on where the output is not sent again, because that would scroll its panes back.
+# Counts seconds in the page: another update of the output would scroll its panes back.
 _CLOCK = (
     '<span data-since="{since:.0f}">{since:.0f}</span> s{last}<script>(() => {{'
     "const e = [...document.querySelectorAll('[data-since]')].pop(), t = Date.now();"
@@ -29,10 +28,10 @@ _CLOCK = (
 
 
 class NotebookLine:
-    """The output of one cell in which a step shows, until the answer replaces it.
+    """The progress line in the output of one cell, until the answer replaces it.
 
     Args:
-        publisher: What sends displays to the front end.
+        publisher: Sends displays to the front end.
     """
 
     def __init__(self, publisher: Any) -> None:
@@ -41,15 +40,15 @@ class NotebookLine:
         self._has_panes = False
 
     def show(self, step: progress.Task) -> None:
-        """Shows or updates the line; above panes it stays, as sending them again scrolls them."""
+        """Shows or updates the line; not above panes, which an update would scroll back."""
         if not self._has_panes:
             self._publish({"text/plain": step.sentence, "text/html": _html(step, step.sentence)})
 
     def clear(self) -> None:
-        """Leaves the output to the answer, or to the end of the cell."""
+        """Does nothing: the answer replaces the output, or the end of the cell empties it."""
 
     def preview(self, html: str) -> None:
-        """Shows panes that are ready below the line."""
+        """Shows finished panes below the line."""
         step = progress.current()
         if step is not None:
             self._has_panes = True
@@ -57,7 +56,7 @@ class NotebookLine:
             self._publish({"text/plain": step.sentence, "text/html": html})
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
-        """Replaces what is shown by an answer; returns False if nothing was shown."""
+        """Replaces the line by an answer; returns False if there is no line."""
         if not self._id:
             return False
         self._publish(bundle)
@@ -91,15 +90,15 @@ class CellProgress:
         self._runs = False
 
     def cell_begins(self, _: Any = None) -> None:
-        """Called before a cell runs: what a comm asks for between cells gets no line."""
+        """Called before a cell runs; the line is not shown for requests of a comm between cells."""
         self._runs = True
 
     def look_begins(self) -> None:
-        """Called before a magic looks, which captures what is displayed meanwhile."""
+        """Called before a magic runs the cell and captures its displays."""
         self._publisher = self._shell.display_pub
 
     def front_end(self) -> NotebookLine | None:
-        """Returns the running cell's line; None outside a live front end's cell."""
+        """Returns the line of the running cell; None without a cell or a live front end."""
         publisher = self._publisher or self._shell.display_pub
         captured = isinstance(publisher, CapturingDisplayPublisher)  # by %%capture
         if not (self._runs and cell_of(self._shell)) or captured:
@@ -108,11 +107,11 @@ class CellProgress:
         return self._line
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
-        """Shows an answer in the output of the line; returns False if no line is shown."""
+        """Shows an answer in place of the line; returns False if there is no line."""
         return self._line is not None and self._line.replace(bundle)
 
     def previewed(self, html: Callable[[], str]) -> Callable[[], None]:
-        """Returns a function that shows panes which are ready, below the line."""
+        """Returns a function that shows finished panes below the line."""
 
         def show() -> None:
             if self._line is not None:
@@ -121,6 +120,6 @@ class CellProgress:
         return show
 
     def cell_done(self, _: Any = None) -> None:
-        """Empties the output of a line that no answer replaced: of an interrupted cell."""
+        """Empties the output if no answer replaced the line, as in an interrupted cell."""
         self.replace({})
         self._line, self._publisher, self._runs = None, None, False

@@ -186,7 +186,7 @@ def read(path: Path, clock: bool = False, stem: str = "", hlo: Dump | None = Non
 
 
 def is_optimized(path: Path) -> bool:
-    """Whether XLA, compiling for a CPU, has written all HLO and goes on to machine code.
+    """Whether XLA, compiling for a CPU, has written all HLO and begins to generate code.
 
     XLA writes its options when it begins to optimise, and again when it has written the program
     and its buffers, perhaps in several threads.
@@ -219,7 +219,7 @@ def read_before(path: Path) -> str:
 
 
 def doing(path: Path) -> str:
-    """Returns what XLA has written last, in words: a pass, or how many functions of code."""
+    """Describes the last files that XLA wrote: a pass, or the number of compiled functions."""
     names = os.listdir(path) if path.is_dir() else []
     done = sum(name.endswith((".o", ".ptx")) for name in names)
     if done or any(name.endswith(".ll") or f"{_CPU_AFTER}.txt" in name for name in names):
@@ -233,7 +233,7 @@ def read_hlo(path: Path) -> Dump:
     """Reads HLO and buffer assignment of the first module, once `is_optimized`.
 
     Raises:
-        OSError: A file is gone, or the disk is full.
+        OSError: A file was removed, or the disk is full.
     """
     rests = _rests(path)
     if not rests:

@@ -20,7 +20,7 @@ class Abandon:
 
     Attributes:
         asked: Whether the caller has stopped waiting.
-        cleanup: Called by the caller at that moment; the worker sets it.
+        cleanup: Set by the worker; the caller calls it when it stops waiting.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Abandon:
 
 
 class Background(Generic[T]):
-    """Work in a thread of its own, for which its caller waits when it needs the result.
+    """A function call in a thread of its own, whose result the caller can wait for.
 
     The thread is no daemon: an exiting process waits for XLA rather than killing it inside C++.
     """
@@ -95,7 +95,7 @@ class Background(Generic[T]):
         return True
 
     def abandon(self) -> None:
-        """Tells the thread that nobody waits for it; does nothing if it has ended."""
+        """Signals that the caller no longer waits; does nothing if the work has ended."""
         if not self._done.is_set():
             self._abandon.asked = True
             self._abandon.cleanup()

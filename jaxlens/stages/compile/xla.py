@@ -189,7 +189,7 @@ class RunningCompile:
         self._before = ""
         self._hlo: CompileOutput | None = None
 
-        # Held while the dumps are read: they are removed when the compile has ended.
+        # Acquired while the dumps are read: they are removed when the compile has ended.
         self._reading = threading.Lock()
 
         def begun(path: Path | None) -> None:
@@ -277,7 +277,7 @@ class RunningCompile:
         return done
 
     def abandon(self) -> None:
-        """Stops waiting: XLA ends in the background, and nothing remains of it."""
+        """Stops waiting: XLA ends in the background, and its files are removed."""
         self._end(False)
         self._work.abandon()
 

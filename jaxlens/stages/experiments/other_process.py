@@ -121,7 +121,7 @@ def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
 
 
 class _Child:
-    """A child process that serves one request after another, for as long as it is asked often.
+    """A child process that answers requests one after another, and ends after minutes without one.
 
     It has a session of its own, since a front end's interrupt goes to the kernel's whole group.
     """
@@ -147,7 +147,7 @@ class _Child:
         return self._process.poll()
 
     def answer(self, folder: Path) -> bool:
-        """Has it answer the request in a folder; returns False if it ended instead.
+        """Waits for the answer to the request in a folder; returns False if the process ended.
 
         Raises:
             TimeoutError: It took too long.
@@ -169,12 +169,12 @@ class _Child:
         return True
 
     def log(self) -> bytes:
-        """Returns what it has printed since the last request."""
+        """Returns the output of the process since the last request."""
         self._log.seek(self._begin)
         return self._log.read()
 
     def end(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills the process."""
         atexit.unregister(self.end)
         self._process.kill()
         assert self._process.stdin is not None
@@ -189,9 +189,9 @@ _lock = threading.RLock()
 
 
 def start(capture: Capture) -> bool:
-    """Starts a child process for a capture's program, unless one waits; returns whether one does.
+    """Starts a child process, unless one is ready; returns whether one has answered before.
 
-    Another one, for other settings of the environment, ends.
+    A process with another environment is ended.
     """
     global _child
     target = capture.program.target
@@ -216,7 +216,7 @@ def _forget() -> None:
 def compiled(
     capture: Capture, request: dict[str, Any], recompile: RecompileRequest, run: int
 ) -> dict[str, Any]:
-    """Has the child process answer a request.
+    """Returns the child process's answer to a request.
 
     Raises:
         UnavailableError: The child process timed out or crashed.

@@ -3,7 +3,7 @@
     python -m jaxlens.stages.experiments.other_process_main
 
 reads the path of a folder from each line of stdin, then FOLDER/request, and writes FOLDER/answer,
-both pickled. It ends when stdin does, or when nothing was asked for minutes. It lowers a function
+both pickled. It ends when stdin does, or after minutes without a request. It lowers a function
 that returns zeros, with the module's arguments and results, and replaces the ops of its module by
 the received ones. So JAX itself compiles them, and of JAX's own modules only MLIR's bindings are
 used.

@@ -1,6 +1,6 @@
 """Compiles one lowered call once, and again only for passes or a profile not yet recorded.
 
-A compile runs in the background, so that what is known already can be read and drawn meanwhile.
+A compile runs in the background, so that the jaxpr and HLO can be read and drawn meanwhile.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class Compiling:
         return sha256(text).digest(), str(call), str(target), str(sorted(settings.values.items()))
 
     def _taken_over(self, passes: bool | str, profile: bool) -> bool:
-        """Takes the result of an earlier look over, if it has all that is needed."""
+        """Reuses the result of an earlier capture, if it has all that is needed."""
         if self.made is not None or not _results:
             return False
         program = self._program()
@@ -111,14 +111,14 @@ class Compiling:
         return True
 
     def finish(self) -> None:
-        """Waits for a compile that has begun."""
+        """Waits for the running compile, if there is one."""
         with self._staging.lock:
             running, self._running = self._running, None
             if running is not None:
                 self._keep(running.result(), True, False)
 
     def abandon(self) -> None:
-        """Leaves a compile that has begun to end in the background."""
+        """Leaves the running compile to end in the background."""
         running, self._running = self._running, None
         if running is not None:
             running.abandon()
@@ -137,10 +137,10 @@ class Compiling:
             return self.made
 
     def hlo(self, passes: bool | str = False) -> CompileOutput:
-        """Returns the program's HLO: of a compile that goes on, as soon as XLA has written it.
+        """Returns the program's HLO; from a running compile, as soon as XLA has written it.
 
-        Whoever began that compile waits for its end. One that begins here is waited for, since
-        it would go on beside the user's own calls, without the persistent cache for them.
+        The caller that started that compile waits for its end. A compile that starts here is waited
+        for, since it would run beside the user's own calls, without the persistent cache for them.
         """
         with self._staging.lock:
             begun = self._running
@@ -210,7 +210,7 @@ class Compiling:
 
     @property
     def times(self) -> tuple[Timing, ...]:
-        """Seconds of the steps of all compiles so far; waits for one that has begun."""
+        """Seconds of the steps of all compiles so far; waits for the running one."""
         self.finish()
         return self._times
 

@@ -127,7 +127,8 @@ def test_functions_of_jax_give_no_names():
 
 
 def test_assignments_are_read_with_their_extents():
-    text = "%%time\ny = f(x)\nif y:\n    a, b = g(y), h\n    a += 1\n_ = f(y)\nself.x = y\nl = [f(x) for x in a]\n"
+    text = "%%time\ny = f(x)\nif y:\n    a, b = g(y), h\n    a += 1\n_ = f(y)\nself.x = y\n"
+    text += "rows = [f(x) for x in a]\n"
     assert assignments(text) == {
         (2, 4, 2, 8): "y",
         (4, 11, 4, 15): "a",
