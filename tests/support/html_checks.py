@@ -65,8 +65,16 @@ class Balance(HTMLParser):
         return "".join(self.words)
 
 
-class Untrusted(HTMLParser):
-    """The markup that JupyterLab shows of an output it does not trust."""
+class Filtered(HTMLParser):
+    """The markup that a page keeps of an output.
+
+    Attributes:
+        tags: Elements that are kept.
+        gone: Elements that are removed with all in them.
+    """
+
+    tags = frozenset()
+    gone = frozenset({"script", "style", "svg"})
 
     def __init__(self, markup):
         super().__init__()
@@ -74,20 +82,21 @@ class Untrusted(HTMLParser):
         self.feed(markup)
         self.close()
 
+    def kept(self, tag, attrs):
+        """Yields the attributes that are kept, with their values."""
+        raise NotImplementedError
+
     def handle_starttag(self, tag, attrs):
-        if tag in ("style", "script", "svg"):
-            self.dropped += 1
-        if self.dropped or tag not in KEPT_TAGS:
+        self.dropped += tag in self.gone
+        if self.dropped or tag not in self.tags:
             return
-        allowed = KEPT_ATTRS | KEPT_OF.get(tag, set())
-        kept = [(n, kept_style(v) if n == "style" else v or "") for n, v in attrs if n in allowed]
-        kept = [(n, v) for n, v in kept if v or n in ("open", "alt")]
-        self.out.append(f"<{tag}{''.join(f' {n}={chr(34)}{escape(v)}{chr(34)}' for n, v in kept)}>")
+        kept = "".join(f' {name}="{escape(value)}"' for name, value in self.kept(tag, attrs))
+        self.out.append(f"<{tag}{kept}>")
 
     def handle_endtag(self, tag):
-        if tag in ("style", "script", "svg"):
+        if tag in self.gone:
             self.dropped -= 1
-        elif not self.dropped and tag in KEPT_TAGS:
+        elif not self.dropped and tag in self.tags:
             self.out.append(f"</{tag}>")
 
     def handle_data(self, data):
@@ -97,6 +106,19 @@ class Untrusted(HTMLParser):
     @property
     def markup(self):
         return "".join(self.out)
+
+
+class Untrusted(Filtered):
+    """The markup that JupyterLab shows of an output it does not trust."""
+
+    tags = KEPT_TAGS
+
+    def kept(self, tag, attrs):
+        allowed = KEPT_ATTRS | KEPT_OF.get(tag, set())
+        for name, value in attrs:
+            value = kept_style(value) if name == "style" else value or ""
+            if name in allowed and (value or name in ("open", "alt")):
+                yield name, value
 
 
 def kept_style(style):

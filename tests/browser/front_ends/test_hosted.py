@@ -11,55 +11,34 @@
 """
 
 import threading
-from html import escape
-from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import jaxlens
 from tests.support.browser.front_ends import check, seen
-from tests.support.html_checks import Balance
+from tests.support.html_checks import Balance, Filtered
 from tests.support.paths import RECORDS
 
-# Elements and attributes that GitHub's HTML pipeline keeps, as far as outputs could have them.
-KEPT = {
-    *("h1 h2 h3 h4 h5 h6 br b i strong em a pre code img tt div ins del sup sub p ol ul".split()),
-    *("li table thead tbody tfoot tr td th blockquote kbd q samp var hr s strike".split()),
-    *("summary details caption figure figcaption abbr mark small span".split()),
-}
+# Attributes that GitHub's HTML pipeline keeps, as far as outputs could have them.
 ATTRIBUTES = {
     *("align alt aria-label colspan height href lang name open role rowspan scope src".split()),
     *("start summary tabindex title type valign width".split()),
 }
-GONE = {"script", "style", "template", "svg"}  # with all in them
 
 
-class Github(HTMLParser):
-    """The markup that is left of an output."""
+class Github(Filtered):
+    """The markup that GitHub shows of an output."""
 
-    def __init__(self, markup):
-        super().__init__()
-        self.out, self.dropped = [], 0
-        self.feed(markup)
-        self.close()
+    tags = frozenset(
+        "h1 h2 h3 h4 h5 h6 br b i strong em a pre code img tt div ins del sup sub p ol ul li table "
+        "thead tbody tfoot tr td th blockquote kbd q samp var hr s strike summary details caption "
+        "figure figcaption abbr mark small span".split()
+    )
+    gone = Filtered.gone | {"template"}
 
-    def handle_starttag(self, tag, attrs):
-        self.dropped += tag in GONE
-        if self.dropped or tag not in KEPT:
-            return
-        kept = "".join(f' {n}="{escape(v or "")}"' for n, v in attrs if n in ATTRIBUTES)
-        self.out.append(f"<{tag}{kept}>")
-
-    def handle_endtag(self, tag):
-        if tag in GONE:
-            self.dropped -= 1
-        elif not self.dropped and tag in KEPT:
-            self.out.append(f"</{tag}>")
-
-    def handle_data(self, data):
-        if not self.dropped:
-            self.out.append(escape(data, quote=False))
+    def kept(self, tag, attrs):
+        return ((name, value or "") for name, value in attrs if name in ATTRIBUTES)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +67,7 @@ def shown(chromium):
 
 
 def test_github(shown, output):
-    markup = "".join(Github(output).out)
+    markup = Github(output).markup
     assert {name for _, name, _ in Balance(markup).attrs} <= ATTRIBUTES
     found = seen(shown(f"<!doctype html><body>{markup}").locator("body"))
     check("GitHub", "-", found, "imitated: what its notebook viewer keeps of the HTML")
