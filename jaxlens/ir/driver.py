@@ -89,7 +89,7 @@ class Driver:
         raise UnavailableError(f"{self.holder} holds no {fact}; {self.cure}")
 
     def gather(self, needs: Needs) -> None:
-        """Records what questions need, with at most one compile; by default all is there.
+        """Records what questions need, with at most one compile; by default there is nothing to do.
 
         The compile may go on when this returns; what reads its results waits for them.
         """
@@ -105,9 +105,9 @@ class Driver:
         return frozenset({"passes"})
 
     def waits_for(self, name: str) -> str | None:
-        """The step that a stage, or "passes", still takes; "" for none, None where there is none.
+        """Returns the step that a stage, or "passes", still needs, such as "a compile".
 
-        Asking takes no step. By default all that there is needs none.
+        "" if it is made, None if it cannot be made. Nothing is computed for this.
         """
         try:
             _ = self.passes() if name == "passes" else self.stage(name)

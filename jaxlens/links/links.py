@@ -153,7 +153,7 @@ class Links:
         return False
 
     def read_ahead(self) -> NumberedModules:
-        """Reads what there is before optimised HLO, for which XLA may still be waited for.
+        """Reads the stages before optimised HLO, while XLA may still be compiling.
 
         Returns:
             `programs()`, with HLO before optimisation numbered while the caller keeps them.

@@ -149,7 +149,7 @@ def _bytes(donations: Sequence[Donation]) -> int:
 
 
 def _weight(donations: Sequence[Donation], whole: int | None) -> float:
-    """Returns the weight of donating; no device lacks the bytes of a small program."""
+    """Returns the weight of donating; for a small program it is low, as the bytes do not matter."""
     size = _bytes(donations)
     return (saves if size >= _MUCH else explains)(size, whole)
 

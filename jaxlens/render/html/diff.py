@@ -23,7 +23,7 @@ from jaxlens.render.html.marks import (
 )
 from jaxlens.render.html.payload import late_html
 
-# Rows of a diff after which no further group stands in the page, and of one in a pane.
+# Rows of a diff after which further groups are deflated; fewer in a pane.
 _AT_ONCE, _IN_PANE = 60, 8
 _MARK = 12  # characters of a mark
 # Inline rules for pages that drop our CSS: JupyterLab keeps them.

@@ -16,7 +16,7 @@ _FOLDED = "  (folded; .text(full=True) opens it)"
 
 
 def line_text(line: Line, full: bool) -> str:
-    """A line as indented text, with folded pieces only if `full`; a cut list ends in dots."""
+    """Returns a line as indented text; unless `full`, without folded pieces and with cut lists."""
     texts = (
         visible(p.text) if full or p.kind != "fold" else ", ..." if _LIST.match(p.text) else ""
         for p in line.pieces

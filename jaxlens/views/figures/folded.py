@@ -63,7 +63,7 @@ def _detail(way: str, size: str, short: str, lines: str, cost: str) -> str:
 
 
 def fold_title(body: DrawnRegion, part: StepRange) -> str:
-    """Returns the module of all steps, by its path in the user's model; else what names them.
+    """Returns the module of all steps, by its path in the user's model; else another name.
 
     That is the innermost named scope or function of all steps, a transform, or a primitive.
     """

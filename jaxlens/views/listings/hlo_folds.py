@@ -1,4 +1,4 @@
-"""Folds what only hands values on in HLO: many parameters, parts of tuples, results of a program.
+"""Folds long runs of parameters, tuple elements and results in listings of HLO.
 
 A train step has a parameter for each array of its state, and as many results.
 """

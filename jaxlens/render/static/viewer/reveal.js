@@ -35,7 +35,7 @@ export function reveals(root) {
     const places = "line" in node ? panes.all.filter((/** @type {Pane} */ pane) => pane.body.querySelector(".source-lines")) : panesWith(root, node.stage);
     for (const pane of places) {
       const asleep = pane.body.querySelector("[data-lines] .rows:not(.long-list)");
-      // In a fold that is closed it sleeps on.
+      // In a closed fold it stays unrendered.
       if (asleep && (!pane.details.open || onPage(asleep))) {
         const awake = new Promise((done) => root.addEventListener("jl-rows", done, { once: true }));
         panes.reveal(pane.key);
