@@ -6,6 +6,7 @@ which store each message of a kernel as an output, get no progress.
 
 from collections.abc import Callable, Mapping
 from html import escape
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -38,11 +39,15 @@ class NotebookLine:
         self._publisher = publisher
         self._id = ""
         self._has_panes = False
+        self._ended = False
+        self._lock = Lock()  # the progress thread shows, the main thread does the rest
 
     def show(self, step: progress.Task) -> None:
         """Shows or updates the line; not above panes, which an update would scroll back."""
-        if not self._has_panes:
-            self._publish({"text/plain": step.sentence, "text/html": _html(step, step.sentence)})
+        with self._lock:
+            if not (self._has_panes or self._ended):
+                text = step.sentence
+                self._publish({"text/plain": text, "text/html": _html(step, text)})
 
     def clear(self) -> None:
         """Does nothing: the answer replaces the output, or the end of the cell empties it."""
@@ -51,17 +56,25 @@ class NotebookLine:
         """Shows finished panes below the line."""
         step = progress.current()
         if step is not None:
-            self._has_panes = True
-            html = _html(step, f"{step.name}; what is ready:") + html
-            self._publish({"text/plain": step.sentence, "text/html": html})
+            html = _html(step, f"{step.name}; ready so far:") + html
+            with self._lock:
+                self._has_panes = True
+                self._publish({"text/plain": step.sentence, "text/html": html})
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
         """Replaces the line by an answer; returns False if there is no line."""
-        if not self._id:
-            return False
-        self._publish(bundle)
-        self._id, self._has_panes = "", False
-        return True
+        with self._lock:
+            if not self._id:
+                return False
+            self._publish(bundle)
+            self._id, self._has_panes = "", False
+            return True
+
+    def end(self) -> None:
+        """Empties the output if there is a line, also for a step that outlives the cell."""
+        with self._lock:
+            self._ended = True
+        self.replace({})
 
     def _publish(self, data: Mapping[str, Any]) -> None:
         update, self._id = bool(self._id), self._id or uuid4().hex
@@ -121,5 +134,6 @@ class CellProgress:
 
     def cell_done(self, _: Any = None) -> None:
         """Empties the output if no answer replaced the line, as in an interrupted cell."""
-        self.replace({})
+        if self._line is not None:
+            self._line.end()
         self._line, self._publisher, self._runs = None, None, False

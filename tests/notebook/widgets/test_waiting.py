@@ -71,6 +71,15 @@ def test_an_interrupted_cell_keeps_nothing_of_it(live):
     assert [*live.display_pub.outputs.values()] == [{}]
 
 
+def test_a_step_that_outlives_its_cell_shows_nothing_more(live):
+    cell = running(live)
+    line = cell.front_end()
+    line.show(progress.Task("XLA compiles f"))
+    cell.cell_done()
+    line.show(progress.Task("XLA compiles f"))
+    assert [*live.display_pub.outputs.values()] == [{}]
+
+
 def test_what_records_the_messages_of_a_kernel_gets_no_line():
     assert running(shell("")).front_end() is None
 
