@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         captured,
         compare,
         cost,
+        first_nan,
         fusion,
         key,
         ladder,
@@ -66,6 +67,7 @@ __all__ = [
     "course",
     "explain",
     "explore",
+    "first_nan",
     "fusion",
     "glossary",
     "hlo",
@@ -86,8 +88,8 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "bytecode captured compare cost fusion key ladder memory receipt sharding tape times tree "
-    "without"
+    "bytecode captured compare cost first_nan fusion key ladder memory receipt sharding tape times "
+    "tree without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 

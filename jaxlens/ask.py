@@ -39,20 +39,21 @@ Args:
 """
 
 
-def _verb(question: Question[F]) -> Callable[..., Answer[F]]:
+def _verb(question: Question[F], name: str = "") -> Callable[..., Answer[F]]:
     """Returns the verb of a question; its docstring is made of the row and the lens function's."""
+    name = name or question.name
 
     def verb(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[F]:
         from jaxlens.questions import show
 
         options = {option.name: option for option in question.choices}
         keywords = kwargs if isinstance(f, Capture) and set(kwargs) <= set(options) else {}
-        cap = _captured(question.name, f, args, {} if keywords else kwargs)
+        cap = _captured(name, f, args, {} if keywords else kwargs)
         CompilePanes(run=keywords.get("run", 0))  # raises for a negative count of runs
         values = {name: options[name].read(value) for name, value in keywords.items()}
         return show.ask(question, cap, **values)
 
-    verb.__name__ = verb.__qualname__ = question.name
+    verb.__name__ = verb.__qualname__ = name
     sources = str(question.about).replace("\n", "\n\n", 1).splitlines()
     about = "\n".join(fill(line, 96, subsequent_indent="    ") for line in sources)
     answer = cleandoc(question.lens.__doc__ or "").partition("\n\n")[2]
@@ -70,6 +71,7 @@ fusion = _verb(table.FUSION)
 tape = _verb(about_jaxprs.TAPE)
 bytecode = _verb(about_jaxprs.BYTECODE)
 tree = _verb(about_jaxprs.TREE)
+first_nan = _verb(about_jaxprs.NAN, "first_nan")
 sharding = _verb(table.SHARDING)
 
 

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.timeline import RunTimeline
+from jaxlens.ir.run.timeline import RunTimeline
 from jaxlens.lenses.memory import live_arrays
 from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
 from jaxlens.lenses.timeline.facts import TimelineFacts, facts

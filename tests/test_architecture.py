@@ -29,7 +29,8 @@ PACKAGES = {
     "core.numpy": "core.kernel core.transforms core.primitives",
     "core.aot": "core.kernel core.transforms core.primitives core.parallel",
     "core": "core.*",
-    "ir": "errors",
+    "ir.run": "",
+    "ir": "errors ir.run",
     "ir.jaxpr": "errors ir",
     "ir.stablehlo": "errors ir",
     "ir.hlo": "errors ir",
@@ -61,10 +62,11 @@ PACKAGES = {
         "progress captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
         "stages.compile"
     ),
+    "stages.taps": "errors ir.* stages.compat stages.call stages.compile",
     "stages.session": (
         "progress errors ir.* stages.compat stages.arguments stages.core stages.call stages.keys "
         "stages.trace stages.line_trace stages.failure stages.compile stages.measure "
-        "stages.experiments"
+        "stages.experiments stages.taps"
     ),
     "stages": (
         "captures errors ir.* stages.call stages.trace stages.compile stages.experiments "
@@ -79,11 +81,12 @@ PACKAGES = {
         "stages.existing"
     ),
     "lenses": "captures errors ir.* links.* report",
-    "lenses.timeline": "errors ir report",
+    "lenses.timeline": "errors ir.* report",
     "lenses.program": "captures errors ir.* links.* report lenses",
     "lenses.tracing": "captures errors ir.* links.* report lenses",
     "lenses.depth": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.constants": "captures errors ir.* links.* report lenses lenses.program",
+    "lenses.nonfinite": "captures errors ir.* links.* report lenses",
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.times": ("captures errors ir.* links.* report lenses lenses.program lenses.constants"),
@@ -111,7 +114,7 @@ PACKAGES = {
     ),
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir options questions stages.* views.*",
-    "running": "errors ir lenses.* stages.* views.*",
+    "running": "errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",

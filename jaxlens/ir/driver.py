@@ -6,7 +6,7 @@ says what is missing and what to do; a driver overrides what its source has. The
 of `stages/existing/` hold one compiled program, a module's text or a folder of dumps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -29,6 +29,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
+from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
@@ -203,6 +204,21 @@ class Driver:
     def run_watched(self, n: int) -> Run:
         """`run` with the seconds of each instruction, from the profiler, which slows it."""
         return self.run(n)
+
+    def nonfinite(self) -> NonFiniteRun:
+        """Runs the program once, and returns which equations had NaN and infinities."""
+        self.lacks("program that could run with arguments")
+
+    def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:
+        """Runs the program once, and returns what one execution of an equation read and made."""
+        self.lacks("program that could run with arguments")
+
+    def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
+        """Runs the program with 0 as the result of equations where an operand of theirs is 0.
+
+        Returns which have NaN then, and the largest change of results that are finite as it is.
+        """
+        self.lacks("program that could run with arguments")
 
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         """What a device of this kind does at most; None where no device could be measured."""

@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 def live_equations(jaxpr: Module) -> frozenset[str]:
     """Returns the ids of the equations that a result or an effect depends on."""
-    flow = _Flow(jaxpr)
+    flow = ValueFlow(jaxpr)
     ids: set[str] = set()
     visited: set[Place] = set()
     main = jaxpr.body()
@@ -48,8 +48,15 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
     return frozenset(ids)
 
 
-class _Flow:
-    """The dataflow between variables, across bodies."""
+class ValueFlow:
+    """The dataflow between variables, across bodies.
+
+    Attributes:
+        regions: The bodies that an execution can reach, by name.
+        callers: The regions and equations that execute a body, by its name.
+        makers: The equation that defines a variable.
+        places: The index of a body's parameter.
+    """
 
     def __init__(self, jaxpr: Module) -> None:
         names = {jaxpr.entry}  # of the bodies that an execution can reach
@@ -99,25 +106,26 @@ class _Flow:
 
     def outer(self, value: Place) -> Iterator[Place]:
         """Yields the variables that bind a body's parameter: operands, and a loop's carry."""
-        index = self.places.get(value)
-        if index is None:
-            return
-        for region, node in self.callers[value[0]]:
-            body = self.regions[value[0]]
-            testing = node.opcode == "while" and value[0] == node.regions[-1]
-            constants = _number(node, "cond_nconsts") if testing else 0
-            # Operands are counted from the end, where a body's parameters have the same order.
-            place = index if index < constants else operand(node, index, len(body.parameters))
-            if -len(node.operands) <= place < len(node.operands):
-                yield region.name, node.operands[place]
-            first, carry = 0, 0  # the parameters that a loop carries
-            if node.opcode == "scan":
-                first, carry = _number(node, "num_consts"), _number(node, "num_carry")
-            elif node.opcode == "while":
-                first, carry = len(body.parameters) - len(node.results), len(node.results)
-            looped = self.regions[running(node)[0]]
-            if first <= index < first + carry and index - first < len(looped.results):
-                yield looped.name, looped.results[index - first]
+        for region, node in self.callers[value[0]] if value in self.places else ():
+            yield from self.bound(value, region, node)
+
+    def bound(self, value: Place, region: Region, node: Node) -> Iterator[Place]:
+        """Yields the variables that bind a body's parameter in one call of the body."""
+        index, body = self.places[value], self.regions[value[0]]
+        testing = node.opcode == "while" and value[0] == node.regions[-1]
+        constants = _number(node, "cond_nconsts") if testing else 0
+        # Operands are counted from the end, where a body's parameters have the same order.
+        place = index if index < constants else operand(node, index, len(body.parameters))
+        if -len(node.operands) <= place < len(node.operands):
+            yield region.name, node.operands[place]
+        first, carry = 0, 0  # the parameters that a loop carries
+        if node.opcode == "scan":
+            first, carry = _number(node, "num_consts"), _number(node, "num_carry")
+        elif node.opcode == "while":
+            first, carry = len(body.parameters) - len(node.results), len(node.results)
+        looped = self.regions[running(node)[0]]
+        if first <= index < first + carry and index - first < len(looped.results):
+            yield looped.name, looped.results[index - first]
 
 
 def _number(node: Node, name: str) -> int:

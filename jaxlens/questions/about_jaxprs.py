@@ -11,6 +11,7 @@ from jaxlens.questions.question import About, Lens, Question
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.lenses.depth.facts import Depth
+    from jaxlens.lenses.nonfinite.facts import FirstNan
     from jaxlens.lenses.tracing.bytecode import Bytecode
     from jaxlens.lenses.tracing.ladder import Ladder
     from jaxlens.lenses.tracing.line_trace import Tracing
@@ -145,4 +146,41 @@ LADDER = Question(
     kind="ladder",
     panel=6,
     python="jaxlens.ladder(f, x)`, `Composer(f, x)",
+)
+
+
+def _nan() -> Lens[FirstNan]:
+    """What `jaxlens.first_nan` returns.
+
+    Returns:
+        An answer with `.found`, `.kind` ("nan" or "inf"), `.opcode`, `.span` (file, line, columns),
+        `.iteration`, `.sentence`, `.cure`, `.maker` (with `.values`, `.index`, `.device`),
+        `.infinity` (what made the infinity that the NaN came of), `.arguments` and `.trial`.
+
+    Raises:
+        OptionError: An argument is a shape without data.
+        UnavailableError: The program cannot run here.
+    """
+    from jaxlens.lenses.nonfinite.facts import facts
+    from jaxlens.lenses.nonfinite.report import report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.nonfinite import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+NAN = Question(
+    "nan",
+    About(
+        "Where does the first NaN come from?",
+        measured="NaN and infinities in the results of each equation, in a run of the compiled "
+        "program with these tests in it, in loops by iteration; what made it is run once more, "
+        "and a cure where one is tried; donated arguments stay valid",
+        counted="the way back from a result through equations whose operands had it",
+    ),
+    _nan,
+    verb="jaxpr",
+    help="runs it, and says which equation made the first NaN or infinity of a result, and why",
+    kind="nan",
+    python="jaxlens.first_nan(f, x)",
 )

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, TAPE, TREE
+from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, TAPE, TREE
 from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
@@ -501,6 +501,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     BYTECODE,
     TREE,
     LADDER,
+    NAN,
     KEY,
     RECOMPILES,
     TIMELINE,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
 
 _ROWS = 30

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
 
 ELSEWHERE = CodeLine("no line of yours", "")
 _LONGEST = 8  # steps of a pattern that repeats

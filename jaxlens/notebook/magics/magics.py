@@ -173,6 +173,22 @@ class ProgramMagics(OutputMagics):
         """
         return self._look(self.explore, line, cell)
 
+    @line_cell_magic
+    @no_var_expand
+    def nan(self, line: str, cell: str | None = None) -> Any:
+        """Run the call once, and say which equation made the first NaN or infinity, and why.
+
+        It is `%%jaxpr --nan`, and takes the same options:
+
+            %%nan
+            step(params, batch)
+
+            %nan --grad loss(params, x)
+
+        In Python:  jaxlens.first_nan(step, params, batch)
+        """
+        return self._look(self.jaxpr, f"--nan {line}", cell)
+
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""
         from jaxlens.notebook.magics.magic_line import help_of, read, stored

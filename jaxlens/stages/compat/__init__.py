@@ -47,7 +47,13 @@ from jaxlens.stages.compat.stage_objects import (
     options_of,
     own_copy,
 )
-from jaxlens.stages.compat.tracing import ValueOrigin, leaked_tracers, origin, recorded
+from jaxlens.stages.compat.tracing import (
+    ValueOrigin,
+    leaked_tracers,
+    origin,
+    recorded,
+    varying_axes,
+)
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
     computes,

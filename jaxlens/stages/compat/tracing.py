@@ -61,3 +61,15 @@ def origin(tracer: Any) -> ValueOrigin:
     equations = (eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars))
     names = tuple(debug.arg_names[position] for position in positions or ())
     return ValueOrigin(next(equations, None), names, debug.func_name, debug.func_filename or "")
+
+
+@when_gone(frozenset())
+def varying_axes(value: Any) -> frozenset[str]:
+    """Returns the mesh axes over which a value within a `shard_map` differs.
+
+    Gone: none, and a `shard_map` that checks this cannot be evaluated again.
+    """
+    import jax
+
+    axes: frozenset[str] = jax.typeof(value).manual_axis_type.varying
+    return axes

@@ -49,7 +49,7 @@ def run(
     if n < 1:
         raise OptionError(f"expected at least 1 run, got {n}; say --run 10")
     values, tree = jax.tree.flatten((args, kwargs or {}))
-    _check(values, names)
+    check(values, names)
     infos = jax.tree.leaves(compiled.args_info, is_leaf=lambda leaf: hasattr(leaf, "donated"))
     donated = {index for index, info in enumerate(infos) if info.donated}
     placed = _placed(compiled, values)
@@ -68,12 +68,13 @@ def run(
     return Run(tuple(seconds), _WARM, _how(n, bool(donated)), outputs)
 
 
-def _check(leaves: list[Any], names: Sequence[str]) -> None:
+def check(leaves: list[Any], names: Sequence[str], option: str = "--run") -> None:
+    """Raises OptionError if an argument is a shape without data."""
     for index, leaf in enumerate(leaves):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             name = names[index] if index < len(names) else f"input {index}"
             raise OptionError(
-                f"--run needs arrays, got only the shape {leaf.shape} of {name}; "
+                f"{option} needs arrays, got only the shape {leaf.shape} of {name}; "
                 "look at a call with real values"
             )
 

@@ -1,20 +1,24 @@
 """Runs and measures a compiled call, and compiles variants of it for comparison."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import jax
 
+from jaxlens import progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
+from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.stages.experiments import scan
-from jaxlens.stages.measure.execute import run
+from jaxlens.stages.measure.execute import check, run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
+from jaxlens.stages.taps import nonfinite
 
 
 class Running(Driver):
@@ -64,6 +68,45 @@ class Running(Driver):
         module = self.compiling.compiled().optimized.module.name
         execute = partial(run, self.executable, args, n, kwargs, self._names())
         return run_profiled(execute, module, self.staging.place.target.devices)
+
+    def nonfinite(self) -> NonFiniteRun:
+        """Runs the program once with a measurement of each equation; donates nothing.
+
+        Raises:
+            OptionError: An argument is a shape without data.
+            UnavailableError: The program is for a device that this process lacks, was traced by
+                `jaxlens.core`, or its arrays have been freed.
+        """
+        with self._measuring("looks for NaN") as (closed, leaves):
+            return nonfinite.run(closed, leaves)
+
+    def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:
+        """Runs the program once with a measurement of one equation; raises as `nonfinite`."""
+        with self._measuring("looks at what made it") as (closed, leaves):
+            return nonfinite.equation_values(closed, leaves, path, at)
+
+    def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
+        """Runs the program twice, once with a change; raises as `nonfinite`."""
+        with self._measuring("tries a cure") as (closed, leaves):
+            return nonfinite.guarded(closed, leaves, paths)
+
+    @contextmanager
+    def _measuring(self, doing: str) -> Iterator[tuple[Any, list[Any]]]:
+        """Yields the closed jaxpr and its flat arguments, under the settings of the call."""
+        staging = self.staging
+        if staging.by_core:
+            raise UnavailableError(
+                "a program of jaxlens.core is not measured as it runs: look at the function on jnp"
+            )
+        if staging.place.target.absent:
+            raise UnavailableError(
+                f"{staging.place.target.kind} is not here to run on: look without --target"
+            )
+        closed = staging.traced.jaxpr
+        leaves = jax.tree.leaves(self.given())
+        check(leaves, self._names(), "--nan")
+        with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
+            yield closed, leaves
 
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]

@@ -10,8 +10,8 @@ from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
+from jaxlens.ir.run.timeline import CodeLine
 from jaxlens.ir.spans import describe
-from jaxlens.ir.timeline import CodeLine
 from jaxlens.stages.line_trace.record import following
 from jaxlens.stages.line_trace.user_frames import Left
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.timeline import Dispatch, Execution, Wait
+from jaxlens.ir.run.timeline import Dispatch, Execution, Wait
 
 MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""

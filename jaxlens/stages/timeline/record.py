@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.timeline import CodeLine, Dispatch, RunTimeline
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, RunTimeline
 from jaxlens.stages import compat
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.timeline import read_profile

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import array_names, is_automatic
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, Wait
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, Wait
 from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
 from jaxlens.render import chart

@@ -1,6 +1,6 @@
 """Sentences and tables about live arrays that are written down here."""
 
-from jaxlens.ir.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.lenses.memory.live_arrays import facts, report
 
 ONE = {"CPU 0": 400}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
 from jaxlens.lenses.timeline.facts import Step, facts, repeated, waiter
 from jaxlens.lenses.timeline.report import report
 from jaxlens.running import answer

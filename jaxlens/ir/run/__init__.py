@@ -1,0 +1,1 @@
+"""What was recorded of runs, and of the process that runs them."""

@@ -1,0 +1,1 @@
+"""Where the first NaN or infinity of a run comes from."""

@@ -1,0 +1,184 @@
+"""Why an equation makes a NaN or an infinity from finite operands, and what avoids it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jaxlens.ir.run.nonfinite import EquationValues, ValueRange
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why, and what avoids it.
+
+    Attributes:
+        text: What happened: "the logarithm of a negative number".
+        cure: What to write instead; "" where nothing general is known.
+    """
+
+    text: str
+    cure: str = ""
+
+
+_POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
+_DIVISOR = "divide by jnp.where(d == 0, 1, d), and choose the result with another jnp.where"
+_SAFE = (
+    "give the function a safe argument too, with a second jnp.where inside: "
+    "jnp.where(c, f(jnp.where(c, x, 1.0)), y)"
+)
+_MASK = (
+    "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
+    "number such as -1e30"
+)
+_EXP = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
+_WIDER = "compute in a wider dtype, such as float32, or scale the values first"
+LITERAL = Reason("it is written in the program", _MASK)
+
+
+def reason(opcode: str, values: EquationValues, dtype: str, *, untaken: str = "") -> Reason:
+    """Returns why an equation's first non-finite elements are such.
+
+    Args:
+        opcode: The primitive.
+        values: What it read and made.
+        dtype: The dtype of its result.
+        untaken: The line of the `where` whose branch was not taken, if its gradient is this
+            equation; "" otherwise.
+    """
+    ranges = values.operands
+    made_nan = any(value is not None and value.nan for value in values.results)
+    if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):
+        text = (
+            "the gradient of a branch that jnp.where did not take "
+            f"({untaken}): 0 times an infinite derivative"
+        )
+        return Reason(text, _SAFE)
+    rule = _RULES.get(opcode)
+    found = rule(ranges, made_nan) if rule else None
+    if found is not None:
+        return found
+    if not made_nan and all(value is None or not value.inf for value in ranges):
+        return Reason(f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}", _WIDER)
+    return Reason("a result that is not defined for these operands")
+
+
+_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_Ranges = Sequence[ValueRange | None]
+
+
+def _zero(ranges: _Ranges) -> bool:
+    return any(value is not None and value.zeros for value in ranges)
+
+
+def _first(ranges: _Ranges) -> ValueRange:
+    return next((value for value in ranges if value is not None), ValueRange(0, 0, 0, 0, 0, 0))
+
+
+def _logarithm(name: str, edge: float, op: str) -> Callable[[_Ranges, bool], Reason | None]:
+    def rule(ranges: _Ranges, made_nan: bool) -> Reason | None:
+        x = _first(ranges)
+        below = "a negative number" if not edge else f"a number below {edge:g}"
+        if made_nan and x.least < edge:
+            return Reason(f"{name} of {below} ({x.least:.4g})", _POSITIVE.format(op=op))
+        if not made_nan:
+            return Reason(f"{name} of {edge:g}", _POSITIVE.format(op=op))
+        return None
+
+    return rule
+
+
+def _root(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    if made_nan and x.least < 0:
+        text = f"the square root of a negative number ({x.least:.4g})"
+        return Reason(text, _POSITIVE.format(op="sqrt"))
+    return Reason("1 over the square root of 0", _POSITIVE.format(op="rsqrt"))
+
+
+def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    above = ranges[0]
+    if made_nan and above is not None and above.inf:
+        return Reason("infinity divided by infinity")
+    return Reason("0 divided by 0" if made_nan else "a division by 0", _DIVISOR)
+
+
+def _product(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("0 times infinity", _SAFE) if made_nan else None
+
+
+def _sum(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("infinity - infinity") if made_nan else None
+
+
+def _exponential(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    return None if made_nan else Reason(f"an overflow of exp({x.most:.4g})", _EXP)
+
+
+def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    base = _first(ranges)
+    if made_nan and base.least < 0:
+        text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
+        return Reason(text, _POSITIVE.format(op="the base"))
+    return Reason("a negative power of 0", _DIVISOR) if base.zeros else None
+
+
+def _periodic(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("a sine or cosine of infinity") if made_nan else None
+
+
+def _arc(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    x = _first(ranges)
+    return Reason(
+        f"an argument outside of -1 to 1 ({_outer(x):.6g})", "clip it: jnp.clip(x, -1, 1)"
+    )
+
+
+def _outer(x: ValueRange) -> float:
+    return x.most if abs(x.most) >= abs(x.least) or math.isnan(x.least) else x.least
+
+
+def _cholesky(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason(
+        "a matrix that is not positive definite", "add a small multiple of the identity to it"
+    )
+
+
+def _matrix_product(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    infinite = any(value is not None and value.inf for value in ranges)
+    return Reason("infinity times 0, or infinity minus infinity") if infinite else None
+
+
+def _remainder(ranges: _Ranges, made_nan: bool) -> Reason | None:
+    return Reason("a remainder of a division by 0", _DIVISOR) if made_nan else None
+
+
+_RULES: dict[str, Callable[[_Ranges, bool], Reason | None]] = {
+    "log": _logarithm("the logarithm", 0, "log"),
+    "log1p": _logarithm("log1p", -1, "log1p"),
+    "sqrt": _root,
+    "rsqrt": _root,
+    "div": _division,
+    "mul": _product,
+    "sub": _sum,
+    "add": _sum,
+    "add_any": _sum,
+    "reduce_sum": _sum,
+    "cumsum": _sum,
+    "exp": _exponential,
+    "exp2": _exponential,
+    "expm1": _exponential,
+    "pow": _power,
+    "integer_pow": _power,
+    "sin": _periodic,
+    "cos": _periodic,
+    "tan": _periodic,
+    "asin": _arc,
+    "acos": _arc,
+    "atanh": _arc,
+    "erf_inv": _arc,
+    "cholesky": _cholesky,
+    "dot_general": _matrix_product,
+    "conv_general_dilated": _matrix_product,
+    "rem": _remainder,
+}

@@ -1,0 +1,131 @@
+"""Where the first NaN comes from, in sentences, and the equations that it went through."""
+
+from collections.abc import Iterator
+
+from jaxlens.ir.run.nonfinite import ValueRange
+from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan, Maker, place
+from jaxlens.lenses.nonfinite.reasons import LITERAL
+from jaxlens.lenses.sentences import bracketed, listed, quoter
+from jaxlens.report import Cell, Finding, Report, Table
+
+_ROWS = 30
+_INPUTS = 4
+
+
+def report(facts: FirstNan) -> Report:
+    """Returns the sentences, and the table of the way."""
+    return Report("First NaN", tuple(findings(facts)), tuple(_tables(facts)))
+
+
+def findings(facts: FirstNan) -> Iterator[Finding]:
+    """Yields the sentences."""
+    ids: tuple[str, ...] = (facts.maker.id,) if facts.maker else ()
+    yield Finding(facts.sentence, "measured", ids, weight=1.0)
+    maker = facts.maker
+    if maker is not None:
+        yield Finding(_where(maker), "measured", ids)
+        yield from _cause(facts)
+        if facts.inputs:
+            yield Finding(f"It is computed from {listed(facts.inputs, _INPUTS)}.", "counted", ids)
+        yield from _cure(facts)
+    if len(facts.makers) > 1:
+        ids = tuple(path[-1] for path in facts.makers[1:])
+        verb = "makes" if len(ids) == 1 else "make"
+        yield Finding(f"Later {listed(ids)} {verb} NaN too.", "measured", ids)
+    if facts.others and not facts.arguments:
+        n = len(facts.others)
+        made = "another equation makes" if n == 1 else f"{n} other equations make"
+        text = f"{made[0].upper()}{made[1:]} NaN that no result gets"
+        end = "its gradient may" if n == 1 else "their gradients may"
+        yield Finding(f"{text} ({listed(facts.others)}): {end}.", "measured", facts.others)
+
+
+def _where(maker: Maker) -> str:
+    """Returns the iteration, device, element, and what the operands were."""
+    parts = []
+    if maker.iterations:
+        steps = " of ".join(str(n) for n in reversed(maker.iterations))
+        parts.append(f"in iteration {steps} (from 0) of the loop at {place(maker.loop)}")
+    if maker.device is not None:
+        parts.append(f"on device {maker.device} of the mesh")
+    made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)
+    if made is not None:
+        number = made.nan or made.inf
+        if made.elements > 1:
+            parts.append(f"{number:,} of the {made.elements:,} elements of its {maker.type}")
+        if made.first:
+            parts.append(f"the first at index {list(made.first)}")
+    read = [_range(v) for v in maker.values.operands if v is not None]
+    text = ", ".join(parts)
+    sentence = f"{text[:1].upper()}{text[1:]}." if text else ""
+    operands = f" Its operands: {'; '.join(read)}." if read else ""
+    return f"{sentence}{operands}".strip()
+
+
+def _range(value: ValueRange) -> str:
+    if value.least == value.most:
+        text = f"{value.least:.4g}"
+    elif value.least <= value.most:
+        text = f"{value.least:.4g} to {value.most:.4g}"
+    else:
+        text = "NaN alone"
+    marks = [f"{value.inf:,} inf"] if value.inf and value.elements > 1 else []
+    if value.zeros and value.elements > 1:
+        marks.append(f"{value.zeros:,} zero{'s' * (value.zeros != 1)}")
+    return f"{text} ({', '.join(marks)})" if marks else text
+
+
+def _cause(facts: FirstNan) -> Iterator[Finding]:
+    made = facts.infinity
+    if made is None:
+        return
+    quote = quoter(facts.subject())(made.span)
+    which = "the gradient of " if made.backward else ""
+    at = f"{which}{place(made.span)}{bracketed(made.span, quote)}"
+    if made.reason is LITERAL:
+        text = f"The infinity in it is written in the program: {at}."
+    else:
+        text = f"The infinity in it is made by `{made.opcode}` in {at}: {made.reason.text}."
+    yield Finding(text, "measured", (made.id,))
+
+
+def _cure(facts: FirstNan) -> Iterator[Finding]:
+    made, trial = facts.maker, facts.trial
+    if made is None or not facts.cure:
+        return
+    cure = f"{facts.cure[0].upper()}{facts.cure[1:]}."
+    if trial is None or facts.cure != made.reason.cure:
+        yield Finding(f"{cure} Not tried.", "unknown", (made.id,))
+        return
+    ids = tuple(path[-1] for path in trial.paths)
+    changed = f"0 as the result of {listed(ids)} wherever an operand is 0"
+    same = f"and other elements change by {trial.change:.2g} at most"
+    same = same if trial.change else "and other elements stay the same"
+    end = f"no result has a NaN, {same}" if trial.cured else "a NaN remains"
+    yield Finding(f"{cure} Tried: with {changed}, {end}.", "measured", ids)
+
+
+def _tables(facts: FirstNan) -> Iterator[Table]:
+    if not facts.way:
+        return
+    seen = facts.run.nan if facts.kind == "nan" else facts.run.inf
+    nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
+    rows = []
+    for path in facts.way[:_ROWS]:
+        node, at = nodes[path[-1]], seen[path]
+        span = node.owner
+        rows.append(
+            (
+                Cell(path[-1], ids=(path[-1],)),
+                Cell(node.opcode),
+                Cell(str(span) if span is not None else ""),
+                Cell(", ".join(map(str, at.iterations)) if len(path) > 1 else ""),
+                Cell(f"{at.elements:,}", at.elements),
+            )
+        )
+    more = len(facts.way) - _ROWS
+    note = "In the order in which they had it first." + (f" {more:,} more." if more > 0 else "")
+    columns = ("equation", "primitive", "line", "iteration", f"{NAMES[facts.kind]} elements")
+    yield Table(
+        f"The way of the {NAMES[facts.kind]}", columns, tuple(rows), note, right=(4,), stage="jaxpr"
+    )

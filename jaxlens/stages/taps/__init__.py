@@ -1,0 +1,1 @@
+"""Runs a program with small measurements beside its equations."""

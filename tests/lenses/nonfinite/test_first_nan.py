@@ -1,0 +1,170 @@
+"""The first NaN of planted programs is found at its line; clean programs have none."""
+
+import inspect
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, UnavailableError
+from tests.lenses.nonfinite import planted
+from tests.support import programs
+from tests.support.paths import environment
+
+ONES = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize("make", planted.EVERY, ids=lambda make: make.__name__)
+def test_a_planted_nan_is_found_at_its_line(make):
+    f, args, opcode, iteration = make()
+    lines, start = inspect.getsourcelines(make)
+    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# here"))
+    answer = jaxlens.first_nan(f, *args)
+    assert answer.found
+    assert (answer.span.line, answer.iteration) == (line, iteration)
+    assert opcode in (None, answer.opcode)
+    assert f"planted.py:{line}" in answer.sentence
+    assert not any(getattr(arg, "is_deleted", lambda: False)() for arg in args)
+
+
+def softmax(x):
+    return jax.nn.softmax(jnp.where(x > 1, x, -jnp.inf), axis=-1)
+
+
+def double_where(x):
+    return jnp.where(x > 1, jnp.log(jnp.where(x > 1, x, 1.0)), 0.0).sum()
+
+
+def counted(x):
+    return jax.lax.fori_loop(0, 5, lambda n, c: c / 2 + n, x)
+
+
+CLEAN = {
+    "mlp_step": programs.mlp_step,
+    "attention": programs.attention,
+    "scan_rnn": programs.scan_rnn,
+    "gpt_step": lambda: programs.gpt_step(layers=1),
+    "masked softmax": lambda: (softmax, (2 * ONES,)),
+    "double where": lambda: (jax.grad(double_where), (ONES,)),
+    "nan_to_num": lambda: (lambda x: jnp.nan_to_num(jnp.log(-x)), (ONES,)),
+    "branch not taken": lambda: (lambda x: jnp.where(x > 0, x, jnp.log(-x)), (ONES,)),
+    "cond not taken": lambda: (lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.log, x), (ONES,)),
+    "max with -inf": lambda: (lambda x: jnp.max(x, initial=-jnp.inf), (ONES,)),
+    "logsumexp": lambda: (jax.nn.logsumexp, (1000 * ONES,)),
+    "log_softmax": lambda: (jax.grad(lambda x: jax.nn.log_softmax(x)[0]), (1000 * ONES,)),
+    "fori_loop": lambda: (counted, (ONES,)),
+    "integers": lambda: (lambda x: x // 2 + 1, (np.arange(3),)),
+    "sort": lambda: (lambda x: jnp.sort(x)[::-1], (ONES,)),
+    "random": lambda: (lambda key: jax.random.normal(key, (8,)), (jax.random.key(0),)),
+    "complex": lambda: (lambda x: jnp.fft.fft(x), (ONES,)),
+    "solve": lambda: (jnp.linalg.solve, (2 * np.eye(3, dtype=np.float32), ONES)),
+    "no equation": lambda: (lambda x: x, (ONES,)),
+    "empty": lambda: (lambda x: jnp.log(x), (np.zeros((0, 3), np.float32),)),
+}
+
+
+@pytest.mark.parametrize("make", CLEAN.values(), ids=CLEAN)
+def test_a_clean_program_has_none(make):
+    f, args = make()
+    answer = jaxlens.first_nan(f, *args)
+    assert not answer.found, str(answer)
+    assert str(answer.findings[0].text) == "No NaN and no infinity in the results."
+
+
+def test_an_argument_with_nan_is_named():
+    answer = jaxlens.first_nan(lambda w, x: jnp.sin(w) + x, ONES, ONES * np.nan)
+    assert answer.arguments == ("x",)
+    assert answer.opcode == ""
+    assert answer.sentence == "The NaN comes in: x has it already."
+
+
+def test_a_nan_that_no_result_gets_is_told():
+    answer = jaxlens.first_nan(lambda x: jnp.where(x > 0, x, jnp.log(-x)), ONES)
+    assert len(answer.others) == 1
+    assert "its gradient may" in str(answer)
+
+
+def test_the_cure_is_tried():
+    f, args, *_ = planted.gradient_of_a_branch()
+    answer = jaxlens.first_nan(f, *args)
+    assert answer.trial.cured
+    assert answer.trial.change == 0
+    assert "jnp.where" in answer.cure
+
+    def mended(x):
+        return jnp.where(x > 1, jnp.log(jnp.where(x > 1, x - 1, 1.0)), 0.0).sum()
+
+    assert np.isfinite(jax.grad(mended)(*args)).all()
+
+
+def test_the_infinity_that_it_came_of_is_named():
+    f, args, *_ = planted.overflow_of_exp()
+    answer = jaxlens.first_nan(f, *args)
+    assert (answer.infinity.opcode, answer.infinity.span.line) == ("exp", answer.span.line - 1)
+    assert "maximum" in answer.cure
+
+
+def test_the_example_of_a_batch_is_named():
+    f, args, *_ = planted.one_example_of_a_batch()
+    answer = jaxlens.first_nan(f, *args)
+    assert answer.maker.index == (3,)
+
+
+def test_values_are_those_of_the_iteration():
+    f, args, *_ = planted.scan_at_iteration_four()
+    (operand,) = jaxlens.first_nan(f, *args).maker.values.operands
+    assert operand.least == operand.most == -0.5
+
+
+def test_shapes_and_core_programs_are_refused():
+    with pytest.raises(OptionError, match="--nan needs arrays"):
+        _ = jaxlens.first_nan(jnp.log, jax.ShapeDtypeStruct((3,), jnp.float32)).found
+    cap = jaxlens.capture(jnp.log, ONES)
+    assert not jaxlens.first_nan(cap).found
+
+
+def test_a_loaded_capture_cannot_run(tmp_path):
+    cap = jaxlens.capture(jnp.log, ONES)
+    cap.save(tmp_path / "log.jaxlens")
+    with pytest.raises(UnavailableError, match="run with arguments"):
+        _ = jaxlens.first_nan(jaxlens.load(tmp_path / "log.jaxlens")).found
+
+
+def test_random_state_and_caches_stay():
+    f = jax.jit(lambda x: jnp.log(x))
+    np.random.seed(1)
+    before = np.random.get_state()[1].tolist()
+    _ = jaxlens.first_nan(f, ONES).found
+    assert np.random.get_state()[1].tolist() == before
+    assert f._cache_size() == 0
+
+
+_DEVICES = """
+import jax
+jax.config.update("jax_num_cpu_devices", 8)
+import jax.numpy as jnp, numpy as np, jaxlens
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+x = np.full(16, 1e9, np.float32)
+x[11] = 0.5
+def local(y):
+    y = jax.lax.scan(lambda c, _: (jnp.log(c), None), y, None, length=3)[0]
+    return jax.lax.psum(y.sum(), "d")
+for check in (True, False):
+    f = jax.shard_map(local, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=check)
+    a = jaxlens.first_nan(f, x)
+    print(a.opcode, a.maker.device, a.iteration)
+x = jax.device_put(x, NamedSharding(mesh, P("d")))
+a = jaxlens.first_nan(lambda x: jnp.log(x - 1).sum(), x)
+print(a.opcode, a.maker.index)
+"""
+
+
+def test_the_device_of_a_shard_map_is_named():
+    run = [sys.executable, "-c", _DEVICES]
+    out = subprocess.run(run, capture_output=True, text=True, env=environment())
+    assert out.stdout.splitlines() == ["log 5 1", "log 5 1", "log (11,)"], out.stderr
