@@ -8,6 +8,8 @@ its traceback.
 import difflib
 from collections.abc import Callable, Iterable
 
+_SHOWN = 24  # known words in a message
+
 
 class LensError(Exception):
     """The base class of jaxlens's errors: a mistake with its fix in the message."""
@@ -96,8 +98,8 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    shown = ", ".join(names[:20]) or "nothing"
-    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    shown = ", ".join(names[:_SHOWN]) or "nothing"
+    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
     return f"choose from {shown}{more}"
 
 

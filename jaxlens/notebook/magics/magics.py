@@ -1,5 +1,6 @@
 """The magics: read the line, run the cell, call one verb, show what it returns."""
 
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -187,6 +188,9 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.first_nan(step, params, batch)
         """
+        if line.strip() in ("-h", "--help"):
+            print(cleandoc(self.nan.__doc__ or ""))
+            return None
         return self._look(self.jaxpr, f"--nan {line}", cell)
 
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:

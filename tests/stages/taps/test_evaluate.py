@@ -1,0 +1,59 @@
+"""Measured programs give the same results, and the counts that an evaluation op by op gives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.stages import compat
+from jaxlens.stages.taps.nonfinite import run
+from tests.lenses.nonfinite import planted
+from tests.support import programs
+
+LITERAL = compat.extend("core", "Literal")
+
+
+def by_hand(closed, args):
+    """NaN in the results of each equation of the outermost body, evaluated op by op."""
+    jaxpr = opened(closed)
+    values = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(jaxpr.invars, args, strict=True))
+    counts = {}
+    for eqn, ident in zip(jaxpr.eqns, bodies(jaxpr)[id(jaxpr)].ids, strict=True):
+        operands = [a.val if isinstance(a, LITERAL) else values[a] for a in eqn.invars]
+        results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+        results = results if eqn.primitive.multiple_results else [results]
+        values.update(zip(eqn.outvars, results, strict=True))
+        floats = [r for r in results if jnp.issubdtype(r.dtype, jnp.inexact)]
+        counts[ident] = sum(int(np.isnan(np.asarray(r)).sum()) for r in floats)
+    return {ident: n for ident, n in counts.items() if n}
+
+
+PROGRAMS = (
+    "logarithm_of_negative zero_by_zero overflow_of_exp masked_row gradient_of_a_branch "
+    "gradient_of_a_norm one_example_of_a_batch power_of_negative"
+).split()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_counts_are_those_of_an_evaluation_op_by_op(name):
+    f, args, *_ = getattr(planted, name)()
+    closed = jax.jit(f).trace(*args).jaxpr
+    leaves = [jnp.asarray(x) for x in jax.tree.leaves(args)]
+    found = run(closed, leaves)
+    own = {path[0]: at.elements for path, at in found.nan.items() if len(path) == 1}
+    assert own == by_hand(closed, leaves)
+
+
+@pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
+def test_results_are_those_of_the_program(name):
+    from jaxlens.stages.taps.evaluate import deepest, execute
+    from jaxlens.stages.taps.nonfinite import FirstNonFinite
+
+    f, args = getattr(programs, name)()
+    traced = jax.jit(f).trace(*args)
+    probe = FirstNonFinite(deepest(traced.jaxpr))
+    results, _ = execute(traced.jaxpr, probe, jax.tree.leaves(args))
+    for mine, its in zip(results, jax.tree.leaves(jax.jit(f)(*args)), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-5)
