@@ -377,16 +377,22 @@ def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[Non
         begun(None)
 
 
+def is_renamed(lowered: Any) -> bool:
+    """Whether the module has a shorter name during its compile, and must not be read then."""
+    full = _name(lowered)
+    return full is not None and len(full.value.encode()) > _NAME
+
+
 @contextmanager
 def _short_name(lowered: Any) -> Iterator[None]:
     """Shortens the module's name temporarily, so that names of dump files fit the file system.
 
     XLA does not write a file whose name is too long, and logs each to stderr.
     """
-    full = _name(lowered)
-    if full is None or len(full.value.encode()) <= _NAME:
+    if not is_renamed(lowered):
         yield
         return
+    full = _name(lowered)
     attributes = lowered.compiler_ir("stablehlo").operation.attributes
     short = full.value.encode()[:_NAME].decode("utf-8", "ignore")
     try:

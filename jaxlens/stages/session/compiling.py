@@ -17,7 +17,7 @@ from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_limits import OverdueError
-from jaxlens.stages.compile.xla import CompileOutput, RunningCompile
+from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
 from jaxlens.stages.session.tracing import TracedCall
 
 _SLOW = 2.0  # seconds of a compile from which its result serves later looks too
@@ -72,7 +72,8 @@ class Compiling:
             options = {"passes": dumps and passes, "profiled": profile}
             waiting = self._staging.waiting()
             # Work beside a compile would lengthen what the profile measures.
-            if profile or waiting or self._staging.place.target.platform != "cpu":
+            alone = profile or waiting or self._staging.place.target.platform != "cpu"
+            if alone or is_renamed(self._staging.lowered):
                 noun = "passes" if dumps else "profile"
                 self._keep(self._compile(noun, waiting=waiting, **options), dumps, profile)
             else:
