@@ -6,11 +6,9 @@ Panes are shown where no question is asked, or beside one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import make_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from jaxlens.errors import LensError
 from jaxlens.ir.needs import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
 from jaxlens.questions.question import About, Lens, Option, Question
@@ -51,11 +49,7 @@ def _overview(capture: Capture) -> Overview:
         Given(lambda: closed_over(capture)),
         _program(capture),
     )
-    # What HLO alone gives is computed while XLA generates machine code; sizes come after that.
-    capture.links.known_fates()
-    for facts in (overview.counted, overview.costs, overview.memory):
-        with suppress(LensError):
-            facts.get()
+    capture.links.known_fates()  # now, while XLA generates machine code
     return overview
 
 

@@ -54,11 +54,12 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
         return _traced(traced)
     linked = links.linked(*shown)
     del ahead
+    atoms: dict[str, Mapping[str, tuple[int, ...]]]
     atoms = {stage: linked.atoms_of(stage) for stage in shown}
     if machine and "optimized" in atoms:
         xla = atoms["optimized"]  # the name of a kernel is its function's in LLVM IR and assembly
-        kernels = links.kernels()
-        atoms["kernels"] = {k.name: xla[k.instruction] for k in kernels if k.instruction in xla}
+        # On first use, since XLA generates their code after it has written the HLO.
+        atoms["kernels"] = LazyDict(lambda: _kernels(links, xla))
     owned, called = _parts(linked.stacks.atoms)
     distinct, stack = _stacks(linked)
     fate_of = links.known_fates() if fates and "optimized" in atoms else {}
@@ -75,6 +76,11 @@ def weave(links: Links, stages: Iterable[str], *, fates: bool = True) -> Web | N
         stack=stack,
         made=equation_transforms(linked.modules["jaxpr"]),
     )
+
+
+def _kernels(links: Links, atoms: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Returns the atoms of kernels by name, from those of instructions."""
+    return {k.name: atoms[k.instruction] for k in links.kernels() if k.instruction in atoms}
 
 
 def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | None:

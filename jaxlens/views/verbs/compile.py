@@ -4,6 +4,7 @@ With options it shows only what they name; without, a tab for each, the kernels 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from jaxlens.errors import LensError, OptionError, nearest
@@ -74,10 +75,18 @@ class Overview:
     subject: Subject
     seconds: Mapping[str, float] | None = None
 
+    def compute(self) -> None:
+        """Computes first what HLO alone gives, while XLA generates code; then what waits for it."""
+        for facts in (self.counted, self.costs, self.memory, self.works):
+            with suppress(LensError):
+                facts.get()
+
 
 def blocks(overview: Overview, full: bool = False) -> list[Block]:
     """Returns the findings, the times, and the tabs from the user's lines to machine code."""
     subject = overview.subject
+    optimized = stage_pane(subject, "optimized", full)
+    overview.compute()
     verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
     works, runs = counted_works(overview)
     costs = report_or_reason(lambda: cost_report(overview.counted.get()))
@@ -103,7 +112,7 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
         source_pane(overview, works),
         Tab("Cost", tuple(map(TableBlock, costs.tables)), True, key="cost"),
         Tab("Memory", tuple(report_blocks(more)), True, key="memory"),
-        stage_pane(subject, "optimized", full),
+        optimized,
         *(machine_pane(subject, works, stage, most, first=first) for stage in machines),
     )
     seconds = pane("time", lambda: report_blocks(stages_report(subject)), title="Time")

@@ -57,14 +57,15 @@ def blocks(facts: ExploreFacts, full: bool) -> list[Block]:
         module = subject.jaxpr.module
     except UnavailableError:  # a program opened from a later stage
         module = None
-    works, runs = compile_view.counted_works(overview)
     first = jaxpr_view.findings(subject, module) if module else ()
+    programs = [*_front(subject, module), *_middle(subject, full, facts.atoms)]
+    overview.compute()  # what follows waits for the compile's end
+    works, runs = compile_view.counted_works(overview)
     costs = compile_view.report_or_reason(lambda: cost_report(overview.counted.get()))
     memory = compile_view.report_or_reason(lambda: memory_report(overview.memory.get()))
     tabs = (
         compile_view.source_pane(overview, works, in_text=True),
-        *_front(subject, module),
-        *_middle(subject, full, facts.atoms),
+        *programs,
         *_back(overview, module, works, full),
     )
     sentences = (*first, runs, *costs.findings[:1], *memory.findings[:1])

@@ -10,6 +10,9 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.needs import Needs
+from jaxlens.lenses.cost import facts as cost_facts
+from jaxlens.lenses.program import kernel_cost
+from jaxlens.links.links import Links
 from jaxlens.stages.compile import dump_files, xla
 from jaxlens.stages.compile.dump_files import is_optimized, read_before
 from jaxlens.stages.session import compiling
@@ -216,3 +219,20 @@ def test_text_is_opened_while_results_of_slow_compiles_are_kept(monkeypatch):
     assert compiling._results
     lowered = jax.jit(lambda x: jnp.tanh(x) @ x).lower(x)
     assert "read from StableHLO text" in str(jaxlens.hlo(lowered.as_text()))
+
+
+@pytest.mark.parametrize("verb", [jaxlens.compile, jaxlens.explore])
+def test_what_hlo_gives_is_computed_before_the_compile_is_waited_for(verb, monkeypatch):
+    order = []
+
+    def noted(name, owner, attribute):
+        real = getattr(owner, attribute)
+        noting = lambda *args: order.append(name) or real(*args)  # noqa: E731
+        monkeypatch.setattr(owner, attribute, noting)
+
+    noted("end", compiling.Compiling, "finish")
+    noted("fates", Links, "known_fates")
+    noted("costs", kernel_cost, "instruction_costs")
+    noted("flops", cost_facts, "counted")
+    verb(_step, jnp.ones((4, 4)), jnp.ones((4, 4))).compute()
+    assert {"fates", "costs", "flops"} <= set(order[: order.index("end")])
