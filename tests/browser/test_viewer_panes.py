@@ -58,6 +58,21 @@ def test_the_room_of_panes_is_remembered_and_reset(saved):
     assert share(page) == 50
 
 
+def test_a_long_instruction_of_a_diff_begins_beside_its_mark(saved):
+    def line(id):
+        name = Piece("dynamic-update-slice", "op")
+        return Line((Piece(id, "name"), name, Piece("(get-tuple-element.14, " * 20)), id)
+
+    rows = (DiffRow(line("a.1"), line("a.2"), "fused"),)
+    tabs = (Tab("Change", (Diff("a", "b", (DiffGroup("fusion: loop", rows),)),), key="change"),)
+    page = saved(html(Document("hlo", "f", (Tabs(tabs),))), width=700)
+    mark, first = page.evaluate(
+        "[...document.querySelector('.diff-rows > div').children].slice(0, 2)"
+        ".map(e => e.getBoundingClientRect().top)"
+    )
+    assert abs(mark - first) < 2
+
+
 def test_a_diff_is_drawn_as_clusters_and_that_is_remembered(saved):
     def line(id, op):
         return Line((Piece(id, "name"), Piece(" = "), Piece(op, "op"), Piece("(x)")), id)

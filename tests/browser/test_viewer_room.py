@@ -268,3 +268,16 @@ def test_bars_of_all_lines_begin_at_one_place(saved, chromium, scripts, width):
     assert len(bars) == 4
     assert min(bars) > 0
     assert max(bars) - min(bars) < 0.5
+
+
+def test_what_follows_a_long_table_is_below_it(saved):
+    cells = tuple((Cell(f"fusion.{n}"), Cell("65.5 kB")) for n in range(40))
+    table = TableBlock(Table("Long", ("kernel", "bytes"), cells, note="Bytes: read and written."))
+    tabs = Tabs((Tab("Long", (table,), key="long"),))
+    page = saved(html(replace(a_document(), blocks=(tabs,))))
+    page.wait_for_selector(".pane-body .remark")
+    end, note = page.evaluate(
+        "['table', '.remark'].map(s => document.querySelector(`.pane-body ${s}`)"
+        ".getBoundingClientRect()).map((box, n) => n ? box.top : box.bottom)"
+    )
+    assert note >= end
