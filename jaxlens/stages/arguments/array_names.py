@@ -18,6 +18,8 @@ from jaxlens.stages.arguments.pytrees import leaves
 
 _LEAVES = 200_000
 _SKIPPED = ("In", "_ih", "_oh", "_dh", "exit", "quit", "get_ipython")  # IPython's own names
+# A widget refers to its comm, that to the kernel, and the kernel to all variables once more.
+_MACHINERY = frozenset({"IPython", "comm", "ipykernel", "jupyter_client", "traitlets", "zmq"})
 
 
 def array_names(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -54,6 +56,8 @@ def is_automatic(name: str) -> bool:
 def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields what an object that is no pytree refers to."""
     if isinstance(value, ModuleType | type):
+        return
+    if type(value).__module__.partition(".")[0] in _MACHINERY:
         return
     if isinstance(value, MethodType):
         yield f"{name}.__self__", value.__self__

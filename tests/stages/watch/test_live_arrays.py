@@ -65,6 +65,12 @@ def test_automatic_names_come_last() -> None:
     assert array.name == "x"
 
 
+def test_a_widget_does_not_lead_back_to_all_variables() -> None:
+    kernel = type("Kernel", (), {"__module__": "ipykernel.ipkernel"})()
+    kernel.variables = names = {"w": jnp.ones(3), "panel": types.SimpleNamespace(comm=kernel)}
+    assert list(by_name(jaxlens.arrays(names))) == ["w"]
+
+
 def test_the_names_are_those_of_the_caller() -> None:
     local = jnp.ones(77)
     found = by_name(jaxlens.arrays())
