@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.lenses.program.instructions import CONTROL
@@ -16,6 +18,8 @@ from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.lenses.subject import Seen
 from jaxlens.report import count
+
+_LOSING = ("dot", "convolution", "custom-call")  # XLA rewrites these and keeps no metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Work:
         read: Bytes that it reads; None where the size of an operand is unknown.
         written: Bytes that it writes; None where the size of its result is unknown.
         place: The loop, branch or call around it: "in while.6, 128 trips"; "" in the entry.
+        linked: Source lines known from its neighbours, if XLA kept no line of its own.
     """
 
     kernel: Kernel
@@ -37,11 +42,12 @@ class Work:
     read: int | None
     written: int | None
     place: str = ""
+    linked: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
         """Source lines that it came from."""
-        return lines_of(self.inside)
+        return lines_of(self.inside) or list(self.linked)
 
     @property
     def moved(self) -> int | None:
@@ -75,8 +81,23 @@ def works(capture: Seen) -> list[Work]:
         if node.type.bytes is None:
             written = None
         place = around.get(node.id, "")
-        kernels.append(Work(kernel, node, inside(node, module), read, written, place))
+        parts = inside(node, module)
+        kernels.append(
+            Work(kernel, node, parts, read, written, place, _linked(capture, node, parts))
+        )
     return kernels
+
+
+def _linked(capture: Seen, node: Node, parts: tuple[Node, ...]) -> tuple[str, ...]:
+    """Returns the lines of a computing kernel that lost its own, as rewritten dots do."""
+    if not isinstance(capture, Capture) or any(part.owner for part in parts):
+        return ()
+    if not any(part.opcode in _LOSING for part in parts):
+        return ()
+    try:
+        return capture.links.back(node.id, "source", "optimized")
+    except LensError:
+        return ()
 
 
 def places(module: Module) -> dict[str, str]:

@@ -1,5 +1,9 @@
 """Kernels with what they fused, their lines and their bytes."""
 
+import jax
+import jax.numpy as jnp
+
+import jaxlens
 from jaxlens.ir.facts import Kernel
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernel_table import by_cost, table
@@ -134,3 +138,19 @@ ENTRY %e (p: f32[1000,50], j: s32[]) -> f32[1,50] {
     capture.driver.kernels = lambda: (Kernel("look", "look", "kernel"),)
     (work,) = works(capture)
     assert (work.read, work.written) == (50 * 4 + 4, 50 * 4)  # a row and the index, of 200 kB
+
+
+def test_a_dot_that_xla_rewrote_still_has_its_line() -> None:
+    def rnn(w, xs):
+        def cell(h, x):
+            return jnp.tanh(x + h @ w), None
+
+        return jax.lax.scan(cell, xs[0], xs)[0].sum()
+
+    capture = jaxlens.capture(jax.grad(rnn), jnp.ones((8, 8)), jnp.ones((4, 8)))
+    line = f"test_kernels_lens.py:{rnn.__code__.co_firstlineno + 2}"
+    dots = [
+        work for work in works(capture) if any("dot" in node.opcode for node in work.inside)
+    ]
+    assert dots
+    assert all(line in work.lines for work in dots)
