@@ -34,9 +34,11 @@ class LineUse:
         at_once: Number of those that were executed within the call.
         waits: How often Python waited there.
         waited_for: The programs that it waited for, those that are known.
-        waiter: What makes it wait, by the line's text: "float(...)"; "" if that is not clear.
+        waiter: What makes it wait: the library's line, "equinox/_jit.py:271", or by the text of
+            the user's, "float(...)"; "" if that is not clear.
         waiting: Seconds of these waits.
         executing: Seconds in which devices executed what it dispatched.
+        within: The library's line in which all its waits are; "" if there is none.
     """
 
     line: CodeLine
@@ -47,6 +49,7 @@ class LineUse:
     waiter: str
     waiting: float
     executing: float
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,7 @@ class _Use:
 
     dispatches: Counter[str] = field(default_factory=Counter)
     waited_for: dict[str, None] = field(default_factory=dict)
+    within: set[str] = field(default_factory=set)
     at_once: int = 0
     waits: int = 0
     waiting: float = 0.0
@@ -161,6 +165,7 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
         if isinstance(event, Wait):
             use.waits += 1
             use.waiting += event.seconds
+            use.within.add(event.within)
             use.waited_for |= {event.program: None} if event.program else {}
         else:
             use.dispatches[event.program] += 1
@@ -169,15 +174,17 @@ def _lines(timeline: RunTimeline) -> Iterable[LineUse]:
         if execution.line in uses:
             uses[execution.line].executing += execution.seconds
     for line, use in uses.items():
+        within = "".join(use.within) if len(use.within) == 1 else ""
         yield LineUse(
             line,
             dict(use.dispatches),
             use.at_once,
             use.waits,
             tuple(use.waited_for),
-            waiter(line.text) if use.waits else "",
+            within or (waiter(line.text) if use.waits else ""),
             use.waiting,
             use.executing,
+            within,
         )
 
 

@@ -68,7 +68,8 @@ def _waits(facts: TimelineFacts, waiting: list[LineUse]) -> str:
 
 
 def _at(use: LineUse) -> str:
-    return f"{use.line.place}, `{_short(use.line.text)}`" if use.line.text else use.line.place
+    text = f", `{_short(use.line.text)}`" if use.line.text else ""
+    return f"{use.line.place}{text}" + f", which waits in {use.within}" * bool(use.within)
 
 
 def _for(facts: TimelineFacts, use: LineUse) -> str:
@@ -117,7 +118,8 @@ def _lines(facts: TimelineFacts) -> Table:
             )
         )
     left = len(facts.lines) - _ROWS
-    notes = ["What waits is read off the line's text."] if facts.waits else []
+    guessed = any(use.waits and not use.within for use in facts.lines)
+    notes = ["What waits is read off the line's text."] if guessed else []
     notes += [f"{left:,} more lines are left out."] if left > 0 else []
     return Table(
         "Lines",

@@ -17,20 +17,21 @@ _READERS = ("asarray", "asanyarray", "array")
 _MOST = 1_000  # items of a list that are looked at
 
 
-def mark_waits(name: str) -> Callable[[], None]:
+def mark_waits(name: str, begins: Callable[[], None]) -> Callable[[], None]:
     """Puts an event into the profile where Python waits for arrays, until the result is called.
 
-    What is replaced meanwhile: `np.asarray` and its like, and what `_mark_values` and
-    `_mark_batched` name. None of them does anything else than before.
+    What is replaced meanwhile: `np.asarray` and its like, and what `_mark_values`, `_mark_method`
+    and `_mark_batched` name. None of them does anything else than before.
 
     Args:
         name: Name of the events.
+        begins: Called before each of these waits, in the frame that waits.
 
     Gone: reads by `float(x)` or `print(x)`, or `jax.block_until_ready` of several arrays, are in
     the profile only if the profiler itself records them.
     """
-    ends = (*(_mark(np, reader, name) for reader in _READERS), _mark_values(name))
-    ends = (*ends, _mark_batched(name))
+    ends = (*(_mark(np, reader, name, begins) for reader in _READERS), _mark_values(name, begins))
+    ends = (*ends, _mark_method(name, begins), _mark_batched(name, begins))
 
     def stop() -> None:
         for end in filter(None, ends):
@@ -40,7 +41,7 @@ def mark_waits(name: str) -> Callable[[], None]:
 
 
 @when_gone(None)
-def _mark_values(name: str) -> Callable[[], None] | None:
+def _mark_values(name: str, begins: Callable[[], None]) -> Callable[[], None] | None:
     """Marks the property by which `float`, `print`, `tolist` and `device_get` read an array."""
     kind: Any = private("array").ArrayImpl
     before = kind.__dict__["_value"]
@@ -49,6 +50,7 @@ def _mark_values(name: str) -> Callable[[], None] | None:
     def value(self: Any) -> Any:
         if not _waits(self):
             return read(self)
+        begins()
         with jax.profiler.TraceAnnotation(name):
             return read(self)
 
@@ -56,18 +58,27 @@ def _mark_values(name: str) -> Callable[[], None] | None:
 
 
 @when_gone(None)
-def _mark_batched(name: str) -> Callable[[], None] | None:
+def _mark_method(name: str, begins: Callable[[], None]) -> Callable[[], None] | None:
+    """Marks `array.block_until_ready()`, which the profiler records without its caller."""
+    return _mark(private("array").ArrayImpl, "block_until_ready", name, begins)
+
+
+@when_gone(None)
+def _mark_batched(name: str, begins: Callable[[], None]) -> Callable[[], None] | None:
     """Marks the function by which `jax.block_until_ready` waits for several arrays."""
-    return _mark(private("lib").xla_client, "batched_block_until_ready", name)
+    return _mark(private("lib").xla_client, "batched_block_until_ready", name, begins)
 
 
-def _mark(owner: Any, attribute: str, name: str) -> Callable[[], None]:
+def _mark(
+    owner: Any, attribute: str, name: str, begins: Callable[[], None]
+) -> Callable[[], None]:
     """Marks a function whose first argument is an array, or a list of arrays."""
     before = getattr(owner, attribute)
 
     def marked(*args: Any, **kwargs: Any) -> Any:
         if not args or not _waits(args[0]):
             return before(*args, **kwargs)
+        begins()
         with jax.profiler.TraceAnnotation(name):
             return before(*args, **kwargs)
 

@@ -6,20 +6,24 @@ the log make it a little slower.
 """
 
 import time
+from bisect import bisect_left
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
 import jax
 
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, RunTimeline
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, RunTimeline, Wait
+from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.compile.profile import Session
 from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.line_log import LineLog
 
 _MARKS = 5
+_BEFORE = 100_000  # nanoseconds from the note of a wait until its event in the profile
 
 
 class TimelineRecording:
@@ -35,6 +39,8 @@ class TimelineRecording:
         self._session = Session(host_level=2)
         self._log = LineLog(caller)
         self._marks: list[tuple[int, int]] = []
+        self._begun: list[int] = []  # when waits of libraries began, and in which lines
+        self._libraries: list[str] = []
         self._stack = ExitStack()
         self._start = self._seconds = 0
         self._timeline: RunTimeline | None = None
@@ -42,7 +48,7 @@ class TimelineRecording:
     def __enter__(self) -> "TimelineRecording":
         self._session.start()
         if not self._session.note:
-            self._stack.callback(compat.mark_waits(read_profile.WAIT))
+            self._stack.callback(compat.mark_waits(read_profile.WAIT, self._wait_begins))
             self._mark()
             self._stack.enter_context(self._log.logging())
         self._start = time.perf_counter_ns()
@@ -87,7 +93,10 @@ class TimelineRecording:
         shift = max(event - after for event, (_, after) in pairs)
         origin = self._start + shift
         dispatches = tuple(replace(d, line=self._line(d.start - shift)) for d in events.dispatches)
-        waits = tuple(replace(w, line=self._line(w.start - shift)) for w in events.waits)
+        waits = tuple(
+            replace(w, line=self._line(w.start - shift), within=self._library(w, shift))
+            for w in events.waits
+        )
         waits, executions = read_profile.linked(dispatches, waits, events.executions)
         end = origin + self._seconds
         return replace(
@@ -97,6 +106,20 @@ class TimelineRecording:
             executions=tuple(_seconds(e, origin) for e in executions if e.end > origin),
             unknown="the lines of what came late: too many lines ran" * self._log.full,
         )
+
+    def _wait_begins(self) -> None:
+        """Notes the library's line that is about to wait, if a library does."""
+        frames = ((frame, describe(frame.f_code.co_filename)) for frame, _ in walk_stack(None))
+        frame, file = next((pair for pair in frames if not pair[1].own), (None, None))
+        if frame is not None and file is not None and file.library:
+            self._begun.append(time.perf_counter_ns())
+            self._libraries.append(f"{file.name}:{frame.f_lineno}")
+
+    def _library(self, wait: Wait, shift: float) -> str:
+        """Returns the library's line that waited, noted just before the wait began."""
+        index = bisect_left(self._begun, wait.start - shift - _BEFORE)
+        known = index < len(self._begun) and self._begun[index] <= wait.end - shift
+        return self._libraries[index] if known else ""
 
     def _line(self, nanoseconds: float) -> CodeLine | None:
         return self._log.at(int(nanoseconds))
