@@ -40,6 +40,8 @@ class NotebookLine:
         self._id = ""
         self._has_panes = False
         self._ended = False
+        self._step: progress.Task | None = None
+        self._sentence = ""
         self._lock = Lock()  # the progress thread shows, the main thread does the rest
 
     def show(self, step: progress.Task) -> None:
@@ -47,6 +49,7 @@ class NotebookLine:
         with self._lock:
             if not (self._has_panes or self._ended):
                 text = step.sentence
+                self._step, self._sentence = step, text
                 self._publish({"text/plain": text, "text/html": _html(step, text)})
 
     def clear(self) -> None:
@@ -70,11 +73,17 @@ class NotebookLine:
             self._id, self._has_panes = "", False
             return True
 
-    def end(self) -> None:
-        """Empties the output if there is a line, also for a step that outlives the cell."""
+    def end(self, interrupted: bool) -> None:
+        """Empties the output if there is a line, also for a step that outlives the cell.
+
+        Args:
+            interrupted: Whether the user ended the cell: the output then says during which step.
+        """
         with self._lock:
             self._ended = True
-        self.replace({})
+            step = self._step if interrupted else None
+        after = f"Interrupted after {step.seconds:.0f} s: {self._sentence}." if step else ""
+        self.replace({"text/plain": after} if after else {})
 
     def _publish(self, data: Mapping[str, Any]) -> None:
         update, self._id = bool(self._id), self._id or uuid4().hex
@@ -132,8 +141,9 @@ class CellProgress:
 
         return show
 
-    def cell_done(self, _: Any = None) -> None:
-        """Empties the output if no answer replaced the line, as in an interrupted cell."""
+    def cell_done(self, result: Any = None) -> None:
+        """Empties the output if no answer replaced the line, or writes what was interrupted."""
         if self._line is not None:
-            self._line.end()
+            error = getattr(result, "error_in_exec", None)
+            self._line.end(isinstance(error, KeyboardInterrupt))
         self._line, self._publisher, self._runs = None, None, False

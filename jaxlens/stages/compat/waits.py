@@ -69,9 +69,7 @@ def _mark_batched(name: str, begins: Callable[[], None]) -> Callable[[], None] |
     return _mark(private("lib").xla_client, "batched_block_until_ready", name, begins)
 
 
-def _mark(
-    owner: Any, attribute: str, name: str, begins: Callable[[], None]
-) -> Callable[[], None]:
+def _mark(owner: Any, attribute: str, name: str, begins: Callable[[], None]) -> Callable[[], None]:
     """Marks a function whose first argument is an array, or a list of arrays."""
     before = getattr(owner, attribute)
 

@@ -149,8 +149,6 @@ def test_a_dot_that_xla_rewrote_still_has_its_line() -> None:
 
     capture = jaxlens.capture(jax.grad(rnn), jnp.ones((8, 8)), jnp.ones((4, 8)))
     line = f"test_kernels_lens.py:{rnn.__code__.co_firstlineno + 2}"
-    dots = [
-        work for work in works(capture) if any("dot" in node.opcode for node in work.inside)
-    ]
+    dots = [work for work in works(capture) if any("dot" in node.opcode for node in work.inside)]
     assert dots
     assert all(line in work.lines for work in dots)

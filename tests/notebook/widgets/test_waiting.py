@@ -64,10 +64,18 @@ def test_panes_that_are_ready_are_not_sent_again_for_a_second_more(live, monkeyp
     assert [*live.display_pub.outputs.values()] == ["as the reader scrolled it"]
 
 
-def test_an_interrupted_cell_keeps_nothing_of_it(live):
+def test_an_interrupted_cell_says_what_was_interrupted(live):
+    cell = running(live)
+    cell.front_end().show(progress.Task("XLA compiles f", lambda: "HLO passes"))
+    cell.cell_done(SimpleNamespace(error_in_exec=KeyboardInterrupt()))
+    (kept,) = live.display_pub.outputs.values()
+    assert kept == {"text/plain": "Interrupted after 0 s: XLA compiles f: HLO passes."}
+
+
+def test_a_cell_without_an_answer_keeps_nothing_of_it(live):
     cell = running(live)
     cell.front_end().show(progress.Task("XLA compiles f"))
-    cell.cell_done()
+    cell.cell_done(SimpleNamespace(error_in_exec=None))
     assert [*live.display_pub.outputs.values()] == [{}]
 
 
