@@ -55,6 +55,8 @@ def _fenced(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns a sentence in which nothing acts as Markdown, HTML or a mention."""
-    marked = _SIGNS.sub(r"\\\g<0>", visible(text))
-    return re.sub(r"@(?=\w)", "@<!-- -->", marked)
+    """Returns a sentence in which nothing acts as Markdown, HTML or a mention, but for `code`."""
+    parts = re.split(r"(`[^`\n]+`)", visible(text))
+    parts[::2] = [_SIGNS.sub(r"\\\g<0>", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"@(?=\w)", "@<!-- -->", part) for part in parts[::2]]
+    return "".join(parts)
