@@ -28,7 +28,7 @@ _PASS = re.compile(r"passes\[(\d+)\]")
 _LINE = re.compile(r".+:\d+")
 # The jaxpr of a program that was opened from a later stage.
 NO_EQUATIONS = Module("", "jaxpr", "main", {"main": Region("main", (), (), (), "jaxpr")})
-_ENOUGH = 30_000_000  # characters of pass dumps up to which they are read to name passes
+_ENOUGH = 40_000_000  # characters of pass dumps, stamps counted, up to which they are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Links:
         if "passes" in self._driver.recorded():
             with suppress(UnavailableError):
                 dumps = self._driver.passes()
-        length = sum(len(stage.stage.text) for stage in dumps if stage.changed)
+        length = sum(len(stage.stage.raw) for stage in dumps if stage.changed)
         return dumps if length <= _ENOUGH else ()
 
     def _atoms(self, linked: Linked, stage: str) -> Mapping[str, tuple[int, ...]]:

@@ -4,11 +4,14 @@ The stamps in each dump identify the ops. XLA dumps only passes that changed the
 dump at the start of a pipeline shows the changes of passes before it: then an interval is named.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
-from jaxlens.ir.facts import PassStage
-from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.facts import PassStage, Stage
+from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.op_lines import OpLines, OpsOf
 from jaxlens.links.instruction_atoms import TRIVIAL
 from jaxlens.links.match.instruction_fates import dumps
 
@@ -40,71 +43,69 @@ def blame(passes: Sequence[PassStage], last: Module) -> Blame:
     result = Blame()
     if not passes:
         return result
-    seen: dict[int, _Ops] = {}
-    first = _look(passes[0].stage.module, seen)
-    alive = set(first)
-    for module, name, index in dumps(passes[1:], last, passes[0]):
-        by, now = By(name, index), _look(module, seen)
-        for op in alive - now.keys():
-            result.ended[op] = by
-        for op in now.keys() - alive:  # its stamp is in this dump again
-            result.ended.pop(op, None)
-        alive = set(now)
-        for op, (opcodes, fused) in now.items():
-            if fused:
-                result.fused.setdefault(op, by)
-            if op in first and op not in result.changed and not opcodes & first[op][0]:
+    lines = OpLines(TRIVIAL)
+    now = _looked(passes[0].stage, lines)
+    opcodes: defaultdict[str, set[str]] = defaultdict(set)  # of each op's instructions
+    for op, opcode in now.opcodes:
+        opcodes[op].add(opcode)
+    first = {op: frozenset(names) for op, names in opcodes.items()}
+    fused: Set[str] = frozenset()
+    for dump, name, index in dumps(passes[1:], last, passes[0]):
+        by, before = By(name, index), now
+        now = _looked(dump, lines) if dump else _look(ops_of_module(last))
+        new = now.opcodes - before.opcodes
+        gone = before.opcodes - now.opcodes
+        for op, opcode in gone:
+            opcodes[op].discard(opcode)
+        for op, opcode in new:
+            opcodes[op].add(opcode)
+        for op in {op for op, _ in chain(new, gone)}:
+            left = opcodes[op]
+            if not left:
+                result.ended[op] = by
+                continue
+            result.ended.pop(op, None)  # its stamp is in this dump again
+            if op in first and op not in result.changed and not left & first[op]:
                 result.changed[op] = by
+        for op in now.fused - fused:
+            result.fused.setdefault(op, by)
+        fused = now.fused
     return result
 
 
-_Look = tuple[frozenset[str], bool]
-"""The opcodes of an op's instructions, and whether one of these is in a fusion."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Ops:
-    """The ops of one computation, which consecutive dumps share.
+class _Look:
+    """A program as far as blame needs it.
 
     Attributes:
-        nodes: Its instructions, kept alive so that their id is unique.
-        opcodes: The opcodes of each op's instructions.
-        fusions: The computations that its fusions call.
+        opcodes: Each op, with the opcode of an instruction that came from it.
+        fused: The ops that have an instruction in a fusion.
     """
 
-    nodes: Sequence[Node]
-    opcodes: dict[str, frozenset[str]]
-    fusions: tuple[str, ...]
+    opcodes: frozenset[tuple[str, str]]
+    fused: frozenset[str]
 
 
-def _look(module: Module, seen: dict[int, _Ops]) -> dict[str, _Look]:
-    """Returns the opcodes of each op's instructions, and whether one of these is in a fusion."""
-    fused: set[str] = set()
-    looks: dict[str, _Look] = {}
-    for name, region in module.regions.items():  # callers come before callees
-        ops = seen.get(id(region.nodes))
-        if ops is None:
-            ops = seen[id(region.nodes)] = _ops(region.nodes)
-        fused.update(ops.fusions)
-        inside = name in fused
-        for op, opcodes in ops.opcodes.items():
-            look = looks.get(op)
-            looks[op] = (look[0] | opcodes, look[1] or inside) if look else (opcodes, inside)
-    return looks
+def _looked(dump: Stage, lines: OpLines) -> _Look:
+    return _look(lines.read(dump.raw) or ops_of_module(dump.module))
 
 
-def _ops(nodes: Sequence[Node]) -> _Ops:
-    opcodes: dict[str, frozenset[str]] = {}
-    fusions: dict[str, None] = {}
-    alone: dict[str, frozenset[str]] = {}
-    for node in nodes:
-        opcode = node.opcode
-        if opcode == "fusion":
-            fusions.update(dict.fromkeys(node.regions))
-        if opcode in TRIVIAL:
-            continue
-        for path in node.stamps:
-            own = alone.get(opcode) or alone.setdefault(opcode, frozenset((opcode,)))
-            known = opcodes.get(path[-1])
-            opcodes[path[-1]] = own if known is None else known | own
-    return _Ops(nodes, opcodes, tuple(fusions))
+def _look(computations: Iterable[OpsOf]) -> _Look:
+    computations = list(computations)
+    inside = frozenset[str]().union(*(each.fused for each in computations))
+    fused = {op for each in computations if each.name in inside for op, _ in each.opcodes}
+    every = frozenset[tuple[str, str]]().union(*(each.opcodes for each in computations))
+    return _Look(every, frozenset(fused))
+
+
+def ops_of_module(module: Module) -> Iterator[OpsOf]:
+    """Yields the ops of each computation of a module."""
+    for name, region in module.regions.items():
+        opcodes = {
+            (path[-1], node.opcode)
+            for node in region.nodes
+            if node.opcode not in TRIVIAL
+            for path in node.stamps
+        }
+        fused = (inner for n in region.nodes if n.opcode == "fusion" for inner in n.regions)
+        yield OpsOf(name, frozenset(opcodes), frozenset(fused))

@@ -32,7 +32,7 @@ _set_scope, _set_spans, _set_stamps = (
     vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
 )
 _NOTHING: Metadata = "", (), ()
-_BEFORE = ", metadata={op_name="
+BEFORE_NAME = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
 
@@ -163,7 +163,7 @@ def _metadata(node: Instruction) -> Metadata:
     """Fills scope, frames and stamps, which are printed in one place."""
     text, frames = node._line, node._frames
     quote = text.find('"')
-    if quote >= 0 and text.endswith(_BEFORE, 0, quote):
+    if quote >= 0 and text.endswith(BEFORE_NAME, 0, quote):
         # Fusion copies instructions with their metadata, so few texts differ.
         printed_metadata = text[quote : text.find("}", quote)]
         metadata = frames.metadata.get(printed_metadata)

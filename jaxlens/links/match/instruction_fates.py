@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from jaxlens.ir.facts import PassStage
+from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
@@ -174,8 +174,8 @@ def _traced(
     looks = {id: _look(node) for id, node in first.nodes.items()}
     blame = _Blame({}, {}, {}, {})
     earlier, places = first, first.fusion_of
-    for module, by, _ in dumps(passes, last.module):
-        later = programs.numbered(module)
+    for dump, by, _ in dumps(passes, last.module):
+        later = programs.numbered(dump.module if dump else last.module)
         step, nodes = follow(earlier, later), later.nodes
         before_step, places = places, later.fusion_of
         for id, now in images.items():
@@ -204,23 +204,25 @@ def _look(node: Node) -> tuple[object, ...]:
 
 def dumps(
     passes: Sequence[PassStage], last: Module, earlier: PassStage | None = None
-) -> Iterator[tuple[Module, str, int | None]]:
-    """Yields the dumps that changed something, then `last`, each with responsible pass and index.
+) -> Iterator[tuple[Stage | None, str, int | None]]:
+    """Yields the dumps that changed something, then None for the final program.
+
+    The responsible pass and the index of the dump are yielded with each.
 
     Args:
         passes: The dumps in order.
         last: The final program; left out if it is the last dump itself.
         earlier: The dump before `passes`.
     """
-    for stage in passes:
-        if stage.changed:
-            yield stage.stage.module, blamed(earlier, stage), stage.index
-        earlier = stage
+    for dump in passes:
+        if dump.changed:
+            yield dump.stage, blamed(earlier, dump), dump.index
+        earlier = dump
     if earlier is None:
-        yield last, "", None
+        yield None, "", None
     elif earlier.stage.module is not last:
         name = earlier.stage.title if earlier.name == START else earlier.name
-        yield last, f"after {name}", None
+        yield None, f"after {name}", None
 
 
 def blamed(earlier: PassStage | None, later: PassStage) -> str:
