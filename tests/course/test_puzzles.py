@@ -8,21 +8,35 @@ from pathlib import Path
 import pytest
 
 import jaxlens
-from jaxlens.course.library import ids_of, modules, puzzles
+from jaxlens.course.library import modules, puzzles
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 
 README = Path(jaxlens.__file__).parent / "course" / "README.md"
 LESSONS_WITH_PUZZLES = sorted({int(id.split(".")[0]) for id in modules()})
 
 
+@pytest.fixture(scope="module")
+def checked():
+    """What the command says of all puzzles: one process, as each takes long to start."""
+    command = [sys.executable, "-m", "jaxlens", "course", "check", *modules()]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 @pytest.mark.backend
 @pytest.mark.parametrize("lesson", LESSONS_WITH_PUZZLES)
-def test_answers_are_judged_as_they_must_be(lesson):
-    ids = ids_of(lesson)
-    command = [sys.executable, "-m", "jaxlens", "course", "check", *ids]
-    done = subprocess.run(command, capture_output=True, text=True)
-    bad = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
-    assert done.returncode == 0, "\n".join([*bad, done.stderr[-2000:]])
+def test_answers_are_judged_as_they_must_be(checked, lesson):
+    lines = [line.split(maxsplit=2) for line in checked.stdout.splitlines()]
+    for puzzle in [puzzle for puzzle in puzzles() if puzzle.lesson == lesson]:
+        judged = [line for line in lines if line[1:2] == [puzzle.id]]
+        kinds = [line[2].partition("  ")[0] for line in judged]
+        wrong = [f"wrong {number}" for number, _ in enumerate(puzzle.wrong, 1)]
+        assert kinds == ["starter", *wrong, "solution"], checked.stderr[-2000:]
+        assert [line for line in judged if line[0] != "ok"] == []
+
+
+@pytest.mark.backend
+def test_the_check_of_all_puzzles_succeeds(checked):
+    assert checked.returncode == 0, checked.stdout[-2000:] + checked.stderr[-2000:]
 
 
 def test_ids_are_those_of_the_files():
