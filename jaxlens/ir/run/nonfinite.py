@@ -3,6 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+}
+"""Equations that are one call of a body, by primitive, with the parameter that has the body."""
+
+INSIDE = frozenset({*CALLS, "scan", "while", "cond", "shard_map"})
+"""Primitives whose bodies are measured; others with bodies are measured as a whole."""
+
+MOVES = frozenset(
+    "abs broadcast_in_dim copy copy_p expand_dims neg pvary rev reshape squeeze transpose".split()
+)
+"""Primitives whose results have the elements of the first operand, but for order and sign.
+
+A result has a NaN or an infinity where that operand has, so nothing is measured.
+"""
+
 Path = tuple[str, ...]
 """An equation within a run: the ids of the equations whose bodies lead to it, and its own id."""
 
@@ -12,24 +37,22 @@ class NonFiniteExecution:
     """The first execution of an equation that had NaN, or infinities, in its results.
 
     Attributes:
-        elements: Number of such elements.
-        nan_operands: Indices of the operands with a NaN; of a `select_n` the cases that gave the
-            result one.
-        inf_operands: Those with an infinity, likewise.
         iterations: Iterations of the loops around it, from 0, the outermost first.
         device: Index of the device in the mesh of its `shard_map`; None outside of one.
+        chosen: Indices of the operands that gave the result of a `select_n` such elements; None for
+            other equations.
     """
 
-    elements: int
-    nan_operands: tuple[int, ...]
-    inf_operands: tuple[int, ...]
     iterations: tuple[int, ...] = ()
     device: int | None = None
+    chosen: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteRun:
     """The NaN and infinities of one run.
+
+    Equations that only move elements, and those with a body that was measured, are left out.
 
     Attributes:
         nan: The first execution with NaN, of each equation that had one.

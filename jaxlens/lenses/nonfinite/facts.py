@@ -6,10 +6,10 @@ from typing import Literal
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteRun, Path
+from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.lenses.lines import Owners, owners
 from jaxlens.lenses.nonfinite.reasons import LITERAL, Reason, reason
-from jaxlens.lenses.nonfinite.walk import LOOPS, Walker
+from jaxlens.lenses.nonfinite.walk import LOOPS, NonFiniteKind, Walker
 from jaxlens.lenses.sentences import bracketed, listed, quoter
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 
@@ -173,12 +173,11 @@ def facts(capture: Capture) -> FirstNan:
     names = _inputs(capture, len(module.body().parameters))
     kind: Kind = "nan" if run.nan_results else "inf" if run.inf_results else ""
     nan = kind == "nan"
-    seen = run.nan if nan else run.inf
-    origins = walker.back(
-        walker.results(run.nan_results if nan else run.inf_results), seen, nan=nan
-    )
-    bad_inputs = set(run.nan_inputs if nan else run.inf_inputs) & origins.inputs if kind else set()
-    every = _makers_of_nan(run)
+    had = _kind(run, nan=nan)
+    results = run.nan_results if nan else run.inf_results
+    origins = walker.back(walker.results(results), had)
+    bad_inputs = had.inputs & origins.inputs if kind else frozenset()
+    every = _makers_of_nan(run, walker)
     if not kind or bad_inputs or not origins.makers:
         arguments = tuple(names[n] for n in sorted(bad_inputs))
         return FirstNan(kind, None, None, arguments, (), origins.way, every, run, _subject=subject)
@@ -210,10 +209,20 @@ def _inputs(capture: Capture, parameters: int) -> list[str]:
     return [f"constant {n}" for n in range(parameters - len(names))] + names
 
 
-def _makers_of_nan(run: NonFiniteRun) -> tuple[str, ...]:
-    """Returns the equations without a body that made NaN of operands without, in program order."""
-    callers = {path[:n] for path in run.nan for n in range(1, len(path))}
-    made = {p[-1] for p, at in run.nan.items() if not at.nan_operands and p not in callers}
+def _kind(run: NonFiniteRun, *, nan: bool) -> NonFiniteKind:
+    if nan:
+        return NonFiniteKind(run.nan, frozenset(run.nan_inputs), "nan")
+    return NonFiniteKind(run.inf, frozenset(run.inf_inputs), "inf")
+
+
+def _makers_of_nan(run: NonFiniteRun, walker: Walker) -> tuple[str, ...]:
+    """Returns the equations that made NaN of operands without, in program order."""
+    kind = _kind(run, nan=True)
+    made = {
+        path[-1]
+        for path in run.nan
+        if not any(walker.has(spot, kind) for spot in walker.before(path, kind))
+    }
     return tuple(sorted(made, key=lambda ident: int(ident[1:])))
 
 
@@ -227,13 +236,14 @@ class _Look:
     def maker(self, path: Path, *, nan: bool) -> Maker:
         """Returns an equation with what it read and made; runs the program once more."""
         node = self.walker.nodes[path[-1]]
-        at = (self.run.nan if nan else self.run.inf)[path]
+        at = (self.run.nan if nan else self.run.inf).get(path, NonFiniteExecution())
         values = self.capture.driver.equation_values(path, at)
         backward = any(_BACKWARD in self.walker.nodes[step].scope for step in path)
         loops = [step for step in path[:-1] if self.walker.nodes[step].opcode in LOOPS]
         loop = self._span(path[: path.index(loops[-1]) + 1]) if loops else None
         untaken = self._untaken(path, values) if backward else ""
-        literal = bool(at.nan_operands if nan else at.inf_operands)
+        kind = _kind(self.run, nan=nan)
+        literal = any(self.walker.has(spot, kind) for spot in self.walker.before(path, kind))
         dtype = node.results[0].type.dtype if node.results else ""
         return Maker(
             path,
@@ -250,11 +260,9 @@ class _Look:
 
     def infinity(self, path: Path) -> Maker | None:
         """Returns the equation that made the infinity that an equation read."""
-        operands = self.run.nan[path].inf_operands
-        if not operands:
-            return None
-        spots = self.walker.operands(path, operands)
-        makers = self.walker.back(spots, self.run.inf, nan=False).makers
+        kind = _kind(self.run, nan=False)
+        spots = [spot for spot in self.walker.operands(path) if self.walker.has(spot, kind)]
+        makers = self.walker.back(spots, kind).makers
         return self.maker(makers[0], nan=False) if makers else None
 
     def trial(self, makers: Sequence[Path]) -> CureTrial | None:
@@ -269,7 +277,7 @@ class _Look:
             if not run.nan_results:
                 return CureTrial(tuple(paths), True, change)
             results = self.walker.results(run.nan_results)
-            makers = self.walker.back(results, run.nan, nan=True).makers
+            makers = self.walker.back(results, _kind(run, nan=True)).makers
             if not set(makers) - set(paths):
                 break
         return CureTrial(tuple(paths), False, change)
@@ -293,7 +301,7 @@ class _Look:
             prefix, place, _ = spot
             made = self.walker.flow.makers.get(place)
             if made is None:
-                pending += list(self.walker.around(prefix, place))
+                pending += list(self.walker.around(prefix, place, ()))
                 continue
             steps += 1
             inner = (*prefix, made[1].id)
@@ -302,5 +310,5 @@ class _Look:
             if made[1].opcode == "select_n":
                 span = self._span(inner)
                 return str(span) if span is not None else "unknown line"
-            pending += list(self.walker.bodies(inner, place[1])) or self.walker.operands(inner)
+            pending += list(self.walker.bodies(inner, place[1], ())) or self.walker.operands(inner)
         return ""

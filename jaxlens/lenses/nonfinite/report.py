@@ -1,10 +1,12 @@
 """Where the first NaN comes from, in sentences, and the equations that it went through."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from jaxlens.ir.run.nonfinite import ValueRange
+from jaxlens.ir.graph import Node
+from jaxlens.ir.run.nonfinite import Path, ValueRange
 from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan, Maker, place
 from jaxlens.lenses.nonfinite.reasons import LITERAL
+from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import bracketed, listed, quoter
 from jaxlens.report import Cell, Finding, Report, Table
 
@@ -119,13 +121,15 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
                 Cell(path[-1], ids=(path[-1],)),
                 Cell(node.opcode),
                 Cell(str(span) if span is not None else ""),
-                Cell(", ".join(map(str, at.iterations)) if len(path) > 1 else ""),
-                Cell(f"{at.elements:,}", at.elements),
+                Cell(", ".join(map(str, at.iterations[: loops(path, nodes)]))),
             )
         )
     more = len(facts.way) - _ROWS
     note = "In the order in which they had it first." + (f" {more:,} more." if more > 0 else "")
-    columns = ("equation", "primitive", "line", "iteration", f"{NAMES[facts.kind]} elements")
-    yield Table(
-        f"The way of the {NAMES[facts.kind]}", columns, tuple(rows), note, right=(4,), stage="jaxpr"
-    )
+    columns = ("equation", "primitive", "line", "iteration")
+    yield Table(f"The way of the {NAMES[facts.kind]}", columns, tuple(rows), note, stage="jaxpr")
+
+
+def loops(path: Path, nodes: Mapping[str, Node]) -> int:
+    """Returns the number of loops around an equation."""
+    return sum(nodes[step].opcode in LOOPS for step in path[:-1])

@@ -4,15 +4,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.run.nonfinite import NonFiniteExecution, Path
+from jaxlens.ir.run.nonfinite import INSIDE, MOVES, NonFiniteExecution, Path
 from jaxlens.links.live_equations import Place, ValueFlow
 
-_LAST_BIT = 30  # stands for all operands from this one on
 LOOPS = ("scan", "while")
 
 Seen = Mapping[Path, NonFiniteExecution]
 Spot = tuple[Path, Place, Path]
 """A variable, the equations whose bodies lead to it, and the equation that reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NonFiniteKind:
+    """NaN, or infinities, of one run.
+
+    Attributes:
+        seen: The equations that had such elements.
+        inputs: Indices of the program's inputs with such elements.
+        literal: How such a number is written: "nan" or "inf".
+    """
+
+    seen: Seen
+    inputs: frozenset[int]
+    literal: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +69,7 @@ class Walker:
         """Returns operands of an equation; by default all."""
         node = self.nodes[path[-1]]
         region = self.region(path)
-        chosen = range(len(node.operands)) if indices is None else _all(indices, node)
+        chosen = range(len(node.operands)) if indices is None else indices
         return [(path[:-1], (region, node.operands[n]), path) for n in chosen]
 
     def region(self, path: Path) -> str:
@@ -71,8 +85,9 @@ class Walker:
     def _inside(self, path: Path) -> tuple[str, ...]:
         return self.nodes[path[-1]].regions if path else (self.module.entry,)
 
-    def back(self, spots: Iterable[Spot], seen: Seen, *, nan: bool) -> NonFiniteOrigins:
-        """Walks back from values along operands that had NaN, or infinities."""
+    def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
+        """Walks back from values along operands that had such elements."""
+        seen = kind.seen
         pending, visited = list(spots), set[Spot]()
         makers, inputs, way = set[Path](), set[int](), set[Path]()
         while pending:
@@ -81,32 +96,69 @@ class Walker:
                 continue
             visited.add(spot)
             prefix, place, reader = spot
-            maker = self.flow.makers.get(place)
-            if maker is None:
+            made = self.flow.makers.get(place)
+            if made is None:
                 index = self.flow.places.get(place)
-                if index is None and reader in seen:
+                if index is None:
                     makers.add(reader)
-                if index is not None and not prefix:
+                elif not prefix:
                     inputs.add(index)
-                pending += self.around(prefix, place)
+                else:
+                    around = self.around(prefix, place, reader)
+                    pending += [spot for spot in around if self.has(spot, kind)]
                 continue
-            path = (*prefix, maker[1].id)
-            execution = seen.get(path)
-            if execution is None:
-                continue
-            inner = [s for s in self.bodies(path, place[1]) if self._measured(path, seen)]
+            path = (*prefix, made[1].id)
+            inner = list(self.bodies(path, place[1], reader))
             if inner:
-                pending += inner
+                pending += [spot for spot in inner if self.has(spot, kind)]
                 continue
-            way.add(path)
-            operands = execution.nan_operands if nan else execution.inf_operands
-            if operands:
-                pending += self.operands(path, operands)
-            else:
-                makers.add(path)
-        order = sorted(makers, key=lambda path: self.order(path, seen))
+            before = [spot for spot in self.before(path, kind) if self.has(spot, kind)]
+            pending += before
+            if path in seen:
+                way.add(path)
+                if not before:
+                    makers.add(path)
+        known = [path for path in makers if path in seen]
+        order = sorted(known, key=lambda path: self.order(path, seen))
+        literals = sorted(makers - set(known))
         passed = sorted(way, key=lambda path: self.order(path, seen))
-        return NonFiniteOrigins(tuple(order), frozenset(inputs), tuple(passed))
+        return NonFiniteOrigins((*order, *literals), frozenset(inputs), tuple(passed))
+
+    def before(self, path: Path, kind: NonFiniteKind) -> list[Spot]:
+        """Returns the operands that an equation's elements can come from."""
+        if self.nodes[path[-1]].opcode in MOVES:
+            return self.operands(path, (0,))
+        execution = kind.seen.get(path)
+        chosen = execution.chosen if execution else None
+        return self.operands(path, chosen or None)
+
+    def has(self, spot: Spot, kind: NonFiniteKind) -> bool:
+        """Whether a value had such elements before the equation that reads it had them first."""
+        pending, visited = [spot], set[Spot]()
+        *_, reader = spot
+        limit = self.order(reader, kind.seen) if reader in kind.seen else None
+        while pending:
+            one = pending.pop()
+            if one in visited:
+                continue
+            visited.add(one)
+            prefix, place, _ = one
+            made = self.flow.makers.get(place)
+            if made is None:
+                index = self.flow.places.get(place)
+                if index is None and kind.literal in place[1].partition(":")[0]:
+                    return True
+                if index is not None and not prefix and index in kind.inputs:
+                    return True
+                pending += self.around(prefix, place, reader)
+                continue
+            path = (*prefix, made[1].id)
+            if path in kind.seen and (limit is None or self.order(path, kind.seen) < limit):
+                return True
+            inner = list(self.bodies(path, place[1], reader))
+            moves = made[1].opcode in MOVES
+            pending += inner or (self.operands(path, (0,)) if moves else [])
+        return False
 
     def all_inputs(self, spots: Iterable[Spot]) -> frozenset[int]:
         """Returns the indices of the program's inputs that values are computed from."""
@@ -122,10 +174,10 @@ class Walker:
                 index = self.flow.places.get(place)
                 if index is not None and not prefix:
                     inputs.add(index)
-                pending += self.around(prefix, place)
+                pending += self.around(prefix, place, ())
                 continue
             path = (*prefix, maker[1].id)
-            pending += list(self.bodies(path, place[1])) or self.operands(path)
+            pending += list(self.bodies(path, place[1], ())) or self.operands(path)
         return frozenset(inputs)
 
     def order(self, path: Path, seen: Seen) -> tuple[int, ...]:
@@ -138,21 +190,18 @@ class Walker:
             key.append(next(iterations, 0) if loops else 0)
         return tuple(key)
 
-    def _measured(self, path: Path, seen: Seen) -> bool:
-        return any(other[: len(path)] == path and len(other) > len(path) for other in seen)
-
-    def bodies(self, path: Path, name: str) -> Iterator[Spot]:
+    def bodies(self, path: Path, name: str, reader: Path) -> Iterator[Spot]:
         """Yields the results of an equation's bodies that are one of its results."""
         node = self.nodes[path[-1]]
         bodies = [self.flow.regions[n] for n in node.regions if n in self.flow.regions]
         bodies = bodies[:1] if node.opcode == "while" else bodies
-        if not bodies or any(len(body.results) != len(node.results) for body in bodies):
+        if node.opcode not in INSIDE or not bodies:
             return
         index = [value.name for value in node.results].index(name)
         for body in bodies:
-            yield path, (body.name, body.results[index]), path
+            yield path, (body.name, body.results[index]), reader
 
-    def around(self, prefix: Path, place: Place) -> Iterator[Spot]:
+    def around(self, prefix: Path, place: Place, reader: Path) -> Iterator[Spot]:
         """Yields what binds a parameter: operands of the call, and results of the body itself."""
         if not prefix or place not in self.flow.places:
             return
@@ -161,9 +210,4 @@ class Walker:
             if node.id == caller:
                 for bound in self.flow.bound(place, region, node):
                     inside = bound[0] in node.regions
-                    yield (prefix if inside else prefix[:-1]), bound, prefix
-
-
-def _all(indices: Iterable[int], node: Node) -> Iterator[int]:
-    for n in indices:
-        yield from range(n, len(node.operands)) if n == _LAST_BIT else (n,)
+                    yield (prefix if inside else prefix[:-1]), bound, reader

@@ -16,25 +16,12 @@ import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 
 _LITERAL = compat.extend("core", "Literal")
-# Equations that are one call of a body, by primitive, and the parameter that holds the body.
-_CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat": "jaxpr",
-    "remat2": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +42,7 @@ class Site:
 
 
 class Probe(Protocol):
-    """A measurement of an equation, as rows of one width and dtype.
+    """A measurement of equations: a figure each, of which a body's rows are made at once.
 
     Attributes:
         rows: Number of rows per equation.
@@ -71,7 +58,15 @@ class Probe(Protocol):
         """Whether an equation is measured."""
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Returns the rows of one execution, of shape [rows, width]."""
+        """Returns the figure of one execution, an array of the same shape for each equation."""
+
+    def collect(self, figures: Any, site: Site) -> Any:
+        """Returns the rows of a body's equations, of shape [equations, rows, width].
+
+        Args:
+            figures: Their figures, stacked.
+            site: One of the equations.
+        """
 
     def merge(self, before: Any, now: Any) -> Any:
         """Joins the rows of two executions, of shape [..., width], `before` being the earlier."""
@@ -119,6 +114,15 @@ def equation(closed: Any, ident: str) -> Any:
     return next(eqn for pairs in every for own, eqn in pairs if own == ident)
 
 
+def primitives(closed: Any) -> dict[str, str]:
+    """Returns the primitive of each equation by its id."""
+    return {
+        ident: eqn.primitive.name
+        for body in bodies(opened(closed)).values()
+        for ident, eqn in zip(body.ids, body.jaxpr.eqns, strict=True)
+    }
+
+
 def deepest(closed: Any) -> int:
     """Returns the most loops around an equation."""
     known = bodies(opened(closed))
@@ -148,13 +152,15 @@ class _Evaluator:
     change: Change | None = None
 
     def list_paths(self, closed: Any, path: Path, paths: list[Path]) -> None:
-        """Appends the measured equations of a body, in the order of `body`'s rows."""
+        """Appends the measured equations of a body, then those of its bodies: as `body`'s rows."""
         jaxpr = opened(closed)
-        for eqn, ident in zip(jaxpr.eqns, self.known[id(jaxpr)].ids, strict=True):
-            for inner in _bodies(eqn):
-                self.list_paths(inner, (*path, ident), paths)
+        ids = self.known[id(jaxpr)].ids
+        for eqn, ident in zip(jaxpr.eqns, ids, strict=True):
             if self.probe.wants((*path, ident), eqn):
                 paths.append((*path, ident))
+        for eqn, ident in zip(jaxpr.eqns, ids, strict=True):
+            for inner in evaluated_bodies(eqn):
+                self.list_paths(inner, (*path, ident), paths)
 
     def count(self, closed: Any, path: Path) -> int:
         paths: list[Path] = []
@@ -169,7 +175,9 @@ class _Evaluator:
         jaxpr = opened(closed)
         values = dict(zip(map(id, jaxpr.constvars), getattr(closed, "consts", ()), strict=True))
         values.update(zip(map(id, jaxpr.invars), args, strict=True))
-        rows: list[Any] = []
+        figures: list[Any] = []
+        inside: list[Any] = []
+        site: Site | None = None
 
         def value(atom: Any) -> Any:
             return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
@@ -177,20 +185,21 @@ class _Evaluator:
         for eqn, ident in zip(jaxpr.eqns, self.known[id(jaxpr)].ids, strict=True):
             operands = [value(atom) for atom in eqn.invars]
             path = (*context.path, ident)
-            inside = replace(context, path=path)
-            if _bodies(eqn):
+            if evaluated_bodies(eqn):
                 with eqn.ctx.manager:
-                    results, inner = self.call(eqn, operands, inside)
-                rows.append(inner)
+                    results, rows = self.call(eqn, operands, replace(context, path=path))
+                inside.append(rows)
             else:
                 results = list(bind(eqn, operands))
-            site = Site(path, eqn, context.iterations, context.device)
+            at = Site(path, eqn, context.iterations, context.device)
             if self.change is not None:
-                results = list(self.change(site, operands, results))
+                results = list(self.change(at, operands, results))
             if self.probe.wants(path, eqn):
-                rows.append(self.probe.measure(site, operands, results)[None])
+                site = at
+                figures.append(self.probe.measure(at, operands, results))
             values.update(zip(map(id, eqn.outvars), results, strict=True))
-        every = jnp.concatenate(rows) if rows else self.empty(0)
+        own = self.empty(0) if site is None else self.probe.collect(jnp.stack(figures), site)
+        every = jnp.concatenate([own, *inside]) if inside else own
         return [value(atom) for atom in jaxpr.outvars], every
 
     def call(self, eqn: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
@@ -204,7 +213,7 @@ class _Evaluator:
             return self.cond(params, operands, context)
         if name == "shard_map":
             return self.shard_map(params, operands, context)
-        return self.body(params[_CALLS[name]], operands, context)
+        return self.body(params[CALLS[name]], operands, context)
 
     def scan(self, params: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
         closed, consts = params["jaxpr"], operands[: params["num_consts"]]
@@ -307,7 +316,7 @@ class _Evaluator:
         return jax.lax.pcast(value, missing, to="varying") if missing else value
 
 
-def _bodies(eqn: Any) -> list[Any]:
+def evaluated_bodies(eqn: Any) -> list[Any]:
     """The bodies of an equation that are evaluated; none for those measured as a whole."""
     name, params = eqn.primitive.name, eqn.params
     if name == "cond":
@@ -316,7 +325,7 @@ def _bodies(eqn: Any) -> list[Any]:
         return [params[key] for key in sorted(params) if opened(params[key]) is not None]
     if name in ("scan", "shard_map"):
         return [params["jaxpr"]]
-    return [params[_CALLS[name]]] if _CALLS.get(name) in params else []
+    return [params[CALLS[name]]] if CALLS.get(name) in params else []
 
 
 def bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:

@@ -5,27 +5,40 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jaxlens.ir.run.nonfinite import (
+    MOVES,
     EquationValues,
     NonFiniteExecution,
     NonFiniteRun,
     Path,
     ValueRange,
 )
-from jaxlens.stages.taps.evaluate import Site, deepest, equation, execute
+from jaxlens.stages.taps.evaluate import (
+    Site,
+    deepest,
+    equation,
+    evaluated_bodies,
+    execute,
+    primitives,
+)
 
-_BITS = 31  # operands that one integer can mark
-_HEAD = 5  # elements of a row before the iterations
+_HEAD = 3  # elements of a row before the iterations
+_CASES = 14  # cases of a `select_n` that one integer can mark, by two bits each
+_EACH_CASE = sum(1 << 2 * n for n in range(_CASES))
 
 
 class FirstNonFinite:
-    """Measures the first execution of each equation that gave a NaN, and the first infinity.
+    """Measures when each equation first had a NaN in its results, and when an infinity.
 
-    Two rows per equation, one for NaN and one for infinities: how many elements are such, the
-    operands with a NaN and those with an infinity as bits, the device, and the iterations.
+    The figure of an execution is an integer: bit 1 for NaN, else bit 0 for infinities; of a
+    `select_n` then two bits for each case that gave the result such elements. An equation has
+    two rows, one for NaN and one for infinities: whether there were such, these cases, the device,
+    and the iterations.
     """
 
     rows = 2
@@ -35,46 +48,50 @@ class FirstNonFinite:
         self.width = _HEAD + depth
 
     def wants(self, path: Path, eqn: Any) -> bool:
-        """Whether an equation has a result that can be NaN."""
+        """Whether an equation has a result that can be NaN, and is measured as a whole."""
+        if eqn.primitive.name in MOVES or evaluated_bodies(eqn):
+            return False
         return any(_inexact(var.aval) for var in eqn.outvars)
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Returns the two rows of one execution."""
-        nan_in = _bits([_any(jnp.isnan, x) for x in operands])
-        inf_in = _bits([_any(jnp.isinf, x) for x in operands])
-        if site.eqn.primitive.name == "select_n":
-            nan_in = _bits(_chosen(jnp.isnan, operands))
-            inf_in = _bits(_chosen(jnp.isinf, operands))
+        """Returns the integer of one execution."""
+        figure = functools.reduce(lax.max, [_figure(x) for x in results if _inexact(x)])
+        if site.eqn.primitive.name != "select_n":
+            return figure
+        which, *cases = operands
+        index = lax.convert_element_type(which, np.int32)
+        for n, case in enumerate(cases[:_CASES]):
+            if _inexact(case):
+                figure |= _figure_where(case, index == n) << (2 * n + 2)
+        return figure
+
+    def collect(self, figures: Any, site: Site) -> Any:
+        """Returns the rows of a body's equations."""
         device = jnp.int32(0) if site.device is None else site.device + 1
         steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
         steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
+        when = jnp.stack([device, *steps])
         rows = []
-        for test in (jnp.isnan, jnp.isinf):
-            number = sum((_count(test, x) for x in results), jnp.int32(0))
-            found = (number > 0).astype(jnp.int32)
-            row = jnp.stack([found, nan_in, inf_in, number, device, *steps])
-            rows.append(row * found)
-        return jnp.stack(rows)
+        for bit in (1, 0):
+            found = figures >> bit & 1
+            chosen = (figures >> (bit + 2)) & _EACH_CASE
+            row = [found[:, None], chosen[:, None], jnp.broadcast_to(when, (len(found), len(when)))]
+            rows.append(jnp.concatenate(row, axis=1) * found[:, None])
+        return jnp.stack(rows, axis=1)
 
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, if it has one."""
         return jnp.where(before[..., :1] > 0, before, now)
 
     def join(self, one: Any, other: Any) -> Any:
-        """Keeps the earlier one; of the same time, that with such an operand.
-
-        After a collective every device has a NaN, and only the one that sent it had it before.
-        """
-        before = one[..., :1] > 0
-        before &= other[..., :1] == 0
+        """Keeps the earlier one."""
+        before = (one[..., :1] > 0) & (other[..., :1] == 0)
         equal = (one[..., :1] > 0) & (other[..., :1] > 0)
         for n in range(_HEAD, self.width):
             mine, its = one[..., n : n + 1], other[..., n : n + 1]
             before |= equal & (mine < its)
             equal &= mine == its
-        sent = jnp.any(one[..., 1:3] > 0, axis=-1, keepdims=True)
-        received = ~jnp.any(other[..., 1:3] > 0, axis=-1, keepdims=True)
-        return jnp.where(before | (equal & (sent | received)), one, other)
+        return jnp.where(before | equal, one, other)
 
 
 class Ranges:
@@ -109,6 +126,10 @@ class Ranges:
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
 
+    def collect(self, figures: Any, site: Site) -> Any:
+        """Returns the rows of the equation."""
+        return figures
+
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the one that was measured."""
         return jnp.where(before[..., :1] > 0, before, now)
@@ -124,12 +145,21 @@ def run(closed: Any, args: Sequence[Any]) -> NonFiniteRun:
         args: Its arguments; none is donated.
     """
     results, rows = execute(closed, FirstNonFinite(deepest(closed)), args)
-    return _run(rows, args, results)
+    return _run(closed, rows, args, results)
 
 
-def _run(rows: Mapping[Path, Any], args: Sequence[Any], results: Sequence[Any]) -> NonFiniteRun:
-    nan = {path: _execution(row[0]) for path, row in rows.items() if row[0][0]}
-    inf = {path: _execution(row[1]) for path, row in rows.items() if row[1][0]}
+def _run(
+    closed: Any, rows: Mapping[Path, Any], args: Sequence[Any], results: Sequence[Any]
+) -> NonFiniteRun:
+    names = primitives(closed)
+    nan, inf = (
+        {
+            path: _execution(row[n], names[path[-1]] == "select_n")
+            for path, row in rows.items()
+            if row[n][0]
+        }
+        for n in range(2)
+    )
     return NonFiniteRun(
         nan, inf, *(_with(test, values) for values in (args, results) for test in _TESTS)
     )
@@ -168,7 +198,7 @@ def guarded(
     before, _ = execute(closed, probe, args)
     after, rows = execute(closed, probe, args, change)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
-    return _run(rows, args, after), max((_change(a, b) for a, b in pairs), default=0.0)
+    return _run(closed, rows, args, after), max((_change(a, b) for a, b in pairs), default=0.0)
 
 
 def _change(before: Any, after: Any) -> float:
@@ -184,15 +214,10 @@ def _with(test: Any, values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(n for n, x in enumerate(values) if _inexact(x) and bool(jnp.any(test(x))))
 
 
-def _execution(row: Any) -> NonFiniteExecution:
-    _, nan, inf, elements, device, *iterations = map(int, row)
-    return NonFiniteExecution(
-        elements, _indices(nan), _indices(inf), tuple(iterations), device - 1 if device else None
-    )
-
-
-def _indices(bits: int) -> tuple[int, ...]:
-    return tuple(n for n in range(_BITS) if bits >> n & 1)
+def _execution(row: Any, select: bool) -> NonFiniteExecution:
+    _, chosen, device, *iterations = map(int, row)
+    cases = tuple(n + 1 for n in range(_CASES) if chosen >> 2 * n & 1) if select else None
+    return NonFiniteExecution(tuple(iterations), device - 1 if device else None, cases)
 
 
 def _range_row(x: Any) -> Any:
@@ -230,28 +255,21 @@ def _inexact(value: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def _any(test: Any, x: Any) -> Any:
-    return jnp.any(test(x)) if _inexact(x) else np.False_
+@jax.jit  # traced and lowered once for each type
+def _figure(x: Any) -> Any:
+    """Returns 2 for values with a NaN, 1 for values with an infinity and no NaN, else 0."""
+    return _largest(x, np.int32(1))
 
 
-def _count(test: Any, x: Any) -> Any:
-    return jnp.sum(test(x), dtype=jnp.int32) if _inexact(x) else jnp.int32(0)
+@jax.jit
+def _figure_where(x: Any, here: Any) -> Any:
+    """Returns `_figure` of some elements."""
+    return _largest(x, lax.convert_element_type(here, np.int32))
 
 
-def _chosen(test: Any, operands: Sequence[Any]) -> list[Any]:
-    """Whether each case of a `select_n` gave its result such an element."""
-    which, *cases = operands
-    index = jnp.asarray(which).astype(jnp.int32)
-    return [np.False_, *(_case(test, x, index == n) for n, x in enumerate(cases))]
-
-
-def _case(test: Any, x: Any, here: Any) -> Any:
-    return jnp.any(test(x) & here) if _inexact(x) else np.False_
-
-
-def _bits(flags: Sequence[Any]) -> Any:
-    """Joins flags to an integer; the last bit stands for all operands from there on."""
-    total: Any = jnp.int32(0)
-    for n, flag in enumerate(flags):
-        total = total | (jnp.asarray(flag).astype(jnp.int32) << min(n, _BITS - 1))
-    return total
+def _largest(x: Any, here: Any) -> Any:
+    size = lax.abs(x)
+    nan = lax.convert_element_type(lax.ne(x, x), np.int32)
+    inf = lax.convert_element_type(lax.eq(size, lax.full_like(size, np.inf)), np.int32)
+    # A maximum: devices have no collective that joins bits.
+    return lax.reduce((nan << 1 | inf) * here, np.int32(0), lax.max, tuple(range(np.ndim(x))))
