@@ -96,7 +96,8 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
-            "a key is that of a call: jaxlens.key(f, x) takes the jitted function and its arguments"
+            "a capture has no cache key, its call has: jaxlens.key(f, x) takes the function and "
+            "its arguments"
         )
     return _key_answer(call_key(f, args, kwargs))
 

@@ -112,22 +112,21 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
         return
     seen = facts.run.nan if facts.kind == "nan" else facts.run.inf
     nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
+    quote = quoter(facts.subject())
     rows = []
     for path in facts.way[:_ROWS]:
         node, at = nodes[path[-1]], seen[path]
-        span = node.owner
-        rows.append(
-            (
-                Cell(path[-1], ids=(path[-1],)),
-                Cell(node.opcode),
-                Cell(str(span) if span is not None else ""),
-                Cell(", ".join(map(str, at.iterations[: loops(path, nodes)]))),
-            )
-        )
+        span, steps = node.owner, at.iterations[: loops(path, nodes)]
+        place = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
+        ids = (path[-1],)
+        rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(place), Cell(quote(span))))
     more = len(facts.way) - _ROWS
-    note = "In the order in which they had it first." + (f" {more:,} more." if more > 0 else "")
-    columns = ("equation", "primitive", "line", "iteration")
-    yield Table(f"The way of the {NAMES[facts.kind]}", columns, tuple(rows), note, stage="jaxpr")
+    looped = any(seen[path].iterations[: loops(path, nodes)] for path in facts.way[:_ROWS])
+    note = "In the order in which they had it first" + (", with the iteration." if looped else ".")
+    note += f" {more:,} more." if more > 0 else ""
+    columns = ("equation", "primitive", "line (iteration)" if looped else "line", "code")
+    title = f"The way of the {NAMES[facts.kind]}"
+    yield Table(title, columns, tuple(rows), note, stage="jaxpr")
 
 
 def loops(path: Path, nodes: Mapping[str, Node]) -> int:

@@ -27,7 +27,7 @@ from jaxlens.notebook.widgets.questions import (
 )
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.render.text.document_text import TRUST
+from jaxlens.render.text.document_text import known
 from jaxlens.report import Finding, Table, cells
 from jaxlens.views.answer import Answer
 from jaxlens.views.header import header_line
@@ -191,9 +191,9 @@ class Lenses(Kept, widgets.VBox):
         rows = []
         for name, question in QUESTIONS.items():
             finding = self.sentences.get(name)
-            known = TRUST[finding.trust] if finding else ""
+            trust = known(finding) if finding else ""
             rows.append(
-                cells(question.about.sentence, finding.text if finding else "not asked yet", known)
+                cells(question.about.sentence, finding.text if finding else "not asked yet", trust)
             )
         table = Table("", ("question", "answer", "how it is known"), tuple(rows))
         title = header_line(self.capture.program)

@@ -5,7 +5,7 @@ from importlib.resources import files
 import anywidget
 import traitlets
 
-from jaxlens.render.text.document_text import TRUST
+from jaxlens.render.text.document_text import known
 from jaxlens.report import Finding
 
 
@@ -28,5 +28,5 @@ class QuestionRow(anywidget.AnyWidget):
 
     def tell(self, finding: Finding) -> None:
         """Shows a finding as the answer."""
-        self.known = TRUST[finding.trust]
+        self.known = known(finding)
         self.sentence = (finding.lead + finding.text).replace("`", "")

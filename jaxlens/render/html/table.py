@@ -6,7 +6,7 @@ from itertools import repeat
 from jaxlens.render.document import Findings
 from jaxlens.render.html.marks import attr, escaped, note, prose, style
 from jaxlens.render.html.payload import late_html
-from jaxlens.render.text.document_text import TRUST
+from jaxlens.render.text.document_text import known
 from jaxlens.report import Cell, Table
 
 _BAR, _LONGEST = "#56b4e980", 6.5  # colour, and em of the longest: as in output.css
@@ -99,7 +99,7 @@ def findings_html(block: Findings) -> str:
     """Sentences, each with the trust in its facts."""
     items = (
         f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.lead + finding.text)} "
-        f"<small>{TRUST[finding.trust]}</small></li>"
+        f"<small>{known(finding)}</small></li>"
         for finding in block.findings
     )
     return f"<ul class=findings>{''.join(items)}</ul>"

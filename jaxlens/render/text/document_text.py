@@ -29,7 +29,7 @@ from jaxlens.render.document import (
 from jaxlens.render.text.diff import diff_lines
 from jaxlens.render.text.lines import listing_lines, source_lines, wrap
 from jaxlens.render.text.table import table_lines
-from jaxlens.report import Trust
+from jaxlens.report import Finding, Trust
 
 # How a figure is known, in the words of both the text and the HTML form.
 TRUST: dict[Trust, str] = {
@@ -41,6 +41,12 @@ TRUST: dict[Trust, str] = {
     "traced": "seen while tracing",
     "compared": "compared",
 }
+
+
+def known(finding: Finding, times: bool = True) -> str:
+    """Returns how a finding is known, in words; with `times`, its measured figures too."""
+    word = TRUST[finding.trust]
+    return f"measured, {word}" if times and finding.lead and word != "measured" else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,6 @@ def _findings(block: Findings, form: Form) -> list[str]:
     lines: list[str] = []
     for finding in block.findings:
         text = finding.lead + finding.text if form.times else finding.text
-        sentence = f"- {visible(text)} [{TRUST[finding.trust]}]"
+        sentence = f"- {visible(text)} [{known(finding, form.times)}]"
         lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
     return lines

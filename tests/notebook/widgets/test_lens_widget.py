@@ -78,7 +78,7 @@ def test_a_capture_is_asked_as_it_is() -> None:
     widget.ask("memory")
     assert widget.shown.capture is widget.capture is cap
     widget.ask("key")
-    assert "is that of a call" in widget.sentences["key"].text
+    assert "a capture has no cache key" in widget.sentences["key"].text
     widget.close()
 
 
