@@ -224,12 +224,26 @@ def test_text_is_opened_while_results_of_slow_compiles_are_kept(monkeypatch):
 @pytest.mark.parametrize("verb", [jaxlens.compile, jaxlens.explore])
 def test_what_hlo_gives_is_computed_before_the_compile_is_waited_for(verb, monkeypatch):
     order = []
+    waited = threading.Event()  # the compile lasts until then: a small one could end first
+    compiled = jax.stages.Lowered.compile
+
+    def compile_until_waited(lowered, *args, **options):
+        done = compiled(lowered, *args, **options)
+        assert waited.wait(60)
+        return done
 
     def noted(name, owner, attribute):
         real = getattr(owner, attribute)
-        noting = lambda *args: order.append(name) or real(*args)  # noqa: E731
+
+        def noting(*args):
+            order.append(name)
+            if name == "end":
+                waited.set()
+            return real(*args)
+
         monkeypatch.setattr(owner, attribute, noting)
 
+    monkeypatch.setattr(jax.stages.Lowered, "compile", compile_until_waited)
     noted("end", compiling.Compiling, "finish")
     noted("fates", Links, "known_fates")
     noted("costs", kernel_cost, "instruction_costs")
