@@ -48,8 +48,9 @@ class _Reader(ColumnsBuilder):
         self._bodies, self._spans, self._scope = bodies, spans, scope
         self._describe = description
         self._type_of: dict[int, int] = {}  # by an aval's identity
-        self._stack_of: dict[int, str] = {}  # by a name stack's identity
-        self._place_of: dict[tuple[str | None, Any], int] = {}
+        # Places by traceback: of each name stack, by its identity, and of each text of one.
+        self._stack_of: dict[int, dict[Any, int]] = {}
+        self._scope_of: dict[str, dict[Any, int]] = {}
         self._literals: Pool[Hashable] = Pool()
 
     def region(self, body: JaxprBody) -> Columns:
@@ -72,16 +73,17 @@ class _Reader(ColumnsBuilder):
         back, types, get = columns.distance.append, columns.types.append, number.get
         read, kind = columns.first_operand.append, columns.kind.append
         starts = columns.first_result.append
-        place, type_of, place_of = columns.place.append, self._type_of.get, self._place_of.get
+        place, type_of = columns.place.append, self._type_of.get
         kind_of, stack_of = self.kinds.get, self._stack_of.get
+        none: dict[Any, int] = {}
         reads, first = 0, columns.first_result[0]
         calls, literal = columns.calls, self._literal
-        for step, (eqn, parameters) in enumerate(zip(body.jaxpr.eqns, body.kinds, strict=True)):
+        for eqn, parameters in zip(body.jaxpr.eqns, body.kinds, strict=True):
             source = eqn.source_info
-            where = place_of((stack_of(id(source.name_stack)), source.traceback))
+            where = stack_of(id(source.name_stack), none).get(source.traceback)
             place(self._place(source) if where is None else where)
             literals: tuple[int, ...] = ()
-            operands, results = eqn.invars, eqn.outvars
+            operands = eqn.invars
             for atom in operands:
                 value = get(id(atom))
                 if value is None:
@@ -92,7 +94,7 @@ class _Reader(ColumnsBuilder):
             reads += len(operands)
             read(reads)
             types_of: tuple[int, ...] = ()
-            for var in results:
+            for var in eqn.outvars:
                 number[id(var)] = first
                 first += 1
                 aval = var.aval
@@ -104,7 +106,7 @@ class _Reader(ColumnsBuilder):
             starts(first)
             description: Hashable = parameters
             if not parameters:
-                shapes = tuple(self.shape_of[name] for name in calls.get(step, ()))
+                shapes = tuple(self.shape_of[name] for name in calls.get(len(columns.kind), ()))
                 description = self._describe(eqn), shapes
             key = description, literals, len(operands), types_of
             number_of_kind = kind_of(key)
@@ -122,13 +124,11 @@ class _Reader(ColumnsBuilder):
     def _place(self, source: Any) -> int:
         """The number of a place whose name stack or traceback is new."""
         stack, traceback = source.name_stack, source.traceback
-        scope = self._stack_of.get(id(stack))
-        if scope is None:
-            scope = self._stack_of[id(stack)] = self._scope(stack)
-        place = self._place_of.get((scope, traceback))
+        scope = self._scope(stack)
+        places = self._stack_of[id(stack)] = self._scope_of.setdefault(scope, {})
+        place = places.get(traceback)
         if place is None:  # hashing a place is slow
-            place = self.places.number(Place(scope, self._spans(traceback)))
-            self._place_of[scope, traceback] = place
+            place = places[traceback] = self.places.number(Place(scope, self._spans(traceback)))
         return place
 
     def _literal(self, atom: Any) -> int:
@@ -138,4 +138,4 @@ class _Reader(ColumnsBuilder):
         if getattr(value, "shape", ()):
             return self._literals.number((id(value), dtype))
         contents = value.tobytes() if hasattr(value, "tobytes") else repr(value)
-        return self._literals.number((contents, dtype))
+        return self._literals.setdefault((contents, dtype), len(self._literals))
