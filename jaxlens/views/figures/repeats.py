@@ -34,10 +34,15 @@ class Repeats:
         """Joins neighbouring equal stretches of runs into one run with copies."""
         kind, same = self._columns.kind, self._same
         following = [-1] * len(parts)  # the next run of the same equations from the same place
-        latest: dict[tuple[bytes, bytes, int], int] = {}
+        latest: dict[tuple[bytes | int, bytes | int, int], int] = {}
+        key: tuple[bytes | int, bytes | int, int]
         for n in range(len(parts) - 1, -1, -1):
-            steps = slice(parts[n].low, parts[n].high)
-            key = kind[steps].tobytes(), same[steps].tobytes(), parts[n].copies
+            part = parts[n]
+            low, high = part.low, part.high
+            if high - low == 1:  # most are, in a program without layers
+                key = kind[low], same[low], part.copies
+            else:
+                key = kind[low:high].tobytes(), same[low:high].tobytes(), part.copies
             following[n] = latest.get(key, -1)
             latest[key] = n
         n = 0
