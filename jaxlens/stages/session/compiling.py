@@ -5,7 +5,6 @@ A compile runs in the background, so that the jaxpr and HLO can be read and draw
 
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,6 +14,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Extra
 from jaxlens.ir.facts import Profile, Timing
 from jaxlens.ir.hlo.frames import Origins
+from jaxlens.ir.stablehlo.identity import identity
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_limits import OverdueError
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
@@ -82,8 +82,8 @@ class Compiling:
     def _program(self) -> object:
         """Identifies the program with its call in this process; None if its result is not shared.
 
-        The text has all that is compiled, with the source locations, but for compiler options.
-        Arrays in the closure may be arguments that the text does not show, and one of several
+        The module has all that is compiled, but for compiler options.
+        Arrays in the closure may be arguments that the module does not show, and one of several
         devices may run it.
         """
         staging, target = self._staging, self._staging.place.target
@@ -94,10 +94,10 @@ class Compiling:
         if options is None:
             return None
         settings: Any = jax.config
-        text = compat.bytecode(lowered.compiler_ir("stablehlo"))
+        module = identity(lowered.compiler_ir("stablehlo"))
         trees = lowered.in_tree, lowered.out_tree
         call = (*trees, str(lowered.in_avals), staging.call.name, options)
-        return sha256(text).digest(), str(call), str(target), str(sorted(settings.values.items()))
+        return module, str(call), str(target), str(sorted(settings.values.items()))
 
     def _taken_over(self, passes: bool | str, profile: bool) -> bool:
         """Reuses the result of an earlier capture, if it has all that is needed."""
