@@ -171,7 +171,7 @@ MEMORY = Question(
         Option(
             "checkpoint",
             False,
-            "try jax.checkpoint (compiles up to three programs more)",
+            "try jax.checkpoint (compiles up to five programs more)",
             "the same, and what jax.checkpoint would change, by trying",
             about=About(
                 "What would jax.checkpoint change?",
