@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import jaxlens
 from jaxlens.ir.facts import Kernel
@@ -140,6 +141,9 @@ ENTRY %e (p: f32[1000,50], j: s32[]) -> f32[1,50] {
     assert (work.read, work.written) == (50 * 4 + 4, 50 * 4)  # a row and the index, of 200 kB
 
 
+@pytest.mark.skipif(
+    jax.version.__version_info__ >= (0, 11), reason="newer XLA makes a call of it, and no dot"
+)
 def test_a_dot_that_xla_rewrote_still_has_its_line() -> None:
     def rnn(w, xs):
         def cell(h, x):
