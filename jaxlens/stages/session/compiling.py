@@ -49,6 +49,7 @@ class Compiling:
         self._profile: Profile | None = None
         self._times: tuple[Timing, ...] = ()
         self.made: CompileOutput | None = None
+        self._lacking: CompileOutput | None = None  # an earlier look's, without what is needed
         self._running: RunningCompile | None = None
         self.origins = origins
         staging.before_reading = self._converted
@@ -106,6 +107,7 @@ class Compiling:
         program = self._program()
         done = _results.get(program) if program is not None else None
         if done is None or not done.gives(passes) or (profile and done.profile is None):
+            self._lacking = done
             return False
         self.made, self._profile = done, done.profile
         self._times += tuple(replace(t, note=f"{t.note}; {_EARLIER}") for t in done.times[:1])
@@ -197,9 +199,11 @@ class Compiling:
     def _started(self, **options: Any) -> RunningCompile:
         staging = self._staging
         lowered = staging.lowered
-        if self.made is not None:
+        if (before := self.made or self._lacking) is not None:
             wanted = "its profile" if options["profiled"] else "its passes"
-            options["again"] = f"again, for {wanted}"
+            seconds = before.times[0].seconds
+            took = f" (the first compile took {seconds:.0f} s)" if seconds > _SLOW else ""
+            options["again"] = f"again, for {wanted}{took}"
         with staging.as_called():
             return RunningCompile(lowered, name=staging.call.name, origins=self.origins, **options)
 

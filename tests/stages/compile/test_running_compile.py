@@ -1,6 +1,7 @@
 """What a compile gives while it goes on."""
 
 import os
+import re
 import threading
 from weakref import WeakValueDictionary
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens import progress
 from jaxlens.ir.needs import Needs
 from jaxlens.lenses.cost import facts as cost_facts
 from jaxlens.lenses.program import kernel_cost
@@ -187,6 +189,20 @@ def test_another_program_or_need_is_compiled(other):
         assert [t.note for t in capture.times if t.step == "compile"] == [
             "XLA, writing its dumps too"
         ]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_compile_that_is_made_again_says_what_the_first_took(monkeypatch):
+    names, begin = [], progress.begin
+    monkeypatch.setattr(progress, "begin", lambda name, *a: names.append(name) or begin(name, *a))
+    x = jnp.ones((8, 8))
+    needs = Needs(compiled=True), Needs(passes="all")
+    looks = [_looked(_step, x, x, needs=need) for need in needs]
+    assert len(looks) == 2
+    _, again = [name for name in names if name.startswith("XLA compiles")]
+    assert re.fullmatch(
+        r"XLA compiles .* again, for its passes \(the first compile took \d+ s\)", again
+    )
 
 
 def test_a_compile_that_ends_before_its_hlo_is_read_leaves_it_to_the_result(lowered, monkeypatch):
