@@ -27,7 +27,8 @@ params = {{KEY: jnp.ones((8, 4)), "b": jnp.zeros(4)}}
 x = jnp.ones((2, 8))"""
 WEAVE = """from jaxlens.views.links import weave
 web = weave(view.capture.links, ("jaxpr", "stablehlo", "hlo", "optimized", "kernels"))
-print(json.dumps({"atoms": dict(web.atoms), "lines": dict(web.lines), "calls": dict(web.calls)}))"""
+atoms = {stage: dict(part) for stage, part in web.atoms.items()}
+print(json.dumps({"atoms": atoms, "lines": dict(web.lines), "calls": dict(web.calls)}))"""
 LEFT_OUT = """from unittest.mock import patch
 with patch("jaxlens.render.html.listing.more_html", lambda more, room: ("", len(more))):
     get_ipython().run_cell_magic("explore", "-o small", "loss(params, x)")"""
