@@ -69,11 +69,13 @@ class CureTrial:
     Attributes:
         paths: The equations; each was the first to make a NaN with those before it changed.
         cured: Whether the results have no NaN then.
+        infinite: Whether a result has an infinity then.
         change: The largest change of an element of a result that is finite as it is.
     """
 
     paths: tuple[Path, ...]
     cured: bool
+    infinite: bool
     change: float
 
 
@@ -271,16 +273,16 @@ class _Look:
         change = 0.0
         for _ in range(_TRIED):
             if any(self.walker.nodes[path[-1]].opcode not in _GUARDED for path in makers):
-                return CureTrial(tuple(paths), False, change) if paths else None
+                return CureTrial(tuple(paths), False, False, change) if paths else None
             paths += makers
             run, change = self.capture.driver.guarded(paths)
             if not run.nan_results:
-                return CureTrial(tuple(paths), True, change)
+                return CureTrial(tuple(paths), True, bool(run.inf_results), change)
             results = self.walker.results(run.nan_results)
             makers = self.walker.back(results, _kind(run, nan=True)).makers
             if not set(makers) - set(paths):
                 break
-        return CureTrial(tuple(paths), False, change)
+        return CureTrial(tuple(paths), False, False, change)
 
     def _span(self, path: Path) -> Span | None:
         """Returns the user's line of an equation, or of the call that leads to it."""

@@ -103,7 +103,10 @@ def _cure(facts: FirstNan) -> Iterator[Finding]:
     changed = f"0 as the result of {listed(ids)} wherever an operand is 0"
     same = f"and other elements change by {trial.change:.2g} at most"
     same = same if trial.change else "and other elements stay the same"
-    end = f"no result has a NaN, {same}" if trial.cured else "a NaN remains"
+    left = (
+        "no result has a NaN, but an infinity remains" if trial.infinite else "no result has a NaN"
+    )
+    end = f"{left}, {same}" if trial.cured else "a NaN remains"
     yield Finding(f"{cure} Tried: with {changed}, {end}.", "measured", ids)
 
 

@@ -50,15 +50,22 @@ class Walker:
 
     Attributes:
         module: The jaxpr.
+        flow: Its dataflow.
+        nodes: Its equations, by id.
+        regions: The name of the body that each equation is in, by id.
     """
 
     module: Module
     flow: ValueFlow = field(init=False, repr=False)
     nodes: Mapping[str, Node] = field(init=False, repr=False)
+    regions: Mapping[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "flow", ValueFlow(self.module))
         object.__setattr__(self, "nodes", {node.id: node for node in self.module.nodes()})
+        bodies = self.module.regions.values()
+        names = {node.id: body.name for body in bodies for node in body.nodes}
+        object.__setattr__(self, "regions", names)
 
     def results(self, indices: Iterable[int]) -> list[Spot]:
         """Returns results of the program by index."""
@@ -68,22 +75,9 @@ class Walker:
     def operands(self, path: Path, indices: Iterable[int] | None = None) -> list[Spot]:
         """Returns operands of an equation; by default all."""
         node = self.nodes[path[-1]]
-        region = self.region(path)
+        region = self.regions[path[-1]]
         chosen = range(len(node.operands)) if indices is None else indices
         return [(path[:-1], (region, node.operands[n]), path) for n in chosen]
-
-    def region(self, path: Path) -> str:
-        """Returns the name of the body that an equation is in."""
-        node = self.nodes[path[-1]]
-        if node.results:
-            name = node.results[0].name
-            for region in self._inside(path[:-1]):
-                if (region, name) in self.flow.makers:
-                    return region
-        return self.module.entry
-
-    def _inside(self, path: Path) -> tuple[str, ...]:
-        return self.nodes[path[-1]].regions if path else (self.module.entry,)
 
     def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
         """Walks back from values along operands that had such elements."""

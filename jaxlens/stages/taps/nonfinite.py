@@ -94,6 +94,14 @@ class FirstNonFinite:
         return jnp.where(before | equal, one, other)
 
 
+class _Unmeasured(FirstNonFinite):
+    """Measures nothing: for the program's results alone."""
+
+    def wants(self, path: Path, eqn: Any) -> bool:
+        """Whether an equation is measured: none is."""
+        return False
+
+
 class Ranges:
     """Measures the operands and results of one equation, in one execution.
 
@@ -184,7 +192,7 @@ def guarded(
 
     Returns:
         Which equations have NaN and infinities then, and the largest change of an element of a
-        result that is finite without the change.
+        result that is finite without the change; 0 if a result has a NaN.
     """
 
     def change(site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
@@ -194,17 +202,19 @@ def guarded(
         any_zero = functools.reduce(jnp.logical_or, zero)
         return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
 
-    probe = FirstNonFinite(deepest(closed))
-    before, _ = execute(closed, probe, args)
-    after, rows = execute(closed, probe, args, change)
+    after, rows = execute(closed, FirstNonFinite(deepest(closed)), args, change)
+    run = _run(closed, rows, args, after)
+    if run.nan_results:  # no cure, so what else it changes does not matter
+        return run, 0.0
+    before, _ = execute(closed, _Unmeasured(0), args)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
-    return _run(closed, rows, args, after), max((_change(a, b) for a, b in pairs), default=0.0)
+    return run, max((_change(a, b) for a, b in pairs), default=0.0)
 
 
 def _change(before: Any, after: Any) -> float:
     a, b = (np.asarray(x, np.complex128) for x in (before, after))
     both = np.isfinite(a) & np.isfinite(b)
-    return float(np.abs(a - b)[both].max(initial=0.0))
+    return float(np.abs(a[both] - b[both]).max(initial=0.0))
 
 
 _TESTS = (jnp.isnan, jnp.isinf)

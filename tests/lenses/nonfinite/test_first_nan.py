@@ -168,3 +168,13 @@ def test_the_device_of_a_shard_map_is_named():
     run = [sys.executable, "-c", _DEVICES]
     out = subprocess.run(run, capture_output=True, text=True, env=environment())
     assert out.stdout.splitlines() == ["log 5 1", "log 5 1", "log (11,)"], out.stderr
+
+
+def test_an_infinity_that_a_cure_leaves_is_told():
+    def f(x):
+        return -jnp.log(jax.nn.softmax(200 * x)[0])
+
+    answer = jaxlens.first_nan(jax.value_and_grad(f), np.arange(3, dtype=np.float32))
+    assert answer.trial.cured
+    assert answer.trial.infinite
+    assert "but an infinity remains" in str(answer).replace("\n  ", " ")
