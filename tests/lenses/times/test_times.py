@@ -272,8 +272,10 @@ def test_a_program_that_grows_without_a_loop_names_the_line_that_made_most() -> 
 
 
 def test_compile_tells_unasked_that_a_program_grows() -> None:
+    # A shape of its own: a slow compile would serve this look too, while its output is alive.
+    x = jnp.ones(48)
     with Compiles() as compiles:
-        text = " ".join(str(jaxlens.compile(rolled_over, jnp.ones(64))).split())
+        text = " ".join(str(jaxlens.compile(rolled_over, x)).split())
     assert len(compiles.names) == 1
     assert "gives XLA one step of it (--scan tries it)" in text
 
