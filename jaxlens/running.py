@@ -101,16 +101,17 @@ def arrays(names: Mapping[str, Any] | None = None) -> Answer[LiveArrayFacts]:
         jaxlens.arrays()            # the names are those of the caller: of the notebook
 
     Deleted and donated arrays do not count. An array has the name that leads to it: a variable,
-    or a path into one, such as `params['w']`. What no variable leads to has no name: constants
-    that JAX keeps for compiled programs, and what a library or a running function holds.
+    or a path into one, such as `params['w']`, or a variable of a function in the last error's
+    traceback. What none of these leads to has a `.holder`, where Python's garbage collector knows
+    one: a traced program, a module, a library's object.
 
     Args:
         names: The variables to search; by default those that the caller sees.
 
     Returns:
         An answer with `.named` and `.unnamed` (each array with `.names`, `.type`, `.bytes`,
-        `.by_device`, `.sharding`), `.bytes`, `.by_device`, `.by_variable`, `.deleted` (names), and
-        since the last look `.new` and `.gone`.
+        `.by_device`, `.sharding`, `.made`: the line, `.holder`), `.bytes`, `.by_device`,
+        `.by_variable`, `.deleted` (names), and since the last look `.new` and `.gone`.
     """
     if names is None:
         caller = sys._getframe(1)

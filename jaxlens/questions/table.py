@@ -476,9 +476,11 @@ ARRAYS: Question[Any] = Question(
     "arrays",
     About(
         "What lives on each device, and what grew?",
-        measured="the arrays that live now (`jax.live_arrays`); nothing is computed or copied",
+        measured="the arrays that live now (`jax.live_arrays`), and the line that made each, by "
+        "the stack that JAX keeps with it; nothing is computed or copied",
         counted="bytes by shape, dtype and sharding; the names by a search through the variables, "
-        "their containers, attributes and closures; arrays of one buffer count once",
+        "their containers, attributes and closures, and the last error's traceback; what keeps the "
+        "others alive by Python's garbage collector; arrays of one buffer count once",
     ),
     python="jaxlens.arrays()",
 )

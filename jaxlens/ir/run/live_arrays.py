@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+TRACEBACK = "traceback of"
+"""In the name of an array that a traceback keeps: "x in f (traceback of KeyError)"."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveArray:
@@ -15,6 +18,9 @@ class LiveArray:
         by_device: Bytes on each device.
         sharding: How it is split: "P('data', None) over data=4"; "" on one device.
         new: Whether it was not there at the last look.
+        made: The user's line that made it: "cell 3:4"; "" if that is unknown.
+        holder: What keeps it alive if no name leads to it: "the function train.step"; "" if that
+            is unknown.
     """
 
     names: tuple[str, ...]
@@ -22,6 +28,8 @@ class LiveArray:
     by_device: Mapping[str, int]
     sharding: str = ""
     new: bool = False
+    made: str = ""
+    holder: str = ""
 
     @property
     def bytes(self) -> int:
@@ -49,6 +57,7 @@ class LiveArrays:
     Attributes:
         arrays: The live arrays.
         deleted: Names that still hold an array which was deleted or donated.
+        freed: Bytes that these arrays held on all devices.
         first: Whether there was no look before this one.
         gone: Arrays of the last look that live no more.
         allocated: Bytes in use by the device's allocator, where it tells.
@@ -56,6 +65,7 @@ class LiveArrays:
 
     arrays: tuple[LiveArray, ...]
     deleted: tuple[str, ...] = ()
+    freed: int = 0
     first: bool = True
     gone: tuple[GoneArray, ...] = ()
     allocated: Mapping[str, int] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
+from jaxlens.ir.run.live_arrays import TRACEBACK, GoneArray, LiveArray, LiveArrays
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count
 
 _ROWS = 30
@@ -24,6 +24,9 @@ class HeldArrays:
         bytes: Bytes on all devices.
         new_arrays: Number of those that were not there at the last look.
         new_bytes: Bytes of those.
+        gone_arrays: Number of those of the last look that live no more.
+        gone_bytes: Bytes of those.
+        made: The lines that made the new ones, the most frequent first.
     """
 
     name: str
@@ -31,6 +34,19 @@ class HeldArrays:
     bytes: int
     new_arrays: int
     new_bytes: int
+    gone_arrays: int = 0
+    gone_bytes: int = 0
+    made: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> int:
+        """Number of arrays at the last look."""
+        return self.arrays - self.new_arrays + self.gone_arrays
+
+    @property
+    def grew(self) -> int:
+        """By how many bytes it grew since the last look."""
+        return self.new_bytes - self.gone_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,10 @@ def facts(look: LiveArrays) -> LiveArrayFacts:
     held: dict[str, list[LiveArray]] = {}
     for array in named:
         held.setdefault(_root(array.name), []).append(array)
-    variables = [_held(name, arrays, look.first) for name, arrays in held.items()]
+    gone: dict[str, list[GoneArray]] = {}
+    for lost in look.gone:
+        gone.setdefault(_root(lost.name), []).append(lost)
+    variables = [_held(n, arrays, gone.get(n, []), look.first) for n, arrays in held.items()]
     return LiveArrayFacts(
         look,
         named,
@@ -91,10 +110,17 @@ def facts(look: LiveArrays) -> LiveArrayFacts:
     )
 
 
-def _held(name: str, arrays: list[LiveArray], first: bool) -> HeldArrays:
+def _held(name: str, arrays: list[LiveArray], gone: list[GoneArray], first: bool) -> HeldArrays:
     new = [] if first else [array for array in arrays if array.new]
     return HeldArrays(
-        name, len(arrays), sum(a.bytes for a in arrays), len(new), sum(a.bytes for a in new)
+        name,
+        len(arrays),
+        sum(a.bytes for a in arrays),
+        len(new),
+        sum(a.bytes for a in new),
+        len(gone),
+        sum(a.bytes for a in gone),
+        tuple(place for place, _ in Counter(a.made for a in new if a.made).most_common()),
     )
 
 
@@ -118,10 +144,14 @@ def report(facts: LiveArrayFacts) -> Report:
     stable text leaves out.
     """
     tables = (_arrays(facts),) if facts.named else ()
-    return Report("Live arrays", tuple(_findings(facts)), (*tables, _devices(facts)))
+    return Report(
+        "Live arrays", tuple(_findings(facts)), (*tables, *_nameless(facts), _devices(facts))
+    )
 
 
 def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
+    if not facts.look.first:
+        yield Finding(_since(facts))
     if not facts.named:
         yield Finding("No variable holds an array on a device.")
     else:
@@ -138,15 +168,22 @@ def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
             f"Variables hold {count(len(facts.named), 'array')} of {size} {where}: "
             f"{', '.join(most)}."
         )
-    if not facts.look.first:
-        yield Finding(_since(facts))
     if facts.deleted:
         names = ", ".join(facts.deleted[:_NAMED])
         names += f" and {count(len(facts.deleted) - _NAMED, 'more name')}" * (
             len(facts.deleted) > _NAMED
         )
-        yield Finding(f"Deleted or donated, so they hold no memory: {names}.")
-    cached = [v for v in facts.by_variable if v.name == "Out" or v.name.startswith("_")]
+        freed = f" ({amount(facts.look.freed)} were freed)" if facts.look.freed else ""
+        yield Finding(f"Deleted or donated, so they hold no memory: {names}{freed}.")
+    kept = [a for a in facts.named if f"({TRACEBACK} " in a.name]
+    if kept:
+        size = amount(sum(a.bytes for a in kept))
+        names = ", ".join(a.name.partition(f" ({TRACEBACK}")[0] for a in kept[:_NAMED])
+        yield Finding(
+            f"{size} live only because Python keeps the traceback of the last error ({names}): "
+            "after the next error, 1/0 for one, gc.collect() frees them."
+        )
+    cached = [v for v in facts.by_variable if _cached(v)]
     if cached:
         size = amount(sum(v.bytes for v in cached))
         yield Finding(
@@ -156,14 +193,14 @@ def _findings(facts: LiveArrayFacts) -> Iterator[Finding]:
 
 
 def _since(facts: LiveArrayFacts) -> str:
+    """Returns what changed, what grew before what was replaced."""
     grown = [v for v in facts.by_variable if v.new_arrays]
-    gone = [array for array in facts.gone if array.name]
-    parts = []
+    grown.sort(key=lambda v: (v.grew <= 0, _cached(v), v.before == 0, -v.new_bytes, v.name))
+    replaced = {v.name for v in grown if v.grew <= 0}
+    gone = [a for a in facts.gone if a.name and _root(a.name) not in replaced]
+    parts: list[str] = []
     if grown:
-        parts += [
-            f"new in {v.name}: {count(v.new_arrays, 'array')}, {amount(v.new_bytes)}"
-            for v in sorted(grown, key=lambda v: (-v.new_bytes, v.name))[:_NAMED]
-        ]
+        parts += map(_growth, grown[:_NAMED])
         more = grown[_NAMED:]
         parts += [f"new in {count(len(more), 'more variable')}"] if more else []
     if gone:
@@ -174,6 +211,26 @@ def _since(facts: LiveArrayFacts) -> str:
             f"gone: {count(len(gone), 'array')}, {size} ({', '.join(names[:_NAMED])}{rest})"
         )
     return f"Since the last look: {'; '.join(parts) or 'the same arrays'}."
+
+
+def _cached(held: HeldArrays) -> bool:
+    """Whether IPython keeps the arrays as results that were displayed."""
+    return held.name == "Out" or held.name.startswith("_")
+
+
+def _growth(held: HeldArrays) -> str:
+    """Returns how one variable changed: "losses grew from 5 to 10 arrays, 20 B more"."""
+    made = f", made at {held.made[0]}" if len(held.made) == 1 else ""
+    made = f", made at {held.made[0]} and {len(held.made) - 1} more" if len(held.made) > 1 else made
+    if held.before and held.grew > 0:
+        size = f"from {held.before:,} to {count(held.arrays, 'array')}, {amount(held.grew)} more"
+        return f"{held.name} grew {size}{made}"
+    kind = "replaced" if held.grew <= 0 else "new"
+    return f"{kind} in {held.name}: {_size(held)}{made}"
+
+
+def _size(held: HeldArrays) -> str:
+    return f"{count(held.new_arrays, 'array')}, {amount(held.new_bytes)}"
 
 
 def _arrays(facts: LiveArrayFacts) -> Table:
@@ -199,18 +256,50 @@ def _arrays(facts: LiveArrayFacts) -> Table:
                 Cell(amount(size), size, bar=size / most),
                 Cell(f"{new:,}" if new else "", new),
                 Cell(sharding or where),
+                Cell(_made(arrays)),
             )
         )
     left = len(ordered) - _ROWS
     note = "Bytes are those on all devices."
     note += f" {left:,} more rows are left out." if left > 0 else ""
-    columns = ("name", "type", "arrays", "bytes", "new", "where")
+    columns = ("name", "type", "arrays", "bytes", "new", "where", "made at")
     return Table("Arrays with a name", columns, tuple(cells), note, right=(2, 3, 4))
+
+
+def _made(arrays: Iterable[LiveArray]) -> str:
+    """Returns the line that made most of the arrays, and the number of other lines."""
+    lines = Counter(array.made for array in arrays if array.made).most_common()
+    return lines[0][0] + f" and {len(lines) - 1} more" * (len(lines) > 1) if lines else "unknown"
 
 
 def _all_names(array: LiveArray) -> str:
     more = len(array.names) - _NAMED
     return ", ".join(array.names[:_NAMED]) + f" and {more} more" * (more > 0)
+
+
+def _nameless(facts: LiveArrayFacts) -> Iterator[Table]:
+    """Yields the table of arrays without a name, by what keeps them alive."""
+    rows: dict[tuple[str, str, str], list[LiveArray]] = {}
+    for array in facts.unnamed:
+        rows.setdefault((array.holder or "unknown", array.type, array.made), []).append(array)
+    ordered = sorted(rows.items(), key=lambda row: -sum(array.bytes for array in row[1]))
+    cells = [
+        (
+            Cell(holder),
+            Cell(type),
+            Cell(f"{len(arrays):,}", len(arrays)),
+            Cell(amount(size := sum(array.bytes for array in arrays)), size),
+            Cell(made or "unknown"),
+        )
+        for (holder, type, made), arrays in ordered[:_ROWS]
+    ]
+    left = len(ordered) - _ROWS
+    note = "The nearest object on the way of Python's garbage collector that says what it is."
+    note += f" {left:,} more rows are left out." if left > 0 else ""
+    columns = ("kept alive by", "type", "arrays", "bytes", "made at")
+    if cells:
+        rows_of = barred(cells, (3,))
+        yield Table("Arrays without a name", columns, rows_of, note, volatile=True, right=(2, 3))
 
 
 def _devices(facts: LiveArrayFacts) -> Table:

@@ -6,12 +6,14 @@ called but the flattening of registered pytrees, and no property is evaluated.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import jax
 
+from jaxlens.ir.run.live_arrays import TRACEBACK
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.closed_over_names import closure, defaults
 from jaxlens.stages.arguments.pytrees import leaves
@@ -19,7 +21,7 @@ from jaxlens.stages.arguments.pytrees import leaves
 _LEAVES = 200_000
 _SKIPPED = ("In", "_ih", "_oh", "_dh", "exit", "quit", "get_ipython")  # IPython's own names
 # A widget refers to its comm, that to the kernel, and the kernel to all variables once more.
-_MACHINERY = frozenset({"IPython", "comm", "ipykernel", "jupyter_client", "traitlets", "zmq"})
+MACHINERY = frozenset({"IPython", "comm", "ipykernel", "jupyter_client", "traitlets", "zmq"})
 
 
 def array_names(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -49,15 +51,15 @@ def array_names(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def is_automatic(name: str) -> bool:
-    """Whether a name is one that IPython binds, or a private one."""
-    return name.startswith(("_", "Out[")) or name == "Out"
+    """Whether a name is one that IPython binds, a private one, or one in a traceback."""
+    return name.startswith(("_", "Out[")) or name == "Out" or f"({TRACEBACK} " in name
 
 
 def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields what an object that is no pytree refers to."""
     if isinstance(value, ModuleType | type):
         return
-    if type(value).__module__.partition(".")[0] in _MACHINERY:
+    if type(value).__module__.partition(".")[0] in MACHINERY:
         return
     if isinstance(value, MethodType):
         yield f"{name}.__self__", value.__self__
@@ -70,6 +72,14 @@ def _inside(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, FunctionType):
         yield from ((f"{variable} in {name}", inner) for variable, inner in closure(value))
         yield from ((f"{variable} in {name}", inner) for variable, inner in defaults(value))
+    if isinstance(value, deque):
+        yield from ((f"{name}[{index}]", inner) for index, inner in enumerate(list(value)))
+        return
+    for kind in type(value).__mro__:
+        for slot in vars(kind).get("__slots__", ()):
+            with suppress(AttributeError):  # a slot that is empty
+                if isinstance(vars(kind).get(slot), MemberDescriptorType):
+                    yield f"{name}.{slot}", getattr(value, slot)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, Mapping):
         for attribute, inner in list(attributes.items()):

@@ -16,6 +16,7 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import array_names, is_automatic
+from jaxlens.stages.watch.array_holders import holders, made_at, traceback_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,13 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
     """
     global _last
     live = [array for array in _all_live() if not array.is_deleted()]
-    names, deleted = _names(namespace)
+    names, deleted, freed = _names({**namespace, **dict(traceback_names())})
+    groups = _by_buffer(live)
+    nameless = [a for group in groups if not any(id(a) in names for a in group) for a in group]
+    held_by = holders(sorted(nameless, key=lambda array: -array.nbytes))
     before = {id(array): array for seen in _last or () if (array := seen.array()) is not None}
     arrays, seen_now = [], []
-    for group in _by_buffer(live):
+    for group in groups:
         found = dict.fromkeys(name for array in group for name in names.get(id(array), ()))
         whole = max(group, key=lambda array: len(array.sharding.device_set))
         entry = LiveArray(
@@ -50,6 +54,8 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
             _bytes(whole),
             _sharding(whole.sharding),
             not any(id(array) in before for array in group),
+            made_at(whole),
+            next((held_by[id(array)] for array in group if id(array) in held_by), ""),
         )
         arrays.append(entry)
         seen_now.append(_Seen(weakref.ref(whole), entry.name, entry.bytes))
@@ -59,7 +65,7 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
         if (array := seen.array()) is None or array.is_deleted()
     ]
     first, _last = _last is None, seen_now
-    return LiveArrays(tuple(arrays), deleted, first, tuple(gone), _allocated())
+    return LiveArrays(tuple(arrays), deleted, freed, first, tuple(gone), _allocated())
 
 
 def _all_live() -> Iterator[Any]:
@@ -73,16 +79,19 @@ def _clients() -> dict[str, Any]:
     return clients
 
 
-def _names(namespace: Mapping[str, Any]) -> tuple[dict[int, list[str]], tuple[str, ...]]:
-    """Returns names by the identity of the array, and those of deleted arrays."""
+def _names(
+    namespace: Mapping[str, Any],
+) -> tuple[dict[int, list[str]], tuple[str, ...], int]:
+    """Returns names by the identity of the array, those of deleted arrays, and their bytes."""
     names: dict[int, list[str]] = {}
-    deleted: dict[str, None] = {}
+    deleted: dict[str, Any] = {}
     for name, array in array_names(namespace):
         if not array.is_deleted():
             names.setdefault(id(array), []).append(name)
         elif not is_automatic(name):
-            deleted[name] = None
-    return names, tuple(deleted)
+            deleted[name] = array
+    freed = {id(array): sum(_bytes(array).values()) for array in deleted.values()}
+    return names, tuple(deleted), sum(freed.values())
 
 
 def _by_buffer(live: list[Any]) -> list[list[Any]]:

@@ -1,5 +1,6 @@
 """What really lives: names by containers, buffers that are shared, donation, and growth."""
 
+import collections
 import functools
 import subprocess
 import sys
@@ -109,6 +110,82 @@ def test_a_look_keeps_nothing_alive_and_makes_nothing() -> None:
     array = weakref.ref(x)
     del x
     assert array() is None
+
+
+def test_each_array_has_the_line_that_made_it() -> None:
+    @jax.jit
+    def f(x):
+        return x * 2
+
+    def make(x):
+        return f(x)
+
+    x = jnp.ones(3)
+    found = [make(x) for _ in range(3)]  # the third is served by JAX's fastest way
+    names = {"x": x, "y": found[2], "z": x + 1, "put": jax.device_put(np.ones(4)), "item": x[0]}
+    here = test_each_array_has_the_line_that_made_it.__code__.co_firstlineno
+    made = {name: array.made for name, array in by_name(jaxlens.arrays(names)).items()}
+    file = "test_live_arrays.py"
+    assert made == {
+        "x": f"{file}:{here + 8}",
+        "y": f"{file}:{here + 6}",
+        **dict.fromkeys(("z", "put", "item"), f"{file}:{here + 10}"),
+    }
+
+
+def test_names_through_queues_and_slots() -> None:
+    class Slots:
+        __slots__ = ("a", "empty")
+
+    s = Slots()
+    s.a = jnp.ones(13)
+    found = by_name(jaxlens.arrays({"q": collections.deque([jnp.ones(17)]), "s": s}))
+    assert {name: array.bytes for name, array in found.items()} == {"q[0]": 68, "s.a": 52}
+
+
+def test_bytes_are_those_of_jax() -> None:
+    keep = [jnp.ones((n, 3), d) for n in (1, 50) for d in ("float32", "int8", "bool")]
+    jax.block_until_ready(keep)
+    answer = jaxlens.arrays({"keep": keep})
+    assert sum(a.bytes for a in answer.named) == sum(a.nbytes for a in keep) == 51 * 3 * 6
+    buffers = {a.unsafe_buffer_pointer(): a.nbytes for a in jax.live_arrays() if a.size}
+    assert answer.bytes == sum(buffers.values())
+
+
+def test_what_a_traceback_keeps_has_the_name_of_the_function(monkeypatch) -> None:
+    def train():
+        leak = jnp.ones((31, 7))
+        raise KeyError(leak.shape)
+
+    try:
+        train()
+    except KeyError as error:
+        monkeypatch.setattr("sys.last_value", error, raising=False)
+    found = by_name(jaxlens.arrays({"x": jnp.ones(2)}))
+    assert found["leak in train (traceback of KeyError)"].bytes == 31 * 7 * 4
+
+
+def test_what_keeps_an_array_without_a_name() -> None:
+    def generate():
+        kept = jnp.ones((9, 41))
+        yield kept.shape
+
+    class Holder:
+        pass
+
+    generator, holder = generate(), Holder()
+    next(generator)
+    holder.inner = {"deep": [jnp.ones((9, 42))]}
+    space: dict[str, Any] = {"jax": jax, "captured": jnp.ones((9, 43))}
+    exec("f = jax.jit(lambda x: x + captured); f(1.0); del captured", space)
+    running = jnp.ones((9, 44))
+    found = {array.type: array.holder for array in jaxlens.arrays({}).unnamed}
+    assert found["f32[9,41]"].startswith("the suspended ")
+    assert found["f32[9,41]"].endswith("generate")
+    assert found["f32[9,42]"].endswith(".Holder")
+    assert found["f32[9,43]"] == "JAX, as a constant of a traced program"
+    assert found["f32[9,44]"] == ""  # only a function that runs holds it
+    assert running.shape == (9, 44)
 
 
 def test_an_array_without_a_name() -> None:
