@@ -16,7 +16,7 @@ which are paired first; a fusion is paired with the one that shares most of its 
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
@@ -83,6 +83,7 @@ class Pairs:
         changed: Ids after by ids before, of nodes with other types or attributes.
         gone: Ids before without a pair.
         new: Ids after without a pair.
+        inputs: Names of the inputs, before and after, of two jaxprs.
     """
 
     before: Module
@@ -91,6 +92,7 @@ class Pairs:
     changed: Mapping[str, str]
     gone: tuple[str, ...]
     new: tuple[str, ...]
+    inputs: tuple[Sequence[str], Sequence[str]] = ((), ())
 
     @cached_property
     def images(self) -> Mapping[str, str]:
@@ -120,7 +122,7 @@ def equations(
     table = Numbers()
     left = _jaxpr(before, table, lines[0], inputs[0])
     right = _jaxpr(after, table, lines[1], inputs[1])
-    return _pair(before, after, left, right)
+    return replace(_pair(before, after, left, right), inputs=inputs)
 
 
 def instructions(
@@ -238,7 +240,7 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
 
 
 def _printed_kind(node: Node) -> value_numbering.Key:
-    """Returns opcode, attributes and result types, without names of bodies and functions."""
+    """Returns opcode, attributes, literals and types of results, without names of functions."""
     attrs = tuple(
         (name, ADDRESS.sub("", text))
         for name, text in node.attrs.items()
@@ -246,7 +248,13 @@ def _printed_kind(node: Node) -> value_numbering.Key:
         and text != "None"  # a default that is not set
         and not any(inner in text for inner in node.regions)
     )
-    return (node.opcode, attrs, tuple(str(value.type) for value in node.results))
+    literals = tuple((n, text) for n, text in enumerate(node.operands) if is_literal(text))
+    return (node.opcode, attrs, literals, tuple(str(value.type) for value in node.results))
+
+
+def is_literal(operand: str) -> bool:
+    """Whether an operand of an equation is a literal ("2.0:f32[]"), and no value's name."""
+    return ":" in operand
 
 
 def _values(

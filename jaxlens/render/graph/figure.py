@@ -23,6 +23,9 @@ BoxKind = Literal[
     "random",
     "collective",
     "other",
+    "added",
+    "removed",
+    "edited",
 ]
 
 

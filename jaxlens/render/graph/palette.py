@@ -84,6 +84,9 @@ FAMILIES: Mapping[BoxKind, Tint] = {
     "random": _tint(_ORANGE, 0.22),
     "collective": _tint("#4b3f9e", 0.18),
     "other": _tint(_GREY, 0.06),
+    "added": _tint(_GREEN, 0.24),
+    "removed": _tint(_VERMILION, 0.10),
+    "edited": _tint(_ORANGE, 0.26),
 }
 
 # Name of each family in a legend, in its order.
@@ -100,6 +103,9 @@ FAMILY_NAMES: Mapping[BoxKind, str] = {
     "random": "random",
     "collective": "between devices",
     "other": "other",
+    "added": "new in a comparison",
+    "removed": "gone in a comparison",
+    "edited": "changed in a comparison",
 }
 
 # Hues of source lines, ordered so that neighbours differ most.

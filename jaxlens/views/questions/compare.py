@@ -8,10 +8,11 @@ from itertools import islice
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare import report as compare
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
-from jaxlens.links.match.across_edits import Pairs
+from jaxlens.links.match.across_edits import Pairs, is_literal
 from jaxlens.links.match.instruction_fates import after_edit
 from jaxlens.render.document import Block, Diff, DiffGroup, DiffRow, Tab, Tabs
 from jaxlens.report import Table, count
+from jaxlens.views.figures import changes
 from jaxlens.views.listings import jaxpr as jaxpr_lines
 from jaxlens.views.passes.hlo_diff import diff as change_diff
 from jaxlens.views.passes.rows import changed_attributes
@@ -46,6 +47,10 @@ def blocks(
         tabs.append(Tab("Optimised program", (shown,), True, key="programs"))
         if comparison.equations.equal:  # what differs is shown first
             tabs.reverse()
+    if not comparison.equations.equal:
+        help = "Both jaxprs as one graph: + new, − gone, ~ changed."
+        graph = changes.pane(comparison.equations)
+        tabs.append(Tab("Graph", (graph,), help=help, key="graph"))
     return [*report_blocks(compare.report(comparison, names, seconds)), Tabs(tuple(tabs))]
 
 
@@ -111,4 +116,17 @@ def _difference(old: Node, new: Node) -> str:
     """Returns what differs between two equations of the same primitive."""
     if str(old.type) != str(new.type):
         return f"{old.type} became {new.type}"
-    return changed_attributes(old, new) or "its body differs"
+    return changed_attributes(old, new) or _literals(old, new) or "its body differs"
+
+
+def _literals(old: Node, new: Node) -> str:
+    """Returns the literals that differ, where their number is the same."""
+    was, now = ([x for x in node.operands if is_literal(x)] for node in (old, new))
+    if len(was) != len(now):
+        return ""
+    pairs = (
+        f"{a.rpartition(':')[0]} became {b.rpartition(':')[0]}"
+        for a, b in zip(was, now, strict=True)
+        if a != b
+    )
+    return ", ".join(pairs)
