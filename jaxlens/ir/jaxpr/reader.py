@@ -19,6 +19,7 @@ from jaxlens.ir.jaxpr.arguments import arguments, function
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
 from jaxlens.ir.jaxpr.frames import Resolver, resolver
 from jaxlens.ir.jaxpr.names import Names
+from jaxlens.ir.jaxpr.pallas import with_blocks
 from jaxlens.ir.jaxpr.params import unsaid
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.ir.lazy import LazyFields, LazySequence, same_fields, unfilled
@@ -223,8 +224,8 @@ class _Reader:
         attrs = {"name": ""} if "name" in params else {}
         if "call_jaxpr" in params and "name" not in params:
             attrs["name"] = callee(params["call_jaxpr"])
-        for key in sorted(params):
-            value = params[key]
+        kernel = "grid_mapping" in params
+        for key, value in (with_blocks(params) if kernel else dict(sorted(params.items()))).items():
             if not unsaid(key, value):
                 attrs[_PRINTED.get(key, key)] = self._param(value)
         return attrs

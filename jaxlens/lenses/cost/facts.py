@@ -8,7 +8,6 @@ every result written once.
 """
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 from jaxlens.report import total
 
 _LOOPS = ("scan", "while", "pallas_call")
-_GRID = re.compile(r"\bgrid=\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +273,7 @@ class _Sums:
             case "while":
                 return self._times.get(node.id)
             case "pallas_call":  # once per grid point; None where a size of the grid is dynamic
-                grid = _GRID.search(node.attrs.get("grid_mapping", ""))
-                sizes = grid[1].replace(" ", "").split(",") if grid else ["?"]
+                sizes = node.attrs.get("grid", "?").strip("(),").replace(" ", "").split(",")
                 sizes = [size for size in sizes if size]
                 return math.prod(map(int, sizes)) if all(n.isdigit() for n in sizes) else None
         return 1

@@ -81,6 +81,7 @@ _TELLING = {
     "reduce_scatter": "axis_name",
     "all_to_all": "axis_name",
     "fft": "fft_type",
+    "pallas_call": "grid",
 }
 _NAMED = frozenset({"transpose", "convert_element_type"})  # shown without the parameter's name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
@@ -121,7 +122,7 @@ def label(node: Node, variables: Collection[str] | None = None) -> str:
 def detail(node: Node, variables: Collection[str]) -> str:
     """Returns the second line: literals, and the most important parameter."""
     if node.regions and label(node) != node.opcode:
-        return node.opcode.removesuffix("_call")
+        return "  ".join(filter(None, (node.opcode.removesuffix("_call"), _telling(node))))
     if family(node, variables) == "quiet" and label(node, variables) != node.opcode:
         return ""
     literals = "" if node.regions else _literals(node, variables)

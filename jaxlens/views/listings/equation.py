@@ -27,6 +27,8 @@ _QUIET = frozenset(
         ("custom_vjp_call", "symbolic_zeros", "False"),
         ("convert_element_type", "weak_type", "False"),
         ("pallas_call", "debug", "False"),
+        ("pallas_call", "interpret", "False"),
+        ("pallas_call", "out_avals", ""),
         ("get", "tree", ""),
         ("swap", "tree", ""),
         ("addupdate", "tree", ""),

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from jaxlens.ir.columns import calls
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.pallas import BLOCK, INDEX_MAP
 from jaxlens.lenses.program.user_names import UserNames
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.report import count
@@ -115,10 +116,14 @@ def _nested(page: Page, region: Region, step: int, indent: int, written: set[str
     node = region.nodes[step]
     owner, called = page.lines.owner(node.id), page.lines.results(region.name, step)
     plain = {k: v for k, v in node.attrs.items() if not _refers(k, v, node.regions)}
+    blocks = {key: plain.pop(key) for key in list(plain) if key.endswith(BLOCK)}
     first = params(node, plain, close=False) or [Piece("[")]
     yield Line((*left(node, called), Piece(node.opcode, "op"), *first), node.id, indent, owner)
     for label, name in _labels(node):
         start = [Piece(f"{label}=", "attr")]
+        block = label.removesuffix(INDEX_MAP) + BLOCK
+        if block in blocks:
+            start = [Piece(f"{block}={blocks[block]} ", "attr"), *start]
         if name in written:
             yield Line((*start, Piece(name, "keyword")), node.id, indent + 1, owner)
         else:
