@@ -18,6 +18,8 @@ from jaxlens.views.figures.runs import StepRange
 _OF_MODULES = 30  # steps of a body of modules that is drawn step by step
 _IN_MODULES = 12  # and of a run inside it
 _SCOPE = re.compile(r"(?<![\w.])[\w.]+(?=[/)]|$)")  # a named scope, not a transform: `vmap(layer)`
+_NOUNS = {"jaxpr": ("eqns", "equations"), "stablehlo": ("ops", "ops")}
+_OF_HLO = ("instrs", "instructions")
 PARAMETER = -1  # the step that "makes" a parameter
 
 
@@ -36,6 +38,7 @@ class DrawnRegion:
         constants: Parameters that are captured constants.
         costs: Estimates the flops of runs; None for none.
         most: Maximum number of boxes in a panel; a region with more steps is folded.
+        nouns: What several steps are called in a box and in a sentence.
     """
 
     region: Region
@@ -48,6 +51,7 @@ class DrawnRegion:
     constants: frozenset[int]
     most: int
     costs: RunCosts | None = None
+    nouns: tuple[str, str] = ("eqns", "equations")
 
     @cached_property
     def names(self) -> Mapping[int, str]:
@@ -169,12 +173,12 @@ def bodies_of(
 
     Only the entry has names of outputs.
     """
-    program = columns(module)
+    program, nouns = columns(module), _NOUNS.get(module.stage, _OF_HLO)
     bodies = {}
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        rest = (), frozenset[int](), max_boxes, costs
+        rest = (), frozenset[int](), max_boxes, costs, nouns
         bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
     captured = frozenset(module.attrs.get("constants", "").split())

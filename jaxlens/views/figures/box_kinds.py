@@ -82,8 +82,12 @@ _TELLING = {
     "all_to_all": "axis_name",
     "fft": "fft_type",
     "pallas_call": "grid",
+    "compare": "comparison_direction",
+    "reduce": "by",
 }
-_NAMED = frozenset({"transpose", "convert_element_type"})  # shown without the parameter's name
+_NAMED = frozenset(
+    {"transpose", "convert_element_type", "compare", "reduce"}
+)  # shown without the parameter's name
 _SHORT_DTYPE = re.compile(r"^(float|uint|int|complex)(\d+)$")
 _INNER_LITERAL = re.compile(r"^\w+\(([^,()]+)[,)].*$")
 _FRACTION = re.compile(r"^-?\d+\.\d{6,}(e[+-]?\d+)?$")

@@ -32,12 +32,13 @@ def fold_box(body: DrawnRegion, part: StepRange, run: StepRange) -> Box:
         way = ""
     steps = len(part) // part.copies
     repeats = part.copies > 1 and steps > 1
-    size = f"{steps:,} eqns each" if repeats else f"{len(part):,} eqns"
+    short, long = body.nouns
+    size = f"{steps:,} {short} each" if repeats else f"{len(part):,} {short}"
     lines = _lines(body, part)
     ids = body.columns.ids
     flops = body.costs.flops(body.region.name, part.low, part.high) if body.costs else None
     cost = f"≈ {amount(flops, 'flop')}" if flops else ""
-    text = f"{title}{times}: equations {ids[part.low]} to {ids[part.high - 1]}, {size}"
+    text = f"{title}{times}: {long} {ids[part.low]} to {ids[part.high - 1]}, {size}"
     text += f", {cost}, estimated from shapes" if cost else ""
     name = fold_name(body, part)
     return Box(

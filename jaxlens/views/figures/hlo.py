@@ -49,36 +49,31 @@ def figure(
     plain = jaxpr_figure.figure(
         plumbing.program(module.entry), max_boxes=max_boxes, inputs=inputs, outputs=outputs
     )
-    note = plain.note.replace(" equations ", " instructions ", 1)
     panels = Panels(_WordedPanels(plain.named, plumbing, max_boxes))
-    drawing = Figure(panels, max(1, depth), note, module.stage)
+    drawing = Figure(panels, max(1, depth), plain.note, module.stage)
     if depth != jaxpr_figure.AUTO:
         return drawing
     return replace(drawing, depth=jaxpr_figure.fitting_depth(drawing))
 
 
-def pane(subject: Subject) -> GraphPane:
-    """Returns the graph of the optimised HLO, made on first use: the text form has no graph.
+def pane(subject: Subject, stage: str = "optimized") -> GraphPane:
+    """Returns the graph of a stage of HLO, made on first use: the text form has no graph.
 
     Raises:
-        UnavailableError: This backend gives no optimised HLO.
+        UnavailableError: This backend does not give the stage.
     """
-    module = subject.optimized.module
+    module = subject.stage(stage).module
+    when = "as it runs" if stage == "optimized" else "before optimisation"
 
     def describe(pane: GraphPane) -> str:
         boxes = count(len(pane.figure.panels[0].boxes), "box", "boxes")
-        return f"Graph of {subject.program.name} as it runs: {boxes} at the top level."
+        return f"Graph of {subject.program.name} {when}: {boxes} at the top level."
 
     def draw(_: GraphPane) -> Figure:
         outputs = [leaf.name for leaf in subject.outputs]
         return figure(module, outputs=outputs, program_inputs=subject.program.inputs)
 
     return lazy(GraphPane, {"figure": draw, "alt": describe})
-
-
-def _instructions(text: str) -> str:
-    """Returns the text of a fold with HLO's noun, instructions, instead of equations."""
-    return text.replace(" eqns", " instrs").replace(": equations ", ": ", 1)
 
 
 class _WordedPanels(LazyMapping[Panel]):
@@ -141,7 +136,7 @@ class _WordedPanels(LazyMapping[Panel]):
     def _port(self, panel: Panel, old: Box) -> Box:
         """Returns the box of an input with its parameter and that value's get-tuple-elements."""
         if old.inside and old.kind == "call":  # a folded run
-            return replace(old, detail=_instructions(old.detail), hint=_instructions(old.hint))
+            return old
         start = f"{panel.name} in "
         if old.kind != "input" or old.inside or not old.id.startswith(start):
             return old

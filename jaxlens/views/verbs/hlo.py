@@ -17,9 +17,11 @@ from jaxlens.lenses.program.passes import meaning, size, what
 from jaxlens.lenses.subject import Given, Subject
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.options import HloPanes
-from jaxlens.render.document import Block, Findings, Fold, Tabs
+from jaxlens.render.document import Block, Findings, Fold, Tab, Tabs
 from jaxlens.render.link_data import Web
 from jaxlens.report import Finding, count
+from jaxlens.views.figures import hlo as hlo_figure
+from jaxlens.views.figures import stablehlo as stablehlo_figure
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.panes import pane, stage_pane
 from jaxlens.views.passes.hlo_diff import diff as change_diff
@@ -128,7 +130,13 @@ def _stage(subject: Subject, name: str, full: bool) -> list[Block]:
         raise OptionError(f"no stage {name!r}; {nearest(name, names)}")
     if name in ("llvm", "asm"):
         return stage_blocks.native(subject, name)
-    return [stage_blocks.listing(subject.stage(name), full, inputs=subject.program.inputs)]
+    listing = stage_blocks.listing(subject.stage(name), full, inputs=subject.program.inputs)
+    if name == "jaxpr":  # `%%jaxpr` draws it
+        return [listing]
+    draw = stablehlo_figure.pane if name == "stablehlo" else partial(hlo_figure.pane, stage=name)
+    help = "Operations as boxes, values as arrows; calls, loops and fusions open in place."
+    graph = Tab("Graph", (draw(subject),), help=help, key="graph")
+    return [Tabs((Tab(BY_NAME[name].title, (listing,), True, key=name), graph))]
 
 
 def _compared(subject: Subject, left: str, right: str, full: bool) -> list[Block]:

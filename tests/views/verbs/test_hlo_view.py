@@ -61,8 +61,11 @@ def test_full_leaves_nothing_out() -> None:
 
 def test_one_stage_alone() -> None:
     shown = document(fixed.capture(), stage="optimized")
-    assert [type(block) for block in shown.blocks] == [Listing]
-    assert "max_fusion" in {line.id for line in shown.blocks[0].lines}
+    program, graph = blocks(shown, Tabs)[0].tabs
+    assert (program.key, graph.key) == ("optimized", "graph")
+    assert (program.in_text, graph.in_text) == (True, False)
+    (listing,) = program.blocks
+    assert "max_fusion" in {line.id for line in listing.lines}
 
 
 @pytest.mark.parametrize("names", [("hlo", "optimized"), ("optimized", "hlo"), ("1", "fusion")])
