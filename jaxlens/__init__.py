@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         key,
         ladder,
         memory,
+        numerics,
         receipt,
         sharding,
         tape,
@@ -76,6 +77,7 @@ __all__ = [
     "ladder",
     "load",
     "memory",
+    "numerics",
     "receipt",
     "recompiles",
     "sharding",
@@ -88,8 +90,8 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "bytecode captured compare cost first_nan fusion key ladder memory receipt sharding tape times "
-    "tree without"
+    "bytecode captured compare cost first_nan fusion key ladder memory numerics receipt sharding "
+    "tape times tree without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 

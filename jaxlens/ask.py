@@ -72,6 +72,7 @@ tape = _verb(about_jaxprs.TAPE)
 bytecode = _verb(about_jaxprs.BYTECODE)
 tree = _verb(about_jaxprs.TREE)
 first_nan = _verb(about_jaxprs.NAN, "first_nan")
+numerics = _verb(about_jaxprs.NUMERICS)
 sharding = _verb(table.SHARDING)
 
 

@@ -87,6 +87,9 @@ PACKAGES = {
     "lenses.depth": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.constants": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.nonfinite": "captures errors ir.* links.* report lenses",
+    "lenses.numerics": (
+        "captures errors ir.* links.* report lenses lenses.program lenses.nonfinite"
+    ),
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.times": ("captures errors ir.* links.* report lenses lenses.program lenses.constants"),

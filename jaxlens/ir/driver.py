@@ -30,6 +30,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
+from jaxlens.ir.run.numerics import NumericsRun
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
@@ -207,6 +208,10 @@ class Driver:
 
     def nonfinite(self) -> NonFiniteRun:
         """Runs the program once, and returns which equations had NaN and infinities."""
+        self.lacks("program that could run with arguments")
+
+    def numerics(self) -> NumericsRun:
+        """Runs the program op by op, in float64 and compiled, and returns the error of each."""
         self.lacks("program that could run with arguments")
 
     def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jaxlens.captures import Capture
     from jaxlens.lenses.depth.facts import Depth
     from jaxlens.lenses.nonfinite.facts import FirstNan
+    from jaxlens.lenses.numerics.facts import Numerics
     from jaxlens.lenses.tracing.bytecode import Bytecode
     from jaxlens.lenses.tracing.ladder import Ladder
     from jaxlens.lenses.tracing.line_trace import Tracing
@@ -183,4 +184,41 @@ NAN = Question(
     help="runs it, and says which equation made the first NaN or infinity of a result, and why",
     kind="nan",
     python="jaxlens.first_nan(f, x)",
+)
+
+
+def _numerics() -> Lens[Numerics]:
+    """What `jaxlens.numerics` returns.
+
+    Returns:
+        An answer with `.found`, `.losses` (each with `.kind`, `.opcode`, `.span`), `.promotions`,
+        `.equations` (each with `.own` and `.total`, in ulps), `.difference` (compiled against op
+        by op), and `.run` (`.results`, `.dots`, `.differs`).
+
+    Raises:
+        OptionError: An argument is a shape without data.
+        UnavailableError: The program cannot run here, or has no floats narrower than float64.
+    """
+    from jaxlens.lenses.numerics.facts import facts
+    from jaxlens.lenses.numerics.report import report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.numerics import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+NUMERICS = Question(
+    "numerics",
+    About(
+        "Where are digits lost, and why does jit differ from eager?",
+        measured="the error of each equation, in a run op by op with float64 beside it; the "
+        "results as compiled; simulated: products with operands rounded to TF32 and bfloat16; "
+        "donated arguments stay valid",
+        counted="values that an operation silently converts to a wider type, from the jaxpr",
+    ),
+    _numerics,
+    verb="jaxpr",
+    help="runs it op by op, in float64 and compiled: which line loses digits",
+    kind="numerics",
+    python="jaxlens.numerics(f, x)",
 )

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, TAPE, TREE
+from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, NUMERICS, TAPE, TREE
 from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
@@ -504,6 +504,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     TREE,
     LADDER,
     NAN,
+    NUMERICS,
     KEY,
     RECOMPILES,
     TIMELINE,

@@ -66,8 +66,8 @@ def _magics(question) -> str:
             "timeline": "`%%timeline`",
             "arrays": "`%arrays`",
         }[question.name]
-    if question.name == "nan":
-        return "`%%nan`, `%jaxpr --nan`"
+    if question.name in ("nan", "numerics"):
+        return f"`%%{question.name}`, `%jaxpr --{question.name}`"
     value = f" {question.metavar}" if question.metavar else ""
     more = (f"`--{option.name}`" for option in question.options if option.about)
     return ", ".join([f"`%{question.verb} --{question.name}{value}`", *more])

@@ -193,6 +193,25 @@ class ProgramMagics(OutputMagics):
             return None
         return self._look(self.jaxpr, f"--nan {line}", cell)
 
+    @line_cell_magic
+    @no_var_expand
+    def numerics(self, line: str, cell: str | None = None) -> Any:
+        """Run the call op by op, in float64 and compiled, and say which line loses digits.
+
+        It is `%%jaxpr --numerics`, and takes the same options:
+
+            %%numerics
+            step(params, batch)
+
+            %numerics --grad loss(params, x)
+
+        In Python:  jaxlens.numerics(step, params, batch)
+        """
+        if line.strip() in ("-h", "--help"):
+            print(cleandoc(self.numerics.__doc__ or ""))
+            return None
+        return self._look(self.jaxpr, f"--numerics {line}", cell)
+
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""
         from jaxlens.notebook.magics.magic_line import help_of, read, stored

@@ -12,13 +12,14 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
+from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import check, run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.taps import nonfinite
+from jaxlens.stages.taps import nonfinite, numerics
 
 
 class Running(Driver):
@@ -90,8 +91,13 @@ class Running(Driver):
         with self._measuring("tries a cure") as (closed, leaves):
             return nonfinite.guarded(closed, leaves, paths)
 
+    def numerics(self) -> NumericsRun:
+        """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""
+        with self._measuring("op by op, and in float64", "--numerics") as (closed, leaves):
+            return numerics.run(closed, leaves)
+
     @contextmanager
-    def _measuring(self, doing: str) -> Iterator[tuple[Any, list[Any]]]:
+    def _measuring(self, doing: str, option: str = "--nan") -> Iterator[tuple[Any, list[Any]]]:
         """Yields the closed jaxpr and its flat arguments, under the settings of the call."""
         staging = self.staging
         if staging.by_core:
@@ -104,7 +110,7 @@ class Running(Driver):
             )
         closed = staging.traced.jaxpr
         leaves = jax.tree.leaves(self.given())
-        check(leaves, self._names(), "--nan")
+        check(leaves, self._names(), option)
         with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
             yield closed, leaves
 

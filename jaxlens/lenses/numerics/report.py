@@ -1,0 +1,228 @@
+"""Where digits are lost, in sentences, and the errors by equation."""
+
+import math
+from collections.abc import Iterator
+
+from jaxlens.ir.graph import Span
+from jaxlens.ir.run.numerics import BITS, ResultRounding, lost
+from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.numerics.facts import DigitLoss, Numerics
+from jaxlens.lenses.numerics.promotion import Promotion
+from jaxlens.lenses.sentences import bracketed, quoter
+from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
+
+_MOST = 3  # sentences
+_ROWS = 20
+_SIMULATED = ("TF32 (simulated)", "bf16 (simulated)")
+_LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
+_MATCHES: tuple[tuple[tuple[str, ...], frozenset[str], str], ...] = (
+    (("sub", "add"), frozenset({"exp", ""}), "`jnp.expm1(x)` computes exp(x) - 1 without it"),
+    (("sub",), frozenset({"exp"}), "`jnp.sinh` computes such a difference without it"),
+    (("sub", "add"), frozenset({"cos", ""}), "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
+    (
+        ("sub",),
+        frozenset({"square", "mul", "integer_pow"}),
+        "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
+    ),
+    (("sub", "add"), frozenset({"sqrt", "neg", ""}), "This root is `c / (a * other)` without it"),
+    (
+        ("sub",),
+        frozenset({"div", "square", "integer_pow", "mul"}),
+        "Subtract the mean before squaring, as `jnp.var` does",
+    ),
+    (("log",), frozenset({"add"}), "`jnp.log1p(x)` computes log(1 + x) without it"),
+)
+"""By primitives, and those that made the operands ("" is an input): what avoids it."""
+
+
+def report(facts: Numerics) -> Report:
+    """Returns the sentences, the tables and the tint."""
+    tint: dict[Span | None, tuple[float, str]] = {}  # a line's tint is a sum: one equation each
+    for one in facts.equations:
+        if one.total > 1:
+            ident = one.path[-1]
+            digits = (lost(one.total, one.dtype), ident)
+            tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
+    overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
+    tables = (*_equations(facts), *_results(facts), *_dots(facts))
+    return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
+
+
+def _findings(facts: Numerics) -> Iterator[Finding]:
+    for promotion in facts.promotions[:_MOST]:
+        yield Finding(_promoted(facts, promotion), "counted", (promotion.id,), weight=1.0)
+    for loss in facts.losses[:_MOST]:
+        yield Finding(_lost(facts, loss), "measured", (loss.execution.path[-1],), weight=1.0)
+    if not facts.losses and facts.run.results:
+        error, dtype = facts.worst
+        size = "1 ulp" if error <= 1 else f"about {ulps(error)} ulps"
+        text = f"No line loses digits: the error of the results is at most {size} of {dtype}."
+        yield Finding(text, "measured", weight=0.5)
+    yield Finding(_compiled(facts), "measured", weight=0.4)
+
+
+def _at(facts: Numerics, span: object) -> str:
+    quote = quoter(facts.subject())(span)  # type: ignore[arg-type]
+    return f"{place(span)}{bracketed(span, quote)}"  # type: ignore[arg-type]
+
+
+def _promoted(facts: Numerics, one: Promotion) -> str:
+    part = f" ({one.flops / one.total:.0%} of the flops)" if one.total and one.flops else ""
+    return (
+        f"`{one.opcode}` in {_at(facts, one.span)} makes {one.narrow} of the program "
+        f"{one.wide.dtype}, because its other operand is {one.other}: "
+        f"{count(one.equations, 'equation')} then compute in {one.wide.dtype}{part}, with "
+        f"{amount(one.bytes)} of results. Convert that operand: "
+        f"`.astype({_LONG[one.narrow.dtype]})`."
+    )
+
+
+def _lost(facts: Numerics, loss: DigitLoss) -> str:
+    one, at = loss.execution, _at(facts, loss.span)
+    total = one.total if loss.kind == "accumulation" else max(one.total, loss.result.compiled)
+    digits = max(1, round(lost(total, one.dtype)))
+    most = round(BITS[one.dtype] * math.log10(2))
+    loses = f"`{loss.opcode}` in {at} loses {digits} of the {most} digits of {one.dtype}"
+    if one.iterations:
+        steps = " of ".join(str(n) for n in reversed(one.iterations))
+        loses += f" by iteration {steps}"
+    if loss.kind == "overflow":
+        over = f"`{loss.opcode}` in {at} overflows {one.dtype}: {one.exact:.1e} in float64"
+        cure = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
+        cure = cure if loss.opcode == "exp" else "divide by the largest element first"
+        return f"{over}; {cure}."
+    if loss.kind == "underflow":
+        return f"{loses}: an operand is 0 in {one.dtype} and not in float64."
+    if loss.kind == "rounding":
+        return f"{loses} by its own rounding."
+    if loss.kind == "accumulation":
+        return f"{loses}: its rounding errors add up over {loss.times:,} executions."
+    cure = _cure(loss)
+    cure = f" {cure}." if cure else ""
+    if loss.kind == "cancellation":
+        sizes = [abs(x) for x in one.read if x is not None]
+        same = max(1, round(math.log10(max(sizes) / max(abs(one.exact), 1e-300))))
+        agree = count(min(same, most), "digit")
+        return f"{loses} by cancellation: its operands agree in about {agree}.{cure}"
+    if loss.opcode == "log" and any(x is not None and abs(x - 1) < 0.1 for x in one.read):
+        return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
+    times = ulps(one.total / max(loss.before, 1.0))
+    return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
+
+
+def _cure(loss: DigitLoss) -> str:
+    made = frozenset(loss.operands)
+    rows = (row for row in _MATCHES if loss.opcode in row[0])
+    return next((text for _, by, text in rows if made == by or ("" not in by and made <= by)), "")
+
+
+def _compiled(facts: Numerics) -> str:
+    results = facts.run.results
+    if not facts.difference:  # in ulps of each element
+        return "Compiled, the results are those of op by op, bit for bit."
+    worst = max(results, key=lambda one: one.difference)
+    first = ""
+    if facts.run.differs is not None:
+        ident = facts.run.differs[-1]
+        first = f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
+    text = f"Compiled, a result differs by {ulps(worst.difference)} ulps from op by op{first}"
+    strict = max(one.strict or 0.0 for one in results)
+    if any(one.strict is not None for one in results):
+        same = "stays" if strict >= worst.difference / 2 else f"is {ulps(strict)} ulps"
+        same = "is gone" if not strict else same
+        text += f"; with `xla_allow_excess_precision=false` the difference {same}"
+    return f"{text}."
+
+
+def ulps(n: float) -> str:
+    """Formats an error coarsely, as the nearest power of 2."""
+    if not n or n < 1:
+        return "0" if not n else "<1"
+    return "inf" if math.isinf(n) else f"{2 ** round(math.log2(n)):,}" if n < 1e6 else f"{n:.0e}"
+
+
+def _cell(n: float | None) -> Cell:
+    return Cell("" if n is None else ulps(n), n if n is not None and math.isfinite(n) else None)
+
+
+def _equations(facts: Numerics) -> Iterator[Table]:
+    """Yields the table of equations, those with the largest error."""
+    order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
+    shown = [facts.equations[n] for n in sorted(order[:_ROWS]) if facts.equations[n].total > 1]
+    quote, rows = quoter(facts.subject()), []
+    for one in shown:
+        span = facts.spans.get(one.path[-1])
+        ident = one.path[-1]
+        where = f"{span or ''}" + (
+            f" ({', '.join(map(str, one.iterations))})" if one.iterations else ""
+        )
+        digits = Cell(f"{lost(one.total, one.dtype):.0f}", round(lost(one.total, one.dtype)))
+        texts = (facts.names[ident], where, quote(span), one.dtype)
+        cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
+        rows.append((*cells, digits))
+    columns = (
+        "equation",
+        "primitive",
+        "line",
+        "code",
+        "type",
+        "own ulps",
+        "total ulps",
+        "digits lost",
+    )
+    note = (
+        "Own: against float64 of the same operands. Total: against the program in float64. Of the "
+        "worst element, to a power of 2; an element of an array counts as no smaller than the root "
+        "mean square."
+    )
+    more = sum(one.total > 1 for one in facts.equations) - len(shown)
+    note += f" {count(more, 'equation')} more." if more > 0 else ""
+    if facts.run.unknown:
+        listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
+        note += f" Not known in float64, and taken as exact: {listed}."
+    if rows:
+        yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
+
+
+def _results(facts: Numerics) -> Iterator[Table]:
+    rows = [(Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, _figures(one)))
+            for one in sorted(facts.run.results, key=lambda one: -one.total)[:_ROWS]]  # fmt: skip
+    columns: tuple[str, ...] = ("result", "type", "op by op", "compiled", *_SIMULATED)
+    note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    if facts.run.dots:
+        note += (
+            " Simulated: the operands of each product rounded as devices may round them by "
+            "default; `precision=HIGHEST` keeps all their bits."
+        )
+    else:
+        columns, rows = columns[:4], [row[:4] for row in rows]
+    if rows:
+        yield Table(
+            "Error of the results", columns, tuple(rows), note, right=tuple(range(2, len(columns)))
+        )
+
+
+def _figures(one: ResultRounding) -> tuple[float | None, ...]:
+    return (one.total, one.compiled, one.tf32, one.bf16)
+
+
+def _dots(facts: Numerics) -> Iterator[Table]:
+    rows = []
+    for path, dot in list(facts.run.dots.items())[:_ROWS]:
+        ident: str = path[-1]
+        figures = (dot.here, dot.highest, dot.tf32, dot.bf16)
+        rows.append((Cell(ident, ids=(ident,)), Cell(str(facts.spans.get(ident) or "")),
+                     Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
+    columns = (
+        "equation",
+        "line",
+        "precision",
+        "here",
+        "HIGHEST here",
+        "TF32 (simulated)",
+        "bf16 (simulated)",
+    )
+    more = len(facts.run.dots) - len(rows)
+    note = "Own error in ulps of the first execution." + (f" {more:,} more." if more else "")
+    if rows:
+        yield Table("Products", columns, tuple(rows), note, right=(3, 4, 5, 6), stage="jaxpr")
