@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
+from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
 from jaxlens.stages import compat
@@ -112,7 +113,7 @@ class Shadow:
         self, eqn: Any, operands: list[ShadowedValue], path: Path, iterations: tuple[int, ...]
     ) -> list[ShadowedValue]:
         """Evaluates one equation, with the bodies in it."""
-        name, params = eqn.primitive.name, eqn.params
+        name, params = eqn.primitive.name, with_counts(eqn)
         if name in CALLS and CALLS[name] in params:
             return self.body(params[CALLS[name]], operands, path, iterations)
         if name == "cond":
