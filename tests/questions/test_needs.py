@@ -12,11 +12,13 @@ from jaxlens.questions import show
 from jaxlens.questions.table import QUESTIONS
 from tests.support.jax_events import Compiles
 
-# Those that are asked of one program, each once; `nan` compiles a program of its own, to run it.
+# Those that compile programs of their own, to run them.
+RUNNING = {"nan", "numerics"}
+# Those that are asked of one program, each once.
 ASKED = {
     question.name: question
     for question in QUESTIONS
-    if question.verb and question.name not in ("against", "without", "kernel", "nan")
+    if question.verb and question.name not in {"against", "without", "kernel", *RUNNING}
     if not (question.name == "captured" and question.verb == "jaxpr")
 }
 PAIRS = list(permutations(ASKED, 2))
