@@ -15,7 +15,9 @@ from jaxlens.course.puzzle import Puzzle
 FILE = "my_jax.py"
 
 _HEAD = '"""A JAX in miniature, written in the course of jaxlens, one puzzle after another."""\n'
-_RESULT = re.compile(r"@main\(.*\) -> \(?tensor<((?:\d+x)*)f32>")
+_RESULT = re.compile(
+    r"^ *func\.func (?:public )?@main\(.*\) -> \(?tensor<((?:\d+x)*)f32>", re.MULTILINE
+)
 _SECTION = re.compile(r"^# puzzle (\d+\.\d+): .*\n", re.MULTILINE)
 
 

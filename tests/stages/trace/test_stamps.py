@@ -13,6 +13,7 @@ from jaxlib import _hlo
 import jaxlens
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_limits
+from jaxlens.stages.session import compiling
 from jaxlens.stages.trace import stamp
 from tests.support import programs
 from tests.support.model_programs import LIBRARY_WARNINGS, require
@@ -54,6 +55,7 @@ def unstamped(name):
     """What the same look gave before there were stamps."""
     jax.clear_caches()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "_results", {})  # or a slow compile of the stamped program serves
         patch.setattr(compat, "named_last", lambda: None)
         patch.setattr(stamp, "ops", lambda done, ids: ())
         taken = look(*program(name))

@@ -13,7 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import pytest
+
 import jaxlens
+from jaxlens.stages.watch import array_holders
 
 
 def by_name(answer: Any) -> dict[str, Any]:
@@ -165,7 +168,9 @@ def test_what_a_traceback_keeps_has_the_name_of_the_function(monkeypatch) -> Non
     assert found["leak in train (traceback of KeyError)"].bytes == 31 * 7 * 4
 
 
-def test_what_keeps_an_array_without_a_name() -> None:
+def test_what_keeps_an_array_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_holders, "_ARRAYS", 10**6)  # whatever other tests left is larger
+
     def generate():
         kept = jnp.ones((9, 41))
         yield kept.shape
