@@ -8,6 +8,8 @@ from itertools import chain
 
 from jaxlens.ir.facts import Input
 from jaxlens.lenses.program.fusion_change import recomputed
+from jaxlens.lenses.program.kernel_cost import executed
+from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
@@ -102,7 +104,8 @@ class _Columns:
     def _fusions(self) -> Iterator[_Group]:
         """Yields a group for each fusion that is new or has newly fused instructions."""
         alone: dict[str, str] = {}
-        for fusion, inner in self.change.contents.items():
+        for fusion in self._by_bytes():
+            inner = self.change.contents[fusion]
             if all(self._was_inside(id, fusion) for id in inner):
                 continue
             computed = [id for id in inner if self.new[id].opcode != "constant"]
@@ -116,6 +119,17 @@ class _Columns:
             title = f"A fusion of its own each ({len(alone):,})"
             rows = [partial(self._wrapped, fusion, id) for fusion, id in alone.items()]
             yield _Group(partial(str, title), rows)
+
+    def _by_bytes(self) -> list[str]:
+        """Returns the fusions by the bytes that they move in all their runs, most first."""
+        after = self.change.after
+        traffic, runs = Traffic(after), executed(after)
+        moved = dict.fromkeys(self.change.contents, 0)
+        for name, (times, _) in runs.items():
+            for node in after.regions[name].nodes:
+                if node.id in moved:
+                    moved[node.id] = traffic.alone(node) * times
+        return sorted(moved, key=lambda id: -moved[id])
 
     def _right(self, id: str, fate: str) -> DiffRow:
         return DiffRow(None, self.right[id], fate)
