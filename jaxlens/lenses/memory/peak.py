@@ -117,6 +117,7 @@ class MemoryUse:
         memory: The name of the main memory.
         spaces: The device's other memories that the program uses.
         missing: Why there is no peak; "" where there is one, or XLA gives no live ranges.
+        at_end: Whether the instruction at the peak is the tuple of all results.
     """
 
     peak: int | None
@@ -135,6 +136,15 @@ class MemoryUse:
     memory: str = "main memory"
     spaces: tuple[Space, ...] = ()
     missing: str = ""
+    at_end: bool = False
+
+    @property
+    def moment(self) -> str:
+        """When the peak is: "when fusion.3 runs (step.py:7)"; "" where unknown."""
+        if self.at_end:
+            return "at the end, when all results are there"
+        at = f" ({self.runs})" if self.runs else ""
+        return f"when {self.instruction} runs{at}" if self.instruction else ""
 
     def kind(self, kind: Kind) -> int:
         """Returns the bytes of one kind at the peak."""
@@ -152,6 +162,7 @@ def memory_use(capture: Capture) -> MemoryUse:
     ranges = live(assignment) if assignment else None
     at_peak = owners(capture, ranges, ranges.at_peak, residuals) if ranges else ()
     spaces = tuple(_spaces(capture, assignment, residuals)) if assignment else ()
+    node = _instruction(capture, ranges.instruction) if ranges else None
     sizes = capture.memory  # last: the executable comes after the HLO
     return MemoryUse(
         ranges.bytes if ranges else None,
@@ -162,7 +173,7 @@ def memory_use(capture: Capture) -> MemoryUse:
         sizes.aliases,
         assignment.bytes("constant") if assignment else 0,
         ranges.instruction if ranges else "",
-        _line_of(capture, ranges.instruction) if ranges else "",
+        _line_of(capture, node) if node else "",
         at_peak,
         _by_line(at_peak),
         residuals,
@@ -170,6 +181,9 @@ def memory_use(capture: Capture) -> MemoryUse:
         space_name(0, capture.program.target.platform),
         spaces,
         "" if ranges else why_unavailable(lambda: capture.buffers),
+        node is not None
+        and node.opcode == "tuple"
+        and node.id in capture.optimized.module.body().results,
     )
 
 
@@ -207,12 +221,14 @@ def _spaces(capture: Capture, assignment: buffers.Buffers, residuals: Saved) -> 
             )
 
 
-def _line_of(capture: Capture, instruction: str) -> str:
-    module = capture.optimized.module
-    node = next((n for n in module.nodes() if n.id == instruction), None)
-    if node is None:
-        return ""
-    return str(node.owner) if node.owner else next(iter(lines_of(inside(node, module))), "")
+def _instruction(capture: Capture, id: str) -> Node | None:
+    return next((node for node in capture.optimized.module.nodes() if node.id == id), None)
+
+
+def _line_of(capture: Capture, node: Node) -> str:
+    if node.owner:
+        return str(node.owner)
+    return next(iter(lines_of(inside(node, capture.optimized.module))), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,11 +128,10 @@ def _peak(use: MemoryUse, quote: Quoter) -> Iterator[Finding]:
             weight=explains(1, 1),  # the reason, which is that of other panes too
         )
         return
-    at = f" ({use.runs})" if use.runs else ""
-    runs = f" when {use.instruction} runs{at}" if use.instruction else ""
+    when = f" {use.moment}" if use.moment else ""
     ids = (use.instruction, *(value.instruction for value in use.at_peak[:8]))
     where = f" of {use.memory}" if use.spaces else ""
-    text = f"The peak is {amount(use.peak)}{where}{runs}; {_owner(use, quote)}."
+    text = f"The peak is {amount(use.peak)}{where}{when}; {_owner(use, quote)}."
     owned = max(use.kind("argument"), use.kind("constant"), _largest(use)[1])
     yield Finding(text, "counted", ids, weight=explains(owned, use.peak))
     whole = f"{amount(use.reserved)} is reserved from start to end" if use.reserved else ""

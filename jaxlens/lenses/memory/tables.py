@@ -106,7 +106,7 @@ def by_line(use: MemoryUse, quote: Quoter) -> Table:
         for name, values, size in owners[:_ROWS]
     )
     left = len(owners) - len(rows)
-    note = f"Every byte in use when {use.instruction or 'it'} runs."
+    note = f"Every byte in use {use.moment or 'when it runs'}."
     note += f" {count(left, 'line')} more: .by_line has all." if left else ""
     columns = ("line", "code", "bytes", "share", "values", "what they are")
     title = "Memory at the peak, by line"
