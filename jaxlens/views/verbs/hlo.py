@@ -94,7 +94,7 @@ def _all(facts: HloFacts, full: bool) -> list[Block]:
             changed,
             title="Before and after fusion",
             in_text=True,
-            help="Each fusion with the instructions it swallowed, those that move most bytes first; "
+            help="Each fusion with the instructions it swallowed, most bytes first; "
             "then all else that changed.",
         ),
         pane("source", lambda: stage_blocks.became(subject), title="Your code"),
