@@ -26,6 +26,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
+from jaxlens.ir.run.in_hand import Reproducer
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.saved.save import save
@@ -292,6 +293,31 @@ class Capture:
             CaptureFileError: The file cannot be written.
         """
         save(self.program, self.driver, path, stages=stages)
+
+    def reproducer(self, path: str | os.PathLike[str], *, data: bool = False) -> Reproducer:
+        """Writes one file of Python that compiles and runs the program with jax alone.
+
+            jaxlens.capture(step, params, x).reproducer("repro.py")
+
+        For the report of a bug: the file has the StableHLO, shapes, versions, compiler options,
+        XLA_FLAGS and settings, and neither your code nor its paths. Nothing is compiled or run
+        here, so it works for a program that crashes XLA.
+
+        Args:
+            path: Path of the file; an existing file is replaced.
+            data: Whether the arguments' values, and those of arrays that it closes over, are
+                saved in a .npz file beside it. Else the file draws them with a fixed seed. Arrays
+                that are constants of the program are in its text either way.
+
+        Returns:
+            The file, with `.path`, `.text` and `.data`.
+
+        Raises:
+            UnavailableError: The program is for several devices or an absent one, calls Python
+                functions, or is not live.
+            OptionError: The file cannot be written, or an argument has no data to save.
+        """
+        return self.driver.reproducer(path, data)
 
 
 def _attempt(way: Attempt[Variant]) -> Attempt[Capture]:

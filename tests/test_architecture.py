@@ -57,16 +57,17 @@ PACKAGES = {
     ),
     "stages.compile": "progress errors ir.* stages.compat",
     "stages.measure": "errors ir.* stages.compat stages.compile",
+    "stages.programs": "errors ir.* stages.compat stages.call stages.compile stages.measure",
     "stages.timeline": "errors ir.* stages.compat stages.compile stages.line_trace",
     "stages.experiments": (
         "progress captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
-        "stages.compile"
+        "stages.compile stages.programs"
     ),
     "stages.taps": "errors ir.* stages.compat stages.call stages.compile",
     "stages.session": (
         "progress errors ir.* stages.compat stages.arguments stages.core stages.call stages.keys "
         "stages.trace stages.line_trace stages.failure stages.compile stages.measure "
-        "stages.experiments stages.taps"
+        "stages.experiments stages.taps stages.programs"
     ),
     "stages": (
         "captures errors ir.* stages.call stages.trace stages.compile stages.experiments "

@@ -6,6 +6,7 @@ says what is missing and what to do; a driver overrides what its source has. The
 of `stages/existing/` hold one compiled program, a module's text or a folder of dumps.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeVar
@@ -29,6 +30,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
+from jaxlens.ir.run.in_hand import Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 
@@ -224,6 +226,10 @@ class Driver:
         Returns which have NaN then, and the largest change of results that are finite as it is.
         """
         self.lacks("program that could run with arguments")
+
+    def reproducer(self, path: str | os.PathLike[str], data: bool) -> Reproducer:
+        """Writes a file that compiles and runs the program by itself; compiles nothing here."""
+        self.lacks("program that could be written to a file")
 
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         """What a device of this kind does at most; None where no device could be measured."""

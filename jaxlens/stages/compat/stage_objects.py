@@ -48,6 +48,18 @@ def options_of(lowered: Any) -> Any:
     return None if lowering.compile_args["host_callbacks"] else lowering._compiler_options_kvs
 
 
+@when_gone(None, KeyError, TypeError)
+def kept_arguments(lowered: Any) -> tuple[tuple[Any, ...], list[int]]:
+    """Returns the arrays that a Lowered passes first, and the indices of the leaves that follow.
+
+    JAX leaves out arguments that the program does not read, and hoists large constants.
+
+    Gone: None; the leaves are taken to be all that is passed.
+    """
+    lowering = lowered._lowering
+    return tuple(lowering.const_args), sorted(lowering.compile_args["kept_var_idx"])
+
+
 def argument_places(traced: Any) -> tuple[Any, ...]:
     """Returns objects with the `sharding` and `committed` of each argument of a Traced.
 

@@ -97,7 +97,7 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
         "platform": "" if program.target.absent else program.target.platform,
         "target": target,
         "options": recompile.options,
-        "donated": [leaf.name for leaf in program.inputs if leaf.donated],
+        "own": compat.options_of(lowered) or (),
         "given": _given(driver, capture) if run else {},
         "run": run,
     }

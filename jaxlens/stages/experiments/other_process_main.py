@@ -3,10 +3,7 @@
     python -m jaxlens.stages.experiments.other_process_main
 
 reads the path of a folder from each line of stdin, then FOLDER/request, and writes FOLDER/answer,
-both pickled. It ends when stdin does, or after minutes without a request. It lowers a function
-that returns zeros, with the module's arguments and results, and replaces the ops of its module by
-the received ones. So JAX itself compiles them, and of JAX's own modules only MLIR's bindings are
-used.
+both pickled. It ends when stdin does, or after minutes without a request.
 """
 
 import os
@@ -15,6 +12,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,28 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.errors import LensError
-from jaxlens.stages import compat
-from jaxlens.stages.call.target import ResolvedTarget, resolve
+from jaxlens.stages.call.target import resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
+from jaxlens.stages.programs.text import UnsuitedError, of_module
 
 _IDLE = 300.0  # seconds that the process waits for another request
-_DTYPES = {
-    "i1": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"f8{x}": f"float8_{x.lower()}" for x in ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")},
-    "bf16": "bfloat16",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-}
-_TENSOR = re.compile(r"tensor<((?:\d++x)*+)([\w<>]+)>")
-_NAME = re.compile(r'loc\("(.*?)"')
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
-
-
-class UnsuitedError(LensError):
-    """The module cannot be compiled in a child process."""
 
 
 def main(folder: Path) -> None:
@@ -79,9 +61,9 @@ def serve() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     place = resolve(request["target"]) if request["target"] else None
-    lowered, arguments = _lowered(request["module"], request["donated"], place)
+    sent = of_module(request["module"], place, request["own"])
     name = request["name"]
-    done = compile_lowered(lowered, name=name, passes=True, flags=request["options"])
+    done = compile_lowered(sent.lowered, name=name, passes=True, flags=request["options"])
     cost: dict[str, float] = {}
     with suppress(LensError):
         cost |= done.cost
@@ -90,70 +72,16 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         dump = replace(dump, optimized=done.executable.as_text() or "")
     answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
     if request["run"]:
-        plain = compile_lowered(_lowered(request["module"], request["donated"])[0], name=name)
-        answer["measured"] = _measured(plain, done, arguments, request)
+        again = of_module(request["module"], options=request["own"])
+        plain = compile_lowered(again.lowered, name=name)
+        answer["measured"] = _measured(plain, done, sent.arguments, request)
     return answer
-
-
-def _lowered(
-    bytecode: bytes, donated: list[str], place: ResolvedTarget | None = None
-) -> tuple[Any, list[tuple[str, Any]]]:
-    """Returns a lowered function with the received module, and (name, shape) of its arguments."""
-    ir = compat.mlir_bindings()
-    probe: Any = jax.jit(lambda: jnp.zeros(())).lower().compiler_ir("stablehlo")
-    with probe.context:
-        sent = ir.Module.parse(bytecode)
-    entry = next(op for op in sent.body.operations if "main" in str(op.attributes["sym_name"]))
-    block = entry.regions[0].blocks[0]
-    # JAX writes the name of an argument into its location.
-    names = (_NAME.match(str(value.location)) for value in block.arguments)
-    shapes = [_shape(value.type) for value in block.arguments]
-    arguments = [
-        (name[1] if name else "", shape) for name, shape in zip(names, shapes, strict=True)
-    ]
-    results = [_shape(t) for t in ir.FunctionType(entry.attributes["function_type"].value).results]
-    positions = tuple(n for n, (name, _) in enumerate(arguments) if name in donated)
-
-    def zeros(*_: Any) -> list[Any]:
-        return [jnp.zeros(result.shape, result.dtype) for result in results]
-
-    jitted = jax.jit(zeros, keep_unused=True, donate_argnums=positions)
-    if place is None:
-        lowered = jitted.lower(*shapes)
-    else:
-        lowered = place.trace(jitted, shapes, {}).lower(lowering_platforms=place.platforms)
-    _replace(lowered.compiler_ir("stablehlo"), bytecode)
-    return lowered, arguments
-
-
-def _replace(module: Any, bytecode: bytes) -> None:
-    """Replaces the ops and attributes of a module by those of the received one."""
-    ir = compat.mlir_bindings()
-    with module.context:
-        sent = ir.Module.parse(bytecode)
-        for op in list(module.body.operations):
-            op.erase()
-        for op in list(sent.body.operations):
-            op.detach_from_parent()
-            module.body.append(op)
-        for attribute in sent.operation.attributes:
-            name = attribute.name if hasattr(attribute, "name") else attribute
-            module.operation.attributes[name] = sent.operation.attributes[name]
-
-
-def _shape(type_: Any) -> Any:
-    tensor = _TENSOR.fullmatch(str(type_))
-    if tensor is None or tensor[2] not in _DTYPES:
-        raise UnsuitedError(f"it takes or gives a {type_}, which is no array of plain numbers")
-    struct: Any = jax.ShapeDtypeStruct
-    sizes = tuple(int(size) for size in tensor[1].split("x") if size)
-    return struct(sizes, jnp.dtype(_DTYPES[tensor[2]]))
 
 
 def _measured(
     plain: CompileOutput,
     other: CompileOutput,
-    arguments: list[tuple[str, Any]],
+    arguments: Sequence[tuple[str, Any]],
     request: dict[str, Any],
 ) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Returns the seconds of both programs, run alternately, and how they were measured."""

@@ -1,5 +1,6 @@
 """Runs and measures a compiled call, and compiles variants of it for comparison."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,12 +12,16 @@ from jaxlens import progress
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
+from jaxlens.ir.run.in_hand import Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
+from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import check, run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
+from jaxlens.stages.programs import reproducer
+from jaxlens.stages.programs.text import plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.taps import nonfinite, numerics
@@ -113,6 +118,54 @@ class Running(Driver):
         check(leaves, self._names(), option)
         with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
             yield closed, leaves
+
+    def reproducer(self, path: str | os.PathLike[str], data: bool) -> Reproducer:
+        """Writes a file that compiles and runs the program by itself; compiles nothing here.
+
+        Raises:
+            UnavailableError: The program is for several devices or an absent one, or calls Python.
+            OptionError: The file cannot be written, or an argument has no data.
+        """
+        with self._taken("a reproducer") as lowered:
+            place = self.staging.place.target
+            text = reproducer.source(lowered, self.staging.call.name, place, data)
+            arrays = reproducer.data(self._passed(lowered)) if data else None
+            return reproducer.written(path, text, arrays)
+
+    @contextmanager
+    def _taken(self, noun: str) -> Iterator[Any]:
+        """Yields the lowered program, for one device of this process, under the call's settings.
+
+        Args:
+            noun: What is made of it, for the message.
+        """
+        target = self.staging.place.target
+        if target.devices > 1:
+            raise UnavailableError(
+                f"{noun} is made of programs for one device, got one for {target.devices}; "
+                "take the function without its mesh"
+            )
+        if target.absent:
+            raise UnavailableError(
+                f"{target.kind} is not here to run {noun}: look without --target"
+            )
+        lowered = self.staging.lowered
+        operation = lowered.compiler_ir("stablehlo").operation
+        if "callback" in operation.get_asm(large_elements_limit=16):
+            raise UnavailableError(
+                f"{noun} has no Python functions, and the program calls back into one; remove "
+                "jax.debug.print and the callbacks"
+            )
+        with self.staging.as_called():
+            yield lowered
+
+    def _passed(self, lowered: Any) -> list[Any]:
+        """Returns the arrays that the module of a lowered program is called with, in order."""
+        leaves = jax.tree.leaves(self.given())
+        check(leaves, self._names(), "this")
+        known = compat.kept_arguments(lowered)
+        constants, kept = known if known is not None else ((), range(len(leaves)))
+        return [*constants, *(plain_array(leaves[index]) for index in kept)]
 
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]

@@ -1,0 +1,53 @@
+"""Replaces a program by optimised HLO while XLA compiles it.
+
+`jax.extend.xla` offers this from jax 0.10.2 on; it is read from where it comes from, since
+importing `jax.extend` changes the keys of traces (see `extend.py`). Tested with jax 0.10.2 and
+0.12.0.1.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jaxlens.stages.compat.import_private import private
+
+_HEAD = 200  # bytes at the start of a serialised module, which hold its name
+
+
+@contextmanager
+def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
+    """Has XLA compile a text in the place of the module of a name, after the last pass.
+
+    Yields a list, which holds the name once the module has been replaced. Other modules that are
+    compiled meanwhile stay as they are.
+
+    Args:
+        name: The name of the module to replace.
+        text: Optimised HLO, scheduled, of the same arguments and results.
+
+    Gone: nothing is replaced.
+    """
+    replaced: list[str] = []
+    try:
+        from jaxlib import _hlo
+
+        transforms = private("xla_transform")
+        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+        stage = transforms.PipelineStage.POST_SCHEDULER
+        register = transforms.register_hlo_module_transformation
+        clear = transforms.clear_hlo_module_transformation
+        platforms = private("xla_bridge").get_backend().platform
+    except (ImportError, AttributeError):
+        yield replaced
+        return
+
+    def replace(module: bytes) -> bytes | None:
+        if name.encode() not in module[:_HEAD]:
+            return None
+        replaced.append(name)
+        return bytes(proto)
+
+    register(replace, name="jaxlens", stage=stage, platforms=platforms)
+    try:
+        yield replaced
+    finally:
+        clear("jaxlens", stage, platforms=platforms)

@@ -1,0 +1,1 @@
+"""Programs as text: compiled, edited, extracted and written to a file."""
