@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import overload
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.in_hand.edited import Edited, changes
 from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
@@ -318,6 +320,54 @@ class Capture:
             OptionError: The file cannot be written, or an argument has no data to save.
         """
         return self.driver.reproducer(path, data)
+
+    @overload
+    def edit(self, stage: str) -> str: ...
+
+    @overload
+    def edit(self, stage: str, text: str, *, run: int = 10) -> Edited: ...
+
+    def edit(self, stage: str, text: str | None = None, *, run: int = 10) -> str | Edited:
+        """Returns a text to change; given a changed one, compiles and runs it and compares.
+
+            text = cap.edit("stablehlo")
+            cap.edit("stablehlo", text.replace("stablehlo.tanh", "stablehlo.logistic"))
+
+        The text has every value of its constants, and neither your lines nor names of scopes.
+        Both programs run on the same arguments; donated ones are copied. Optimised HLO is compiled
+        as it is written, without a pass of XLA's.
+
+        Args:
+            stage: "stablehlo", "hlo" (before optimisation) or "optimized".
+            text: The changed text, with the parameters of the original.
+            run: How often each is run; 0 compiles the changed program, and runs neither.
+
+        Returns:
+            Without `text` the text; with it the comparison, with `.outputs`, `.equal`, `.seconds`,
+            `.edited_seconds`, `.kernels` and `.capture`, the Capture of the changed program.
+
+        Raises:
+            ReadError: The text cannot be parsed; the message has the line and column.
+            OptionError: It has other parameters, or an argument has no data.
+            UnavailableError: The program is not live, for several devices, or calls Python.
+        """
+        if text is None:
+            return self.driver.editable(stage)
+        other = Capture(*self.driver.edited(stage, text))
+        named = self.program.name, other.driver.holder.removeprefix("edited ")
+        kernels = _numbers_of_kernels(self, other)
+        if not run:
+            return Edited(*named, other, kernels=kernels)
+        before, after = self.driver.flat_run(run), other.driver.flat_run(run)
+        outputs = changes([leaf.name for leaf in self.outputs], before, after)
+        return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
+
+
+def _numbers_of_kernels(before: Capture, after: Capture) -> tuple[int, int] | None:
+    try:
+        return len(before.kernels), len(after.kernels)
+    except UnavailableError:
+        return None
 
 
 def _attempt(way: Attempt[Variant]) -> Attempt[Capture]:

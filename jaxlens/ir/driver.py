@@ -30,7 +30,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
-from jaxlens.ir.run.in_hand import Reproducer
+from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 
@@ -230,6 +230,18 @@ class Driver:
     def reproducer(self, path: str | os.PathLike[str], data: bool) -> Reproducer:
         """Writes a file that compiles and runs the program by itself; compiles nothing here."""
         self.lacks("program that could be written to a file")
+
+    def editable(self, stage: str) -> str:
+        """A stage's text with constants in full, which can be changed and compiled."""
+        self.lacks("program that could be changed")
+
+    def edited(self, stage: str, text: str) -> Variant:
+        """The program of a changed text, with this one's arguments."""
+        self.lacks("program that could be changed")
+
+    def flat_run(self, n: int) -> ProgramRun:
+        """Executes the program `n` times, with its results as NumPy arrays."""
+        self.lacks("program that could run with arguments")
 
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         """What a device of this kind does at most; None where no device could be measured."""

@@ -10,13 +10,15 @@ from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
+from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
 _NAMES = "jaxpr hlo compile explore nan numerics recompiles norecompile timeline arrays".split()
+_TEXTS = ("stablehlo", "hlotext")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
-_PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_COURSE)]
+_PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
@@ -41,7 +43,8 @@ def load(shell: Any) -> None:
     _loaded[shell] = before, completions, awaits, comms, cell
     shell.input_transformers_post.append(awaits)
     shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
-    shell.register_magics(RunningMagics(shell, comms, cell), CourseMagics(shell))
+    shell.register_magics(RunningMagics(shell, comms, cell), TextMagics(shell, comms, cell))
+    shell.register_magics(CourseMagics(shell))
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
     shell.events.register("post_run_cell", comms.cell_done)
@@ -62,7 +65,7 @@ def unload(shell: Any) -> None:
         magics.pop(name, None)
         if magic is not None:
             magics[name] = magic
-    for magics_type in (ProgramMagics, WatchMagics, RunningMagics, CourseMagics):
+    for magics_type in (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics):
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     shell.events.unregister("post_run_cell", comms.cell_done)
     shell.events.unregister("pre_run_cell", cell.cell_begins)

@@ -29,6 +29,7 @@ from jaxlens.ir.facts import (
     Verdict,
 )
 from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.stages.call.abstract_call import shaped
@@ -38,7 +39,9 @@ from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
+from jaxlens.stages.programs import edited_text
 from jaxlens.stages.session.compiling import Compiling
+from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
 from jaxlens.stages.session.running import Running
 from jaxlens.stages.session.tracing import TracedCall
@@ -291,6 +294,36 @@ class LiveDriver(Running):
         way = over_loops(loops)
         return "", way.code, partial(self._under, way)
 
+    def edited(self, stage: str, text: str) -> Variant:
+        """Returns the program of a changed text, with this one's arguments; compiles nothing.
+
+        Args:
+            stage: What the text is: "stablehlo", "hlo" or "optimized".
+            text: The text.
+
+        Raises:
+            ReadError: The text cannot be parsed.
+            OptionError: It takes other arguments.
+            UnavailableError: See `reproducer`.
+        """
+        module = self.stage("stablehlo").module
+        with self._taken("an edited program") as lowered:
+            sent = edited_text.parsed(stage, text, entry_inputs(module), self.outputs())
+        staging = ExistingTrace(
+            self.staging.call.name,
+            entry_inputs(module),
+            self.staging.place.target,
+            f"edited {sent.language}",
+            "look at the capture that it was edited from",
+            outputs=lambda: sent.outputs,
+            make=lambda: sent.lowered,
+            given=lambda: self._passed(lowered),
+        )
+        call, target = staging.call, staging.place.target
+        origin = f"edited {sent.language}"
+        driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
+        return Program(call.name, call.inputs, (), target, origin=origin), driver
+
     def _under(self, way: Way) -> Variant:
         call, place = shaped(self.staging.call), self.staging.place
         call = replace(call, opened=None, core=None)
@@ -298,3 +331,45 @@ class LiveDriver(Running):
             again = TracedCall.traced_before(call, place, traced(call, place, way))
         own = call.name, call.inputs, call.statics, place.target, call.span
         return Program(*own, unjitted=call.unjitted), LiveDriver(again)
+
+
+class ExistingDriver(LiveDriver):
+    """Makes the later stages of an existing program; raises for facts that need a call.
+
+    Args:
+        staging: The existing trace or lowering.
+        stages: Stages that exist as text, used instead of making them.
+        missing: Names of the earlier stages that do not exist, with their noun for the message.
+    """
+
+    def __init__(
+        self, staging: ExistingTrace, stages: Mapping[str, Stage], missing: Mapping[str, str]
+    ) -> None:
+        super().__init__(staging)
+        if "stablehlo" in missing:  # converted to compile it; its ops are not shown
+            frames = origins(lambda: stablehlo_stage(staging).module)
+            self.compiling = Compiling(staging, frames, self._forget_lowered)
+        self.holder, self.cure = staging.holder, staging.cure
+        self._stages.update(stages)
+        self._missing = missing
+
+    def stage(self, name: str) -> Stage:
+        if name in self._missing:
+            self.lacks(self._missing[name])
+        return super().stage(name)
+
+    def waits_for(self, name: str) -> str | None:
+        return None if name in self._missing else super().waits_for(name)
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        first = next(
+            n for n in ("jaxpr", "stablehlo", "hlo", "optimized") if n not in self._missing
+        )
+        return sources.sources(self.stage(first).module)
+
+    def rungs(self) -> tuple[Variant, ...]:
+        self.lacks("Python function, of whose transforms a ladder could be made")
+
+    def checkpointed(self) -> Iterator[Attempt[Variant]]:
+        yield self.lacks("Python function, which could be traced under jax.checkpoint")

@@ -20,6 +20,7 @@ from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magic_line import with_parser
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
+from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.questions.panes import OPTIONS
 from jaxlens.questions.table import about
@@ -30,7 +31,13 @@ _SECTION = re.compile(r"^(Args|Attributes|Options|Returns|Yields|Raises):$", re.
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")  # of a type
 _LISTED = re.compile(r"^- (\w+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
-MAGICS: tuple[type[Magics], ...] = (ProgramMagics, WatchMagics, RunningMagics, CourseMagics)
+MAGICS: tuple[type[Magics], ...] = (
+    ProgramMagics,
+    WatchMagics,
+    RunningMagics,
+    TextMagics,
+    CourseMagics,
+)
 TITLES: dict[Kind, str] = {
     "stage": "Stages",
     "primitive": "JAX primitives",

@@ -59,7 +59,8 @@ def test_each_magic_has_a_section():
     text = (Path(jaxlens.__file__).parent / "notebook" / "extension.py").read_text()
     registered = re.search(r'_NAMES = "(.*)"', text)[1].split()
     course = re.findall(r'"(\w+)"', re.search(r"_COURSE = \((.*)\)", text)[1])
-    assert named == {*registered, *course}
+    texts = re.findall(r'"(\w+)"', re.search(r"_TEXTS = \((.*)\)", text)[1])
+    assert named == {*registered, *texts, *course}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Programs taken in hand: written to a file, changed, or run in part."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,18 @@ class Reproducer:
         values = f"reads its arguments from {self.data}" if self.data else "draws its arguments"
         what = f"{lines:,} lines that need jax alone; it {values}"
         return f"{self.path}: {what}. Run: python {self.path}"
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """Some executions of a program.
+
+    Attributes:
+        seconds: Seconds of each run, in order.
+        outputs: The results of the last run as NumPy arrays, flat.
+        how: How it was measured, in words.
+    """
+
+    seconds: tuple[float, ...]
+    outputs: tuple[Any, ...] = field(repr=False)
+    how: str = ""

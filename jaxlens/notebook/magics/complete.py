@@ -23,6 +23,8 @@ _PLAIN = {
     "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
     "arrays": ("-o", "-h", "--help"),
+    "stablehlo": ("--run", "-o", "-h", "--help"),
+    "hlotext": ("--optimized", "--run", "-o", "-h", "--help"),
 }
 _LINE = re.compile(rf"\s*(?:\w+\s*=\s*)?%%?({'|'.join((*_VERBS, *_PLAIN))})\s(.*)$", re.DOTALL)
 _LAST = re.compile(r"[^\s=]*$")

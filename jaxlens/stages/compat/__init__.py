@@ -30,6 +30,8 @@ from jaxlens.stages.compat.jitted import (
     rejit,
 )
 from jaxlens.stages.compat.key_arrays import base_array
+from jaxlens.stages.compat.lowering import editable_text
+from jaxlens.stages.compat.lowering import hlo as hlo_computation
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
     forget_session,

@@ -120,3 +120,19 @@ def hlo_text(computation: Any) -> str:
         return str(computation.as_hlo_module().to_string(options))
     except (ImportError, AttributeError):
         return str(computation.as_hlo_text())
+
+
+def editable_text(module: Any) -> str:
+    """Returns an HLO module of XLA as text that XLA reads again: constants in full, no metadata.
+
+    Gone: the text as XLA prints it.
+    """
+    try:
+        from jaxlib import _hlo
+
+        options = _hlo.HloPrintOptions()
+        options.print_large_constants = True
+        options.print_metadata = False
+        return str(module.to_string(options))
+    except (ImportError, AttributeError):
+        return str(module.to_string())

@@ -17,7 +17,7 @@ from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.compile import dump_files
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_trace import read_capture
+from jaxlens.stages.existing.existing_driver import read_capture
 from jaxlens.stages.existing.module_text import OptimizedDriver
 from jaxlens.stages.trace import sources
 

@@ -21,7 +21,8 @@ from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_trace import ExistingTrace, captured, read_capture
+from jaxlens.stages.existing.existing_driver import captured, read_capture
+from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.trace import sources
 
 CURE = "look at the call itself: jaxlens.capture(f, x)"

@@ -22,11 +22,12 @@ from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.existing_trace import ExistingTrace, captured, read_capture
+from jaxlens.stages.existing.existing_driver import captured, read_capture
 from jaxlens.stages.existing.module_text import CURE, OptimizedDriver, stablehlo_capture
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
+from jaxlens.stages.session.existing_trace import ExistingTrace
 
 KINDS = (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)
 _INNER = ("traced", "lowered", "compiled")  # attributes of the wrappers of Equinox and Flax

@@ -123,6 +123,10 @@ def of_module(
     results = [_shape(result) for result in kind.results]
     attributes = entry.attributes.get("arg_attrs", ())
     donated = [n for n, a in enumerate(attributes) if any(mark in a for mark in _DONATED)]
+    # HLO keeps in one attribute which arguments it overwrites: all are copied before a run then.
+    aliases = sent.operation.attributes
+    if "mhlo.input_output_alias" in aliases and len(aliases["mhlo.input_output_alias"]):
+        donated = list(range(len(shapes)))
     lowered = _lowered(shapes, results, donated, place, options)
     _replace(lowered.compiler_ir("stablehlo"), bytecode)
     arguments = tuple((n[1] if n else "", s) for n, s in zip(names, shapes, strict=True))
@@ -141,7 +145,7 @@ def of_hlo(text: str) -> TextProgram:
         parsed = compat.from_hlo(text)
     except ValueError as error:
         raise _at("HLO", error) from None
-    if "is_scheduled=true" not in text.partition("\n")[0]:
+    if not is_scheduled(text):
         bytecode = compat.to_stablehlo(parsed) if parsed is not None else None
         if bytecode is None:
             raise UnavailableError("this jaxlib does not compile HLO text; edit StableHLO")
@@ -149,10 +153,16 @@ def of_hlo(text: str) -> TextProgram:
     module = hlo.read(text, stage="optimized")
     arguments = [(leaf.name, struct(leaf.type)) for leaf in entry_inputs(module)]
     results = [struct(leaf.type) for leaf in entry_outputs(module)]
-    lowered = _lowered([shape for _, shape in arguments], results)
+    donated = [number for number, leaf in enumerate(entry_inputs(module)) if leaf.donated]
+    lowered = _lowered([shape for _, shape in arguments], results, donated)
     name = _symbol(lowered.compiler_ir("stablehlo").operation)
-    renamed = re.sub(r"^(HloModule )[^,\s]+", rf"\g<1>{name}", text, count=1)
+    renamed = re.sub(r"^(\s*HloModule )[^,\s]+", rf"\g<1>{name}", text, count=1)
     return TextProgram(ScheduledProgram(lowered, renamed, name), tuple(arguments), tuple(results))
+
+
+def is_scheduled(text: str) -> bool:
+    """Whether HLO text is optimised: its instructions are in the order in which they run."""
+    return "is_scheduled=true" in text.lstrip().partition("\n")[0]
 
 
 def struct(kind: Type) -> Any:

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxlens import progress
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
-from jaxlens.ir.run.in_hand import Reproducer
+from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.stages import compat
@@ -25,6 +26,8 @@ from jaxlens.stages.programs.text import plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.taps import nonfinite, numerics
+
+EDITABLE = ("stablehlo", "hlo", "optimized")
 
 
 class Running(Driver):
@@ -131,6 +134,31 @@ class Running(Driver):
             text = reproducer.source(lowered, self.staging.call.name, place, data)
             arrays = reproducer.data(self._passed(lowered)) if data else None
             return reproducer.written(path, text, arrays)
+
+    def editable(self, stage: str) -> str:
+        """Returns a stage's text with constants in full and without your lines.
+
+        Raises:
+            OptionError: There is no such stage to change.
+            UnavailableError: See `reproducer`.
+        """
+        if stage not in EDITABLE:
+            raise OptionError(f"no text {stage!r} to change; {nearest(stage, EDITABLE)}")
+        self.stage(stage)  # raises if this program does not have it
+        with self._taken("an edited program") as lowered:
+            if stage == "stablehlo":
+                text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
+                return str(text)
+            if stage == "hlo":
+                return compat.editable_text(compat.hlo_computation(lowered).as_hlo_module())
+            (module,) = self.executable.runtime_executable().hlo_modules()
+            return compat.editable_text(module)
+
+    def flat_run(self, n: int) -> ProgramRun:
+        """Executes the program `n` times; raises as `run`."""
+        done = self.run(n)
+        outputs = tuple(np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(done.outputs))
+        return ProgramRun(done.seconds, outputs, done.how)
 
     @contextmanager
     def _taken(self, noun: str) -> Iterator[Any]:

@@ -1,30 +1,25 @@
-"""Captures of an existing Traced, Lowered, StableHLO module or unoptimised HLO.
+"""The trace or lowering of a program that exists without a call.
 
 `ExistingTrace` has the interface of a call's `TracedCall`. Facts that need the call itself (its
 cache verdict, line trace or arguments) raise UnavailableError.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NoReturn
 
-from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.driver import Attempt, Driver, Variant, no_call
-from jaxlens.ir.facts import Constant, Input, LineTrace, Program, Source, Stage, Target, Timing
-from jaxlens.ir.hlo.frames import origins
+from jaxlens.ir.driver import no_call
+from jaxlens.ir.facts import Constant, Input, LineTrace, Target, Timing
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.driver import LiveDriver
-from jaxlens.stages.session.compiling import Compiling
-from jaxlens.stages.session.program_stages import stablehlo_stage
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.trace import lower, sources, stamp, trace
+from jaxlens.stages.trace import lower, stamp, trace
 
 
 class ExistingTrace(TracedCall):
@@ -39,6 +34,7 @@ class ExistingTrace(TracedCall):
         traced: The `jax.stages.Traced`; None if there is none.
         make: Returns the existing lowered object; None if `traced` is to be lowered.
         outputs: Returns the outputs.
+        given: Returns the arguments to run it with; None if there are none.
     """
 
     def __init__(
@@ -52,12 +48,14 @@ class ExistingTrace(TracedCall):
         outputs: Callable[[], tuple[Input, ...]],
         traced: Any = None,
         make: Callable[[], Any] | None = None,
+        given: Callable[[], list[Any]] | None = None,
     ) -> None:
         super().__init__(TraceableCall(name, _nothing, inputs=inputs), ResolvedTarget(target))
         self.holder = holder
         self.cure = cure
         self._make = make
         self._outputs = outputs
+        self._given = given
         if traced is not None:
             survey = captured_arrays.survey(traced.jaxpr)
             self.__dict__["_trace"] = trace.Trace(traced, survey, 0.0, isolate.context())
@@ -127,8 +125,10 @@ class ExistingTrace(TracedCall):
         return ()
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Raises UnavailableError: there are no arguments to run the program with."""
-        self.lacks("arguments to run it with")
+        """Returns the arguments of an edited program; others raise UnavailableError."""
+        if self._given is None:
+            self.lacks("arguments to run it with")
+        return tuple(self._given()), {}
 
     @property
     def opened(self) -> Call:
@@ -142,69 +142,3 @@ class ExistingTrace(TracedCall):
 
 def _nothing() -> None:
     """Placeholder for the missing function."""
-
-
-class ExistingDriver(LiveDriver):
-    """Makes the later stages of an existing program; raises for facts that need a call.
-
-    Args:
-        staging: The existing trace or lowering.
-        stages: Stages that exist as text, used instead of making them.
-        missing: Names of the earlier stages that do not exist, with their noun for the message.
-    """
-
-    def __init__(
-        self, staging: ExistingTrace, stages: Mapping[str, Stage], missing: Mapping[str, str]
-    ) -> None:
-        super().__init__(staging)
-        if "stablehlo" in missing:  # converted to compile it; its ops are not shown
-            frames = origins(lambda: stablehlo_stage(staging).module)
-            self.compiling = Compiling(staging, frames, self._forget_lowered)
-        self.holder, self.cure = staging.holder, staging.cure
-        self._stages.update(stages)
-        self._missing = missing
-
-    def stage(self, name: str) -> Stage:
-        if name in self._missing:
-            self.lacks(self._missing[name])
-        return super().stage(name)
-
-    def waits_for(self, name: str) -> str | None:
-        return None if name in self._missing else super().waits_for(name)
-
-    @cached_property
-    def _sources(self) -> Mapping[str, Source]:
-        first = next(n for n in ("jaxpr", "stablehlo", "hlo") if n not in self._missing)
-        return sources.sources(self.stage(first).module)
-
-    def rungs(self) -> tuple[Variant, ...]:
-        self.lacks("Python function, of whose transforms a ladder could be made")
-
-    def checkpointed(self) -> Iterator[Attempt[Variant]]:
-        yield self.lacks("Python function, which could be traced under jax.checkpoint")
-
-
-def captured(
-    staging: ExistingTrace,
-    stages: Mapping[str, Stage] | None = None,
-    missing: Mapping[str, str] | None = None,
-) -> Capture:
-    """Returns the capture of an existing trace or lowering; see `ExistingDriver`."""
-    driver = ExistingDriver(staging, stages or {}, missing or {})
-    return read_capture(driver, staging.call.name, staging.call.inputs, staging.place.target)
-
-
-def read_capture(
-    driver: Driver, name: str, inputs: tuple[Input, ...], target: Target, origin: str = ""
-) -> Capture:
-    """Returns the capture of a program that a driver reads.
-
-    Args:
-        driver: The driver.
-        name: The program's name.
-        inputs: The array leaves of its arguments.
-        target: The target.
-        origin: What it was read from, by default the driver's `holder`.
-    """
-    origin = f"read from {origin or driver.holder}"
-    return Capture(Program(name, inputs, (), target, origin=origin), driver)
