@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         numerics,
         receipt,
         sharding,
+        silent,
         tape,
         times,
         tree,
@@ -81,6 +82,7 @@ __all__ = [
     "receipt",
     "recompiles",
     "sharding",
+    "silent",
     "tape",
     "timeline",
     "times",
@@ -91,7 +93,7 @@ __all__ = [
 
 _QUESTIONS = (
     "bytecode captured compare cost first_nan fusion key ladder memory numerics receipt sharding "
-    "tape times tree without"
+    "silent tape times tree without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 

@@ -73,6 +73,7 @@ bytecode = _verb(about_jaxprs.BYTECODE)
 tree = _verb(about_jaxprs.TREE)
 first_nan = _verb(about_jaxprs.NAN, "first_nan")
 numerics = _verb(about_jaxprs.NUMERICS)
+silent = _verb(about_jaxprs.SILENT)
 sharding = _verb(table.SHARDING)
 
 

@@ -89,6 +89,7 @@ PACKAGES = {
     "lenses.depth": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.constants": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.nonfinite": "captures errors ir.* links.* report lenses",
+    "lenses.silent": "captures errors ir.* links.* report lenses lenses.nonfinite",
     "lenses.numerics": (
         "captures errors ir.* links.* report lenses lenses.program lenses.nonfinite"
     ),

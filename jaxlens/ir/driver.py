@@ -30,6 +30,7 @@ from jaxlens.ir.facts import (
 )
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
+from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
@@ -214,6 +215,10 @@ class Driver:
 
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled, and returns the error of each."""
+        self.lacks("program that could run with arguments")
+
+    def bounds(self) -> tuple[IndexOutside, ...]:
+        """Runs the program once, and returns the indices that were out of bounds."""
         self.lacks("program that could run with arguments")
 
     def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jaxlens.lenses.depth.facts import Depth
     from jaxlens.lenses.nonfinite.facts import FirstNan
     from jaxlens.lenses.numerics.facts import Numerics
+    from jaxlens.lenses.silent.facts import Silent
     from jaxlens.lenses.tracing.bytecode import Bytecode
     from jaxlens.lenses.tracing.ladder import Ladder
     from jaxlens.lenses.tracing.line_trace import Tracing
@@ -221,4 +222,39 @@ NUMERICS = Question(
     help="runs it op by op, in float64 and compiled: which line loses digits",
     kind="numerics",
     python="jaxlens.numerics(f, x)",
+)
+
+
+def _silent() -> Lens[Silent]:
+    """What `jaxlens.silent` returns.
+
+    Returns:
+        An answer with `.found` and `.faults`, each with `.kind` ("key", "index", "gradient",
+        "unread", "order"), `.sentence`, `.line`, `.span`, `.spans`, `.name`, and for an index
+        `.index`, `.size` and `.iterations`.
+
+    Raises:
+        UnavailableError: It is a program of `jaxlens.core`, or its arrays have been freed.
+    """
+    from jaxlens.lenses.silent.facts import facts
+    from jaxlens.lenses.silent.report import report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.silent import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+SILENT = Question(
+    "silent",
+    About(
+        "What does JAX do without a word: keys used twice, clamped indices, zero gradients?",
+        measured="indices out of bounds, in one run of the program; donated arguments stay valid",
+        counted="keys that are used twice, arguments that no result depends on or that have no "
+        "gradient, and sums in any order, from the jaxpr",
+    ),
+    _silent,
+    verb="jaxpr",
+    help="keys used twice, indices out of bounds (runs it), arguments without gradient",
+    kind="silent",
+    python="jaxlens.silent(f, x)",
 )

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, NUMERICS, TAPE, TREE
+from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, NUMERICS, SILENT, TAPE, TREE
 from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
@@ -505,6 +505,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     LADDER,
     NAN,
     NUMERICS,
+    SILENT,
     KEY,
     RECOMPILES,
     TIMELINE,

@@ -212,6 +212,26 @@ class ProgramMagics(OutputMagics):
             return None
         return self._look(self.jaxpr, f"--numerics {line}", cell)
 
+    @line_cell_magic
+    @no_var_expand
+    def silent(self, line: str, cell: str | None = None) -> Any:
+        """Say what JAX does without a word: keys used twice, clamped indices, zero gradients.
+
+        It runs the call once, to see its indices, if it indexes anything. It is
+        `%%jaxpr --silent`, and takes the same options:
+
+            %%silent
+            step(params, key, batch)
+
+            %silent --grad loss(params, x)
+
+        In Python:  jaxlens.silent(step, params, key, batch)
+        """
+        if line.strip() in ("-h", "--help"):
+            print(cleandoc(self.silent.__doc__ or ""))
+            return None
+        return self._look(self.jaxpr, f"--silent {line}", cell)
+
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""
         from jaxlens.notebook.magics.magic_line import help_of, read, stored

@@ -13,6 +13,7 @@ from jaxlens import progress
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
+from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
@@ -25,7 +26,7 @@ from jaxlens.stages.programs import reproducer
 from jaxlens.stages.programs.text import plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.taps import nonfinite, numerics
+from jaxlens.stages.taps import bounds, nonfinite, numerics
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
@@ -103,6 +104,11 @@ class Running(Driver):
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""
         with self._measuring("op by op, and in float64", "--numerics") as (closed, leaves):
             return numerics.run(closed, leaves)
+
+    def bounds(self) -> tuple[IndexOutside, ...]:
+        """Runs the program once with a measurement of each index; raises as `nonfinite`."""
+        with self._measuring("looks at its indices", "--silent") as (closed, leaves):
+            return bounds.run(closed, leaves)
 
     @contextmanager
     def _measuring(self, doing: str, option: str = "--nan") -> Iterator[tuple[Any, list[Any]]]:

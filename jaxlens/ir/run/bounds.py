@@ -1,0 +1,34 @@
+"""Indices that were out of bounds in one run."""
+
+from dataclasses import dataclass
+
+from jaxlens.ir.run.nonfinite import Path
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOutside:
+    """An equation whose index was out of bounds, at its first execution of this kind.
+
+    Attributes:
+        path: The equation.
+        call: The user's call that leads to it: the first steps of the path, or all.
+        opcode: Its primitive.
+        effect: What JAX did: "clamped", "dropped" or "filled".
+        index: The first such index, as the program computed it before negative ones were wrapped.
+        window: The number of elements from there that it reads or writes.
+        axis: The axis of the array.
+        size: The size of that axis.
+        count: The number of such indices in all executions.
+        iterations: Iterations of the loops around it, from 0, the outermost first.
+    """
+
+    path: Path
+    call: Path
+    opcode: str
+    effect: str
+    index: int
+    window: int
+    axis: int
+    size: int
+    count: int
+    iterations: tuple[int, ...]

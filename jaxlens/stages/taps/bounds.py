@@ -1,0 +1,200 @@
+"""Measures indices that are out of bounds in a run, where nobody asked for what JAX does then.
+
+JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr does not tell one
+from the other, so calls with a `mode` in their text are left out, and so is what JAX's own
+functions index: `jnp.bincount` drops on purpose.
+"""
+
+import linecache
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlens.ir.jaxpr.arguments import function
+from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.ir.run.bounds import IndexOutside
+from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.spans import describe
+from jaxlens.stages.taps.evaluate import Site, deepest, execute
+
+_HEAD = 3  # elements of a row before the iterations
+_SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
+_CALLED = frozenset(
+    "op get set add subtract multiply mul divide power min max apply take dynamic_slice "
+    "dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "
+    "dynamic_update_index_in_dim _take take_along_axis".split()
+)
+_WRAPPER = "reraise_with_filtered_traceback"  # the frame of JAX that a jitted function has
+_ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
+
+
+class _Outside:
+    """Measures the number of indices out of bounds, and the first of them.
+
+    A row: their number, the index, which axis of `_axes` it is of, and the iterations.
+    """
+
+    rows = 1
+    dtype = jnp.int32
+
+    def __init__(self, closed: Any) -> None:
+        every = bodies(opened(closed)).values()
+        self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
+        self._calls: dict[Path, Path | None] = {}
+        self.width = _HEAD + deepest(closed)
+
+    def wants(self, path: Path, eqn: Any) -> bool:
+        """Whether it indexes, called by the user without a mode."""
+        return _indexes(eqn) and self.call(path) is not None
+
+    def call(self, path: Path) -> Path | None:
+        """Returns the steps to the user's call that indexes; None for no fault of the user's."""
+        if path not in self._calls:
+            self._calls[path] = self._call(path)
+        return self._calls[path]
+
+    def _call(self, path: Path) -> Path | None:
+        if any("transpose(" in str(self.eqns[step].source_info.name_stack) for step in path):
+            return None  # the forward pass has the same indices
+        for n, step in enumerate(path):
+            eqn = self.eqns[step]
+            body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+            own = body is not None and not function(opened(body))
+            if own or n == len(path) - 1:
+                break
+        called, text = _called(eqn)
+        if called == _WRAPPER or own:
+            called = str(eqn.params.get("name", ""))
+        mode = _mode(self.eqns[path[-1]])
+        asked = bool(_ASKED.search(text)) or (not text and mode in ("CLIP", "FILL_OR_DROP"))
+        return path[: n + 1] if called in _CALLED and not asked else None
+
+    def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+        """Returns the first elements of the row of one execution."""
+        shape = site.eqn.invars[0].aval.shape
+        limits = jnp.array([shape[axis] - window for axis, window in _axes(site.eqn)], jnp.int32)
+        before = _SLICES.get(site.eqn.primitive.name)
+        indices = operands[1] if before is None else jnp.stack(list(map(_int32, operands[before:])))
+        indices = _int32(indices)
+        bad = ((indices < 0) | (indices > limits)).ravel()
+        if not bad.size:
+            return jnp.zeros(_HEAD, jnp.int32)
+        first = jnp.argmax(bad)
+        row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
+        return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
+
+    def collect(self, figures: Any, site: Site) -> Any:
+        """Returns the rows of a body's equations."""
+        steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
+        steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
+        parts = [figures, *(jnp.broadcast_to(n, (len(figures), 1)) for n in steps)]
+        return (jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0))[:, None]
+
+    def merge(self, before: Any, now: Any) -> Any:
+        """Keeps the earlier execution, and adds the numbers."""
+        kept = jnp.where(before[..., :1] > 0, before, now)
+        return kept.at[..., 0].set(before[..., 0] + now[..., 0])
+
+    join = merge
+
+
+def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
+    """Runs a program once, and returns the indices that were out of bounds, in program order.
+
+    Args:
+        closed: A closed jaxpr of JAX's; it is not run if the user's code indexes nothing.
+        args: Its arguments; none is donated.
+    """
+    probe = _Outside(closed)
+    if not any(map(_indexes, probe.eqns.values())):
+        return ()
+    _, rows = execute(closed, probe, args)
+    return tuple(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0])
+
+
+def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
+    count, index, which, *iterations = map(int, row)
+    eqn = probe.eqns[path[-1]]
+    axis, window = _axes(eqn)[which]
+    size = eqn.invars[0].aval.shape[axis]
+    loops = sum(probe.eqns[step].primitive.name in ("scan", "while") for step in path[:-1])
+    name, mode = eqn.primitive.name, _mode(eqn)
+    effect = "clamped"
+    if mode == "FILL_OR_DROP":
+        effect = "filled" if name == "gather" else "dropped"
+    return IndexOutside(
+        path,
+        probe.call(path) or path,
+        name,
+        effect,
+        index - size if index < 0 else index,  # what was written, before JAX added the size
+        window,
+        axis,
+        size,
+        count,
+        tuple(iterations[:loops]),
+    )
+
+
+def _indexes(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name in _SLICES or name == "gather" or name.startswith("scatter")
+
+
+def _mode(eqn: Any) -> str:
+    return getattr(eqn.params.get("mode"), "name", "")
+
+
+def _axes(eqn: Any) -> list[tuple[int, int]]:
+    """Returns the axis that each index is of, and the number of elements from there."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "dynamic_slice":
+        return list(enumerate(params["slice_sizes"]))
+    if name == "dynamic_update_slice":
+        return list(enumerate(eqn.invars[1].aval.shape))
+    numbers = params["dimension_numbers"]
+    if name == "gather":
+        return [(axis, params["slice_sizes"][axis]) for axis in numbers.start_index_map]
+    alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    sizes = iter([eqn.invars[2].aval.shape[n] for n in numbers.update_window_dims])
+    rank = len(eqn.invars[0].aval.shape)
+    windows = [1 if axis in alone else next(sizes) for axis in range(rank)]
+    return [(axis, windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
+
+
+def _int32(x: Any) -> Any:
+    """Converts indices, with those that do not fit at the end of the range."""
+    value = jnp.asarray(x)
+    if value.dtype == jnp.int32:
+        return value
+    info: Any = jnp.iinfo(value.dtype)  # type: ignore[no-untyped-call]
+    ends = max(int(info.min), -(2**31)), min(int(info.max), 2**31 - 1)
+    return jnp.clip(value, *(jnp.asarray(end, value.dtype) for end in ends)).astype(jnp.int32)
+
+
+def _called(eqn: Any) -> tuple[str, str]:
+    """Returns the function of JAX that a user or a library called, and the text of the call."""
+    traceback, called = eqn.source_info.traceback, ""
+    for code, offset in zip(*traceback.raw_frames(), strict=True) if traceback else ():
+        if describe(code.co_filename).own:
+            called = code.co_name
+            continue
+        nowhere = (None, None, None, None)
+        place = next(islice(code.co_positions(), offset // 2, None), nowhere)
+        return called, _text(code.co_filename, *place)
+    return "", ""
+
+
+def _text(
+    file: str, line: int | None, end: int | None, column: int | None, end_column: int | None
+) -> str:
+    """Returns a piece of a file by its lines and columns, which count bytes; "" if unknown."""
+    if line is None or end is None or column is None or end_column is None:
+        return ""
+    lines = [linecache.getline(file, n).encode() for n in range(line, end + 1)]
+    lines[-1] = lines[-1][:end_column]
+    lines[0] = lines[0][column:]
+    return b"".join(lines).decode(errors="replace")
