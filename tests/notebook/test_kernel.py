@@ -25,7 +25,8 @@ SETUP = """
 import jax, jax.numpy as jnp, threading, time
 x = jnp.ones((8, 8))
 def slow(x):
-    print("tracing", flush=True)
+    print("before the interrupt")  # of this thread: buffered
+    threading.Thread(target=print, args=("tracing",), kwargs={"flush": True}).start()
     time.sleep(60)
 def heavy(x):
     for _ in range(800):
@@ -107,7 +108,10 @@ def test_a_look_and_its_files(kernel: Kernel, folder: Path) -> None:
 
 
 def test_an_interrupt_while_tracing(kernel: Kernel, folder: Path) -> None:
-    _, shown, error = kernel.run("%%jaxpr\ny = 1\nslow(x)", interrupt_at="tracing")
+    began = time.monotonic()
+    printed, shown, error = kernel.run("%%jaxpr\ny = 1\nslow(x)", interrupt_at="tracing")
+    assert time.monotonic() - began < 30  # of 60 s
+    assert "before the interrupt" in printed
     assert not shown
     assert "----> 3 slow(x)" in error
     assert error.rstrip().endswith("KeyboardInterrupt:")

@@ -10,7 +10,8 @@ from IPython.utils.capture import capture_output
 class Printed:
     """Context manager that buffers what this thread prints and displays.
 
-    What other threads print passes through.
+    What other threads print passes through. An exception, such as an interrupt, ends the cell: what
+    was printed before it is shown.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,8 @@ class Printed:
     def __exit__(self, *raised: Any) -> None:
         sys.stdout, sys.stderr = self._before
         self._displays.__exit__(*raised)
+        if raised[0] is not None:
+            self.show()
 
     def show(self) -> None:
         """Prints and displays the buffered output."""
