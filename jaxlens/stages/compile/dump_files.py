@@ -266,7 +266,11 @@ def _hlo(rests: Mapping[str, Path]) -> Dump:
 
 def stems(path: Path) -> list[str]:
     """Returns the file name prefix of each module ("module_0012.jit_step"), in order."""
-    matches = filter(None, map(_STEM.fullmatch, os.listdir(path) if path.is_dir() else ()))
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []  # not there yet, or no longer: the thread that compiles removes what it has read
+    matches = filter(None, map(_STEM.fullmatch, names))
     return [m["stem"] for m in sorted(matches, key=lambda m: int(m["number"]))]
 
 

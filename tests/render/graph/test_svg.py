@@ -157,7 +157,9 @@ def test_the_container_shows_a_picture_where_no_script_runs():
 
 def test_the_pages_style_is_the_pictures():
     kept = files("jaxlens.render").joinpath("static", "graph/figure.css").read_text()
-    assert kept.split("*/\n", 1)[1].replace("}\n", "}") == page_style()
+    comment, rules = kept.split("*/\n", 1)
+    assert comment.startswith("/*")
+    assert rules.replace("}\n", "}") == page_style()
 
 
 def test_long_texts_are_cut_in_the_middle():
