@@ -11,6 +11,7 @@ from typing import overload
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
 from jaxlens.in_hand.edited import Edited, changes
+from jaxlens.in_hand.extracted import Extracted
 from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
@@ -256,6 +257,15 @@ class Capture:
         """Text of the files and cells that the jaxpr's source locations name, by `Span.key`."""
         return self.driver.sources()
 
+    def kernel(self, name: str) -> "ProgramPart":
+        """Returns one instruction of the optimised program; `.extract()` runs it alone.
+
+        Args:
+            name: The name of an instruction, such as "fusion.3" or "while.2", of a kernel, or of
+                the computation that is a loop's body.
+        """
+        return ProgramPart(self, name)
+
     def rungs(self) -> tuple["Capture", ...]:
         """Returns captures of the function under more and more of its transforms, itself first.
 
@@ -361,6 +371,45 @@ class Capture:
         before, after = self.driver.flat_run(run), other.driver.flat_run(run)
         outputs = changes([leaf.name for leaf in self.outputs], before, after)
         return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPart:
+    """One instruction of an optimised program.
+
+    Attributes:
+        capture: The program.
+        name: The name of the instruction or kernel, or of a loop's body.
+    """
+
+    capture: Capture
+    name: str
+
+    def extract(self, *, run: int = 10) -> Extracted:
+        """Runs the instruction as a program of its own, on the values that it has in the program.
+
+            cap.kernel("fusion.3").extract()
+
+        The program runs up to the instruction for its inputs, and with it for its outputs; in a
+        loop these are of the first iteration. Nothing is optimised again. Donated arguments are
+        copied.
+
+        Args:
+            run: How often it and the whole program are run for the times.
+
+        Returns:
+            The result, with `.inputs`, `.outputs`, `.equal`, `.seconds`, `.share`, `.hlo` and
+            `.capture`, whose text can be edited: `.capture.edit("optimized")`.
+
+        Raises:
+            OptionError: There is no such instruction, or an argument has no data.
+            UnavailableError: It is inside of a fusion or a branch, or this jaxlib does not
+                compile optimised HLO.
+        """
+        found = [k.instruction for k in self.capture.kernels if k.name == self.name]
+        name = next(filter(None, found), self.name)
+        done, variant = self.capture.driver.extracted(name, run)
+        return Extracted(self.capture.program.name, done, Capture(*variant))
 
 
 def _numbers_of_kernels(before: Capture, after: Capture) -> tuple[int, int] | None:

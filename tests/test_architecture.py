@@ -71,8 +71,8 @@ PACKAGES = {
         "stages.experiments stages.taps stages.programs"
     ),
     "stages": (
-        "captures errors ir.* stages.call stages.trace stages.compile stages.experiments "
-        "stages.session stages.programs"
+        "captures errors ir.* stages.compat stages.call stages.trace stages.compile "
+        "stages.experiments stages.session stages.programs"
     ),
     "stages.existing": (
         "captures errors ir.* stages stages.compat stages.arguments stages.call stages.trace "

@@ -31,7 +31,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
+from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 
@@ -243,6 +243,10 @@ class Driver:
     def edited(self, stage: str, text: str) -> Variant:
         """The program of a changed text, with this one's arguments."""
         self.lacks("program that could be changed")
+
+    def extracted(self, name: str, n: int) -> tuple[ExtractedRun, Variant]:
+        """Runs one instruction of the optimised program alone; with its program."""
+        self.lacks("program that could run with arguments")
 
     def flat_run(self, n: int) -> ProgramRun:
         """Executes the program `n` times, with its results as NumPy arrays."""

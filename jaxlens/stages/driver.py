@@ -31,7 +31,10 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module
 from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
+from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.needs import Needs, Passes
+from jaxlens.ir.run.in_hand import ExtractedRun
+from jaxlens.stages import compat
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
@@ -40,6 +43,7 @@ from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.programs import edited_text
+from jaxlens.stages.programs.edited_text import EditedText
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
@@ -306,23 +310,52 @@ class LiveDriver(Running):
             OptionError: It takes other arguments.
             UnavailableError: See `reproducer`.
         """
-        module = self.stage("stablehlo").module
+        inputs = self._entry_inputs()
         with self._taken("an edited program") as lowered:
-            sent = edited_text.parsed(stage, text, entry_inputs(module), self.outputs())
+            options = compat.options_of(lowered) or ()
+            sent = edited_text.parsed(stage, text, inputs, self.outputs(), options)
+        given = partial(self._passed, lowered)
+        return self._of_text(f"edited {sent.language}", sent, inputs, given)
+
+    def extracted(self, name: str, n: int) -> tuple[ExtractedRun, Variant]:
+        """Runs one instruction of the optimised program alone, and the whole, `n` times each.
+
+        Raises:
+            OptionError: There is no such instruction, or an argument has no data.
+            UnavailableError: See `reproducer`; or this jaxlib cannot compile it alone.
+        """
+        run = self._extraction(name, n)
+        inputs = tuple(Input(f"input {i}", type_of(x)) for i, x in enumerate(run.inputs))
+        outputs = tuple(Input(f"result[{i}]", type_of(x)) for i, x in enumerate(run.outputs))
+        options = compat.options_of(self.staging.lowered) or ()
+        sent = edited_text.parsed("optimized", run.text, inputs, outputs, options)
+        return run, self._of_text(f"{name} by itself", sent, inputs, partial(list, run.inputs))
+
+    def _entry_inputs(self) -> tuple[Input, ...]:
+        """Returns the inputs that the lowered program has."""
+        return entry_inputs(self.stage("stablehlo").module)
+
+    def _of_text(
+        self,
+        holder: str,
+        sent: EditedText,
+        inputs: tuple[Input, ...],
+        given: Callable[[], list[Any]],
+    ) -> Variant:
+        """Returns the program of a text, with the arguments to run it with."""
+        name, target = self.staging.call.name, self.staging.place.target
         staging = ExistingTrace(
-            self.staging.call.name,
-            entry_inputs(module),
-            self.staging.place.target,
-            f"edited {sent.language}",
-            "look at the capture that it was edited from",
+            name,
+            inputs,
+            target,
+            holder,
+            f"look at the capture of {name}",
             outputs=lambda: sent.outputs,
             make=lambda: sent.lowered,
-            given=lambda: self._passed(lowered),
+            given=given,
         )
-        call, target = staging.call, staging.place.target
-        origin = f"edited {sent.language}"
         driver = ExistingDriver(staging, {}, {"jaxpr": "jaxpr", **sent.missing})
-        return Program(call.name, call.inputs, (), target, origin=origin), driver
+        return Program(name, inputs, (), target, origin=holder), driver
 
     def _under(self, way: Way) -> Variant:
         call, place = shaped(self.staging.call), self.staging.place
@@ -360,6 +393,9 @@ class ExistingDriver(LiveDriver):
 
     def waits_for(self, name: str) -> str | None:
         return None if name in self._missing else super().waits_for(name)
+
+    def _entry_inputs(self) -> tuple[Input, ...]:
+        return self.staging.call.inputs
 
     @cached_property
     def _sources(self) -> Mapping[str, Source]:

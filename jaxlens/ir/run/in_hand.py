@@ -38,3 +38,34 @@ class ProgramRun:
     seconds: tuple[float, ...]
     outputs: tuple[Any, ...] = field(repr=False)
     how: str = ""
+
+
+@dataclass(frozen=True)
+class ExtractedRun:
+    """One instruction of an optimised program, run alone.
+
+    Attributes:
+        name: The instruction, or the body of a loop.
+        opcode: Its opcode; "body" for a loop's body.
+        text: Optimised HLO of it alone.
+        loop: The loop in whose first iteration it ran; "" outside of loops.
+        copied: Whether its program copies the inputs first, which the instruction overwrites.
+        inputs: Its inputs as arrays, flat.
+        outputs: Its outputs as NumPy arrays, flat.
+        equal: Whether the outputs have the bits that they have in the whole program.
+        seconds: Seconds of each run of it alone.
+        whole_seconds: Seconds of each run of the whole program.
+        how: How these were measured.
+    """
+
+    name: str
+    opcode: str
+    text: str = field(repr=False)
+    loop: str
+    copied: bool
+    inputs: tuple[Any, ...] = field(repr=False)
+    outputs: tuple[Any, ...] = field(repr=False)
+    equal: bool
+    seconds: tuple[float, ...]
+    whole_seconds: tuple[float, ...]
+    how: str = ""

@@ -28,7 +28,13 @@ class EditedText:
     missing: Mapping[str, str]
 
 
-def parsed(stage: str, text: str, inputs: Sequence[Input], outputs: Sequence[Input]) -> EditedText:
+def parsed(
+    stage: str,
+    text: str,
+    inputs: Sequence[Input],
+    outputs: Sequence[Input],
+    options: Any = (),
+) -> EditedText:
     """Parses a changed text.
 
     Args:
@@ -36,6 +42,7 @@ def parsed(stage: str, text: str, inputs: Sequence[Input], outputs: Sequence[Inp
         text: The text; HLO may be of before or after optimisation.
         inputs: The arguments of the original program.
         outputs: Its results.
+        options: Its compiler options, as pairs of name and value.
 
     Raises:
         ReadError: The text cannot be parsed.
@@ -52,9 +59,9 @@ def parsed(stage: str, text: str, inputs: Sequence[Input], outputs: Sequence[Inp
         language = "HLO"
         if is_scheduled(text):
             language, missing = "optimised HLO", missing | {"hlo": "HLO before optimisation"}
-        sent = of_hlo(text)
+        sent = of_hlo(text, options)
     else:
-        language, missing, sent = "StableHLO", {}, of_module(text)
+        language, missing, sent = "StableHLO", {}, of_module(text, options=options)
     expected = [struct(leaf.type) for leaf in inputs]
     got = [shape for _, shape in sent.arguments]
     if [(s.shape, s.dtype) for s in got] != [(s.shape, s.dtype) for s in expected]:

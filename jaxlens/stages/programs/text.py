@@ -8,14 +8,14 @@ that function after XLA's last pass, and so is compiled as it is written.
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxlens.errors import LensError, ReadError, UnavailableError
+from jaxlens.errors import LensError, ReadError, UnavailableError, first_line
 from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.entry_inputs import entry_inputs, entry_outputs
@@ -86,7 +86,9 @@ class ScheduledProgram:
             UnavailableError: This jaxlib cannot do that.
         """
         options = dict(compiler_options or {})
-        with _lock, compat.replaced_when_scheduled(self._name, self._text) as replaced:
+        # JAX's cache on disk would keep it as the function that is replaced.
+        off = compat.persistent_cache_off()
+        with _lock, off, compat.replaced_when_scheduled(self._name, self._text) as replaced:
             compiled = self._lowered.compile(compiler_options=options)
         if not replaced:
             raise UnavailableError(
@@ -133,8 +135,12 @@ def of_module(
     return TextProgram(lowered, arguments, tuple(results))
 
 
-def of_hlo(text: str) -> TextProgram:
+def of_hlo(text: str, options: Any = ()) -> TextProgram:
     """Returns the program of HLO text, before or after optimisation.
+
+    Args:
+        text: The text.
+        options: Compiler options, as pairs of name and value.
 
     Raises:
         ReadError: XLA cannot parse the text.
@@ -149,15 +155,34 @@ def of_hlo(text: str) -> TextProgram:
         bytecode = compat.to_stablehlo(parsed) if parsed is not None else None
         if bytecode is None:
             raise UnavailableError("this jaxlib does not compile HLO text; edit StableHLO")
-        return of_module(bytecode)
+        return of_module(bytecode, options=options)
     module = hlo.read(text, stage="optimized")
     arguments = [(leaf.name, struct(leaf.type)) for leaf in entry_inputs(module)]
     results = [struct(leaf.type) for leaf in entry_outputs(module)]
     donated = [number for number, leaf in enumerate(entry_inputs(module)) if leaf.donated]
-    lowered = _lowered([shape for _, shape in arguments], results, donated)
+    lowered = _lowered([shape for _, shape in arguments], results, donated, None, options)
     name = _symbol(lowered.compiler_ir("stablehlo").operation)
     renamed = re.sub(r"^(\s*HloModule )[^,\s]+", rf"\g<1>{name}", text, count=1)
     return TextProgram(ScheduledProgram(lowered, renamed, name), tuple(arguments), tuple(results))
+
+
+def compiled_text(text: str, options: Any = ()) -> Any:
+    """Compiles HLO text for the default device; returns a `jax.stages.Compiled`.
+
+    Raises:
+        UnavailableError: XLA does not compile it.
+    """
+    try:
+        return of_hlo(text, options).lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        raise UnavailableError(
+            f"XLA does not compile this part: {first_line(error, 200)}"
+        ) from None
+
+
+def execute_text(text: str, values: Sequence[Any], options: Any = ()) -> list[Any]:
+    """Compiles HLO text, runs it once, and returns its flat results."""
+    return list(compiled_text(text, options)(*values))
 
 
 def is_scheduled(text: str) -> bool:

@@ -14,7 +14,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
 from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.in_hand import ProgramRun, Reproducer
+from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.stages import compat
@@ -23,7 +23,8 @@ from jaxlens.stages.measure.execute import check, run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.programs import reproducer
-from jaxlens.stages.programs.text import plain_array
+from jaxlens.stages.programs.extract import ProgramCuts
+from jaxlens.stages.programs.text import compiled_text, execute_text, plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.taps import bounds, nonfinite, numerics
@@ -135,6 +136,7 @@ class Running(Driver):
             UnavailableError: The program is for several devices or an absent one, or calls Python.
             OptionError: The file cannot be written, or an argument has no data.
         """
+        self.stage("stablehlo")  # raises if this program has none
         with self._taken("a reproducer") as lowered:
             place = self.staging.place.target
             text = reproducer.source(lowered, self.staging.call.name, place, data)
@@ -159,6 +161,33 @@ class Running(Driver):
                 return compat.editable_text(compat.hlo_computation(lowered).as_hlo_module())
             (module,) = self.executable.runtime_executable().hlo_modules()
             return compat.editable_text(module)
+
+    def _extraction(self, name: str, n: int) -> ExtractedRun:
+        """Runs one instruction of the optimised program alone, and the whole, `n` times each."""
+        text = self.editable("optimized")
+        with self._taken("a kernel by itself") as lowered:
+            arguments = self._passed(lowered)
+            options = compat.options_of(lowered) or ()
+            cuts = ProgramCuts(text, partial(execute_text, options=options))
+            with progress.step(f"jaxlens runs {self.staging.call.name} up to {name}"):
+                cut = cuts.extract(name, arguments)
+            compiled = compiled_text(cut.text, options)
+            alone = run(compiled, tuple(cut.inputs), n)
+        outputs = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(alone.outputs))
+        bits = [np.asarray(leaf).tobytes() for leaf in cut.expected]
+        return ExtractedRun(
+            name,
+            cut.opcode,
+            cut.text,
+            cut.loop,
+            cut.copied,
+            tuple(cut.inputs),
+            outputs,
+            [output.tobytes() for output in outputs] == bits,
+            alone.seconds,
+            self.run(n).seconds,
+            alone.how,
+        )
 
     def flat_run(self, n: int) -> ProgramRun:
         """Executes the program `n` times; raises as `run`."""

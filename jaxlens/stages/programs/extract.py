@@ -1,0 +1,257 @@
+"""Cuts one instruction out of an optimised program, as a program of its own.
+
+The text is cut, never optimised again: a prefix of the computation up to the instruction gives its
+operands, and the same prefix with it gives its result. Values in a loop are those of its first
+iteration.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo import reader as hlo
+
+_ROOT = re.compile(r"^(\s*)ROOT ")
+# Opcodes that give a part or a view of a value, and compute nothing.
+_VIEWS = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+# What overwrites an operand of its own.
+_IN_PLACE = ("while", "call", "conditional", "dynamic-update-slice", "scatter", "sort")
+_IN_PLACE_FUSION = re.compile(r" (?:dynamic-update-slice|scatter)\(")
+
+Values = Sequence[Any]
+Execute = Callable[[str, Values], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionCut:
+    """An instruction as a program.
+
+    Attributes:
+        name: The instruction.
+        opcode: Its opcode.
+        text: Optimised HLO that computes it from its operands.
+        inputs: The operands' values, flat.
+        expected: The result in the whole program, flat.
+        loop: The loop in whose first iteration it runs; "" outside of loops.
+        copied: Whether the program copies its inputs first, which the instruction overwrites.
+    """
+
+    name: str
+    opcode: str
+    text: str
+    inputs: list[Any]
+    expected: list[Any]
+    loop: str
+    copied: bool
+
+
+class ProgramCuts:
+    """The text of an optimised program, from which parts are cut.
+
+    Args:
+        text: Optimised HLO with constants in full.
+        execute: Compiles a text as it is written, runs it, and returns its flat results.
+    """
+
+    def __init__(self, text: str, execute: Execute) -> None:
+        self._module: Module = hlo.read(text, stage="optimized")
+        self._execute = execute
+        self._head = text.lstrip().partition(",")[0]
+        self._lines: dict[str, list[str]] = dict(_computations(text))
+        self._callers = {
+            called: (region, node)
+            for region, body in self._module.regions.items()
+            for node in body.nodes
+            for called in node.regions
+        }
+
+    def extract(self, name: str, arguments: Values) -> InstructionCut:
+        """Cuts out an instruction or a loop's body, and runs the program up to it.
+
+        Args:
+            name: Name of an instruction, or of the computation that is a loop's body.
+            arguments: The program's arguments.
+
+        Raises:
+            OptionError: There is no such instruction, or it computes nothing by itself.
+            UnavailableError: It is inside of a fusion or a branch.
+        """
+        if name in self._callers and self._callers[name][1].opcode == "while":
+            return self._body(name, arguments)
+        homes = {n.id: key for key, body in self._module.regions.items() for n in body.nodes}
+        if name not in homes:
+            known = [node.id for node in self._module.body().nodes if node.opcode not in _VIEWS]
+            raise OptionError(f"no instruction {name!r}; {nearest(name, known)}")
+        region = homes[name]
+        node = next(one for one in self._module.regions[region].nodes if one.id == name)
+        if node.opcode in _VIEWS:
+            raise OptionError(f"{name} is a {node.opcode}, which computes nothing by itself")
+        inputs = self._operands(region, node, arguments)
+        values = self._entering(region, arguments)
+        expected = self._execute(self._cut(region, node, [node.id], True), values)
+        copied = node.opcode in _IN_PLACE or any(
+            _IN_PLACE_FUSION.search(line) for called in node.regions for line in self._lines[called]
+        )
+        fresh, lines = _Fresh(), list[str]()
+        for operand, kind in self._typed(region, node):
+            lines += fresh.parameter(operand, kind, copied)
+        lines += [_defined(self._lines[region])[name], *fresh.root([(name, node.type)])]
+        text = self._text(lines, node.regions)
+        return InstructionCut(name, node.opcode, text, inputs, expected, self._loop(region), copied)
+
+    def _body(self, name: str, arguments: Values) -> InstructionCut:
+        """Cuts out the body of a loop: its first iteration."""
+        loop = self._callers[name][1]
+        last = self._module.regions[name].nodes[-1]
+        text = self._cut(name, last, [self._module.regions[name].results[0]], True)
+        inputs = list(self._entering(name, arguments))
+        expected = self._execute(text, inputs)
+        return InstructionCut(name, "body", text, inputs, expected, loop.id, True)
+
+    def _operands(self, region: str, node: Node, arguments: Values) -> list[Any]:
+        """Returns the values of an instruction's operands, flat."""
+        names = [name for name, _ in self._typed(region, node)]
+        if not names:
+            return []
+        text = self._cut(region, node, names, False)
+        return self._execute(text, self._entering(region, arguments))
+
+    def _typed(self, region: str, node: Node) -> list[tuple[str, Type]]:
+        """Returns an instruction's operands, each once, with their types."""
+        types = {one.id: one.type for one in self._module.regions[region].nodes}
+        return [(name, types[name]) for name in dict.fromkeys(node.operands) if name in types]
+
+    def _cut(self, region: str, node: Node, results: Sequence[str], with_it: bool) -> str:
+        """Returns the text of a computation up to an instruction, which gives values of it."""
+        nodes, lines = self._module.regions[region].nodes, _defined(self._lines[region])
+        is_entry = region == self._module.entry
+        fresh, cut, called = _Fresh(), list[str](), list[str]()
+        end = nodes.index(node) + with_it
+        for number, one in enumerate(nodes):
+            if one.opcode == "parameter":  # all of them, also those that only the rest reads
+                own = [lines[one.id]]
+                cut += own if is_entry else fresh.parameter(one.id, one.type, True)
+            elif number < end:
+                cut.append(lines[one.id])
+                called += one.regions
+        types = {one.id: one.type for one in nodes}
+        return self._text([*cut, *fresh.root([(name, types[name]) for name in results])], called)
+
+    def _entering(self, region: str, arguments: Values) -> Values:
+        """Returns the values with which a computation is entered first, flat."""
+        if region == self._module.entry:
+            return arguments
+        caller, node = self._callers[region]
+        if node.opcode not in ("while", "call"):
+            raise UnavailableError(
+                f"{region} is a part of {node.id} ({node.opcode}), which is compiled as a whole: "
+                f"cap.kernel({node.id!r}).extract()"
+            )
+        return self._operands(caller, node, arguments)
+
+    def _loop(self, region: str) -> str:
+        while region != self._module.entry:
+            region, node = self._callers[region]
+            if node.opcode == "while":
+                return node.id
+        return ""
+
+    def _text(self, body: Sequence[str], called: Sequence[str]) -> str:
+        """Returns a module of an entry and the computations that it needs, callees first."""
+        needed: dict[str, None] = {}
+        pending = list(called)
+        while pending:
+            name = pending.pop()
+            needed.pop(name, None)
+            needed[name] = None
+            pending += [c for node in self._module.regions[name].nodes for c in node.regions]
+        parts = ["\n".join(self._lines[name]) for name in reversed(needed)]
+        entry = "\n".join(["ENTRY %jaxlens_entry {", *body, "}"])
+        return "\n\n".join([f"{self._head}, is_scheduled=true", *parts, entry]) + "\n"
+
+
+class _Fresh:
+    """Names and writes the parameters and results of a cut program."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._parameters = count()
+
+    def _name(self) -> str:
+        return f"jaxlens.{next(self._numbers)}"
+
+    def parameter(self, name: str, kind: Type, copied: bool) -> list[str]:
+        """Returns the lines that define a value by parameters: one for each leaf of a tuple."""
+        if not kind.dtype:
+            parts = [self._name() for _ in kind.parts]
+            lines = [
+                line
+                for part, inner in zip(parts, kind.parts, strict=True)
+                for line in self.parameter(part, inner, copied)
+            ]
+            operands = ", ".join(f"%{part}" for part in parts)
+            return [*lines, f"  %{name} = {_written(kind)} tuple({operands})"]
+        plain = _written(kind, default=True)
+        number = next(self._parameters)
+        if not copied and plain == _written(kind):
+            return [f"  %{name} = {plain} parameter({number})"]
+        given = self._name()
+        return [
+            f"  %{given} = {plain} parameter({number})",
+            f"  %{name} = {_written(kind)} copy(%{given})",
+        ]
+
+    def root(self, values: Sequence[tuple[str, Type]]) -> list[str]:
+        """Returns the lines of the result: copies of values, with tuples taken apart."""
+        lines: list[str] = []
+        copies: list[tuple[str, str]] = []
+        for name, kind in values:
+            self._copy(name, kind, lines, copies)
+        if len(copies) == 1:
+            return [*lines[:-1], lines[-1].replace("  %", "  ROOT %", 1)]
+        types = ", ".join(kind for _, kind in copies)
+        names = ", ".join(f"%{name}" for name, _ in copies)
+        return [*lines, f"  ROOT %{self._name()} = ({types}) tuple({names})"]
+
+    def _copy(self, name: str, kind: Type, lines: list[str], copies: list[tuple[str, str]]) -> None:
+        if not kind.dtype:
+            for index, inner in enumerate(kind.parts):
+                part = self._name()
+                element = f"get-tuple-element(%{name}), index={index}"
+                lines.append(f"  %{part} = {_written(inner)} {element}")
+                self._copy(part, inner, lines, copies)
+            return
+        plain, copy = _written(kind, default=True), self._name()
+        lines.append(f"  %{copy} = {plain} copy(%{name})")
+        copies.append((copy, plain))
+
+
+def _written(kind: Type, default: bool = False) -> str:
+    """Returns a type as HLO writes it, in its own layout or the default one."""
+    if not kind.dtype:
+        return f"({', '.join(_written(part, default) for part in kind.parts)})"
+    rank = len(kind.shape)
+    layout = "{" + ",".join(map(str, reversed(range(rank)))) + "}" if rank else ""
+    return f"{kind}{layout if default else kind.layout}"
+
+
+def _computations(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields the name and lines of each computation."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.endswith("{") and line.startswith(("%", "ENTRY ")):
+            lines = []
+        lines.append(line)
+        if line == "}":
+            name = lines[0].removeprefix("ENTRY ").lstrip("%").partition(" ")[0]
+            yield name, lines
+
+
+def _defined(lines: Sequence[str]) -> dict[str, str]:
+    """Returns the line of each instruction of a computation, none as the root."""
+    plain = [_ROOT.sub(r"\1", line) for line in lines[1:-1]]
+    return {line.strip().lstrip("%").partition(" ")[0]: line for line in plain}
