@@ -118,16 +118,18 @@ class _Look:
     names: Sequence[str]
     quote: Quoter
     owner: Owners = field(init=False)
+    live: frozenset[str] = field(init=False)
     nodes: Mapping[str, Node] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owner", owners(self.module))
+        object.__setattr__(self, "live", live_equations(self.module))
         object.__setattr__(self, "nodes", {node.id: node for node in self.module.nodes()})
 
     def keys(self) -> Iterator[Fault]:
         """Yields a fault for each key that is used twice."""
         told = set[object]()
-        for reuse in reused_keys(self.module):
+        for reuse in reused_keys(self.module, self.live):
             uses = self._own(reuse)
             key = tuple(self._stack(self._call(use.path)) for use in uses)
             if uses and key not in told:
@@ -231,7 +233,8 @@ class _Look:
         told = set[Span | None]()
         for one in outside:
             span, reads = self._span(one.call), one.opcode in ("gather", "dynamic_slice")
-            if span not in told and not (reads and self._masked(one.path[-1])):
+            no_harm = one.path[-1] not in self.live or (reads and self._masked(one.path[-1]))
+            if span not in told and not no_harm:
                 told.add(span)
                 yield self._index(one, span, reads)
 
@@ -284,8 +287,7 @@ class _Look:
                     continue
                 if node.opcode in CALLS and node.regions:
                     inner = flow.regions[node.regions[0]]
-                    inputs = inner.parameters[-len(node.operands) :]
-                    pairs = zip(node.operands, inputs, strict=True)
+                    pairs = zip(reversed(node.operands), reversed(inner.parameters), strict=False)
                     pending += [(inner.name, own.name) for name, own in pairs if name == here[1]]
                 elif node.opcode in _FOLLOWED and first:
                     pending += [(region.name, value.name) for value in node.results]
@@ -298,7 +300,7 @@ class _Look:
         main = self.module.body()
         # A gradient may not depend on an argument that the loss reads.
         loss = {node.id for node in self.module.nodes() if "jvp(" in node.scope}
-        ids = live_equations(self.module) | loss
+        ids = self.live | loss
         unused = {n for n in unread(self.module, ids) if is_float(main.parameters[n].type)}
         for n in sorted(unused):
             if name := self.names[n]:

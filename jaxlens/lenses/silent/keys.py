@@ -91,6 +91,7 @@ _Origin = tuple[int | None, Path | None, tuple[int, ...]]
 @dataclass(slots=True)
 class _Walk:
     module: Module
+    live: frozenset[str]
     numbers: dict[Any, int] = field(default_factory=dict)
     varies: list[Loops] = field(default_factory=list)
     origins: dict[int, _Origin] = field(default_factory=dict)
@@ -174,11 +175,11 @@ class _Walk:
             if node.opcode == "cond":
                 return self.cond(node, operands, at)
             if node.opcode in CALLS or node.opcode == "shard_map":
-                inside = self.module.regions[node.regions[0]].parameters[-len(operands) :]
-                args = [
+                inside = reversed(self.module.regions[node.regions[0]].parameters)
+                args = [  # a `shard_map` gives each device a part
                     x if isinstance(x, int) or x.shape == own.type.shape else self.whole(x)
-                    for x, own in zip(operands, inside, strict=True)
-                ]
+                    for x, own in zip(reversed(operands), inside, strict=False)
+                ][::-1]
                 return self.body(node.regions[0], args, at)
         if node.opcode == "select_n" and len({self.whole(x) for x in operands[1:]}) == 1:
             return [operands[1]]
@@ -265,7 +266,7 @@ class _Walk:
 
     def use(self, node: Node, keys: Value, at: _At) -> None:
         """Notes that an equation uses keys."""
-        if at.again:
+        if at.again or node.id not in self.live:
             return
         if node.opcode == "rng_bit_generator" and isinstance(keys, np.ndarray):
             keys = self.wrapped(keys)
@@ -433,13 +434,14 @@ class _Walk:
                 yield KeyReuse(together, None, carried, parameter, made, index)
 
 
-def reused_keys(module: Module) -> tuple[KeyReuse, ...]:
+def reused_keys(module: Module, live: frozenset[str]) -> tuple[KeyReuse, ...]:
     """Returns the keys of a program that are used more than once.
 
     Args:
         module: Its jaxpr.
+        live: The equations that count: a draw that no result gets does no harm.
     """
-    walk = _Walk(module)
+    walk = _Walk(module, live)
     for region in reversed(list(module.regions.values())):  # callees before callers
         for node in region.nodes:
             if node.opcode in _RANDOM or walk.random.intersection(node.regions):
