@@ -16,8 +16,7 @@ class IndexOutside:
         effect: What JAX did: "clamped", "dropped" or "filled".
         index: The first such index, as the program computed it before negative ones were wrapped.
         window: The number of elements from there that it reads or writes.
-        axis: The axis of the array.
-        size: The size of that axis.
+        size: The size of the axis.
         count: The number of such indices in all executions.
         iterations: Iterations of the loops around it, from 0, the outermost first.
     """
@@ -28,7 +27,6 @@ class IndexOutside:
     effect: str
     index: int
     window: int
-    axis: int
     size: int
     count: int
     iterations: tuple[int, ...]

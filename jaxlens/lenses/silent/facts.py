@@ -1,7 +1,7 @@
 """The faults of a program that JAX does not mention."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from jaxlens.captures import Capture
@@ -9,18 +9,23 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, MOVES, Path
-from jaxlens.lenses.lines import Owners, owners
+from jaxlens.lenses.lines import owners
 from jaxlens.lenses.nonfinite.facts import place
 from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
-from jaxlens.lenses.silent.gradients import ZeroGradient, is_float, unread, zero_gradients
+from jaxlens.lenses.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.lenses.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.links.live_equations import Place, ValueFlow, live_equations
+from jaxlens.links.live_equations import live_equations
 
 Kind = Literal["key", "index", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
-_FOLLOWED = {*MOVES, "convert_element_type", "slice"}
+_FOLLOWED = {*MOVES, "convert_element_type"}
+_UNREAD = "the loss does not read it"
+_ORDER = (
+    "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
+    "--xla_gpu_deterministic_ops=true."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,63 +91,49 @@ def facts(capture: Capture) -> Silent:
     Raises:
         UnavailableError: It is a program of `jaxlens.core`, or has been freed or saved.
     """
-    subject = subject_of(capture, "jaxpr")
-    module = subject.jaxpr.module
-    target = capture.program.target
-    not_run, outside = "", tuple[IndexOutside, ...]()
+    subject, target, not_run = subject_of(capture, "jaxpr"), capture.program.target, ""
+    outside: tuple[IndexOutside, ...] = ()
     try:
         outside = capture.driver.bounds()
-    except OptionError as error:
-        not_run = str(error)
-    except UnavailableError as error:
-        if not target.absent:
+    except (OptionError, UnavailableError) as error:
+        if isinstance(error, UnavailableError) and not target.absent:
             raise
         not_run = str(error)
-    names = [leaf.name for leaf in capture.program.inputs]
-    names = [""] * (len(module.body().parameters) - len(names)) + names
-    look = _Look(module, names, quoter(subject))
-    flags = " ".join(capture.program.flags)
-    differs = target.platform == "gpu" and "deterministic" not in flags
-    faults = (
-        *look.keys(),
-        *look.indices(outside),
-        *look.arguments(),
-        *(look.orders() if differs else ()),
-    )
-    return Silent(faults, target.platform, not_run, _subject=subject)
+    look = _Look(subject.jaxpr.module, [leaf.name for leaf in capture.program.inputs])
+    look.quote = quoter(subject)
+    faults = [*look.keys(), *look.indices(outside), *look.arguments()]
+    if target.platform == "gpu" and "deterministic" not in " ".join(capture.program.flags):
+        faults += look.orders()
+    return Silent(tuple(faults), target.platform, not_run, _subject=subject)
 
 
-@dataclass(frozen=True, slots=True)
 class _Look:
-    module: Module
-    names: Sequence[str]
     quote: Quoter
-    owner: Owners = field(init=False)
-    live: frozenset[str] = field(init=False)
-    nodes: Mapping[str, Node] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "owner", owners(self.module))
-        object.__setattr__(self, "live", live_equations(self.module))
-        object.__setattr__(self, "nodes", {node.id: node for node in self.module.nodes()})
+    def __init__(self, module: Module, names: Sequence[str]) -> None:
+        self.module, self.owner, self.live = module, owners(module), live_equations(module)
+        self.nodes = {node.id: node for node in module.nodes()}
+        constants = len(module.body().parameters) - len(names)
+        self.names = [""] * constants + list(names)
 
     def keys(self) -> Iterator[Fault]:
         """Yields a fault for each key that is used twice."""
         told = set[object]()
         for reuse in reused_keys(self.module, self.live):
             uses = self._own(reuse)
-            key = tuple(self._stack(self._call(use.path)) for use in uses)
-            if uses and key not in told:
-                told.add(key)
+            key = [self._stack(self._call(use.path)) for use in uses]
+            if uses and tuple(key) not in told:
+                told.add(tuple(key))
                 yield self._key(reuse, uses)
 
     def _own(self, reuse: KeyReuse) -> list[KeyUse]:
         """Returns the uses in the user's code: JAX's samplers may try two ways and select one."""
         first, *rest = reuse.uses
-        stack, call = self._stack(self._call(first.path)), self._call(first.path)
+        call = self._call(first.path)
+        stack = self._stack(call)
         if not rest:
-            inside = reuse.loop is None or self._stack(reuse.loop) == stack
-            return [] if inside and first.copies == 1 else [first]
+            apart = reuse.loop is not None and self._stack(reuse.loop) != stack
+            return [first] if apart or reuse.copies > 1 else []
         others = [
             use
             for use in rest
@@ -153,45 +144,40 @@ class _Look:
         return [first, *others] if others else []
 
     def _key(self, reuse: KeyReuse, uses: Sequence[KeyUse]) -> Fault:
-        spans = self._apart([self._call(use.path) for use in uses])
-        name = self._name(reuse)
-        lines = list(dict.fromkeys(f"{place(s)}{bracketed(s, self.quote(s))}" for s in spans))
-        one = uses[0]
-        if len(uses) == 1 and reuse.loop is not None:
-            loop = self._span(reuse.loop)
-            which = f"in every iteration of the loop at {place(loop)}"
-            end = "each time with the same result" if one.opcode == "random_bits" else ""
-            text = f"{name} is used {which}: {lines[0]}" + (f", {end}." if end else ".")
-        elif len(uses) == 1:
-            text = f"{name} is among the keys of one operation {one.copies} times: {lines[0]}."
-        else:
+        spans, name = self._apart([self._call(use.path) for use in uses]), self._name(reuse)
+        lines = list(dict.fromkeys(map(self._at, spans)))
+        if len(uses) > 1:
             results = 0 if reuse.carried else len({self._result(use) for use in uses})
             end = "the results are not independent"
             if 0 < results < len(uses):
-                end = (
-                    "the results are equal"
-                    if results == 1
-                    else "some results are equal, others not independent"
-                )
+                end = "the results are equal" if results == 1 else "some results are equal"
             times = "twice" if len(uses) == 2 else f"{len(uses)} times"
-            where = " and at ".join(lines) if len(lines) < 3 else listed(lines, 3)
+            where = " and at ".join(lines) if len(lines) < 3 else listed(lines)
             again = ", there by the next iteration" if reuse.carried else ""
             text = f"{name} is used {times}: at {where}{again}: {end}."
+        elif reuse.loop is not None:
+            loop = place(self._span(reuse.loop))
+            text = f"{name} is used in every iteration of the loop at {loop}: {lines[0]}."
+        else:
+            text = f"{name} is {reuse.copies} of the keys of one operation: {lines[0]}."
         ids = tuple(use.path[-1] for use in uses)
         return Fault("key", text, tuple(s for s in spans if s), ids, name.strip("`"))
 
     def _name(self, reuse: KeyReuse) -> str:
         index = "".join(f"[{n}]" for n in reuse.index)
-        if reuse.parameter is not None:
-            name = self.names[reuse.parameter]
+        if isinstance(reuse.origin, int):
+            name = self.names[reuse.origin]
             return f"`{name}{index}`" if name else f"A captured key{index}"
-        if reuse.made is None:
+        if reuse.origin is None:
             return "A key"
-        span, opcode = self._span(self._call(reuse.made)), self.nodes[reuse.made[-1]].opcode
-        if opcode in ("scan", "while"):
-            return f"A key that the loop at {place(span)} carries"
+        span = self._span(self._call(reuse.origin))
+        if self.nodes[reuse.origin[-1]].opcode in LOOPS:
+            return f"A key of the loop at {place(span)}"
         which = f"Key {', '.join(map(str, reuse.index))}" if reuse.index else "The key"
-        return f"{which} made at {place(span)}{bracketed(span, self.quote(span))}"
+        return f"{which} made at {self._at(span)}"
+
+    def _at(self, span: Span | None) -> str:
+        return f"{place(span)}{bracketed(span, self.quote(span))}"
 
     def _call(self, path: Path) -> Path:
         """Returns the steps to the user's own call: what JAX jits itself has stale lines."""
@@ -212,8 +198,7 @@ class _Look:
     def _span(self, path: Path) -> Span | None:
         """Returns the user's line of an equation, or of the call that leads to it."""
         spans = [span for step in reversed(path) if (span := self.owner.get(step)) is not None]
-        own = (span for span in spans if not span.library)
-        return next(own, spans[0] if spans else None)
+        return next((span for span in spans if not span.library), spans[0] if spans else None)
 
     def _apart(self, paths: Sequence[Path]) -> list[Span | None]:
         """Returns a line for each call; where these are one line, the lines that led there."""
@@ -221,11 +206,10 @@ class _Look:
         apart = list(spans)
         for span in set(spans):
             same = [n for n, own in enumerate(spans) if own == span]
-            for level in zip(*(self._stack(paths[n]) for n in same), strict=False):
-                if len(set(level)) > 1 and not any(one.library for one in level):
-                    for n, one in zip(same, level, strict=True):
-                        apart[n] = one
-                    break
+            levels = zip(*(self._stack(paths[n]) for n in same), strict=False)
+            lines = next((level for level in levels if len(set(level)) > 1), ())
+            for n, line in zip(same, lines, strict=False):
+                apart[n] = line
         return apart
 
     def indices(self, outside: Sequence[IndexOutside]) -> Iterator[Fault]:
@@ -233,65 +217,44 @@ class _Look:
         told = set[Span | None]()
         for one in outside:
             span, reads = self._span(one.call), one.opcode in ("gather", "dynamic_slice")
-            no_harm = one.path[-1] not in self.live or (reads and self._masked(one.path[-1]))
-            if span not in told and not no_harm:
+            masked = reads and self._masked(self.nodes[one.call[-1]])
+            if span not in told and one.path[-1] in self.live and not masked:
                 told.add(span)
                 yield self._index(one, span, reads)
 
     def _index(self, one: IndexOutside, span: Span | None, reads: bool) -> Fault:
-        what = f"index {one.index}"
-        if one.window > 1:
-            what = f"{one.window} elements from index {one.index}"
-        last = one.size - one.window
-        dtype = self.nodes[one.path[-1]].results[0].type
-        did = {
-            "clamped": f"JAX takes index {0 if one.index < 0 else last}",
-            "dropped": "JAX drops it",
-            "filled": f"JAX fills in {'NaN' if is_float(dtype) else 'a number of its own'}",
-        }[one.effect]
-        loops = [step for step in one.path[:-1] if self.nodes[step].opcode in LOOPS]
+        many = f"{one.window} elements from " if one.window > 1 else ""
+        what = f"{'reads' if reads else 'writes'} {many}index {one.index}"
+        last = 0 if one.index < 0 else one.size - one.window
+        fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"
+        did = {"dropped": "drops it", "filled": f"fills in {fills}"}
         when = ""
-        if one.iterations and loops:
+        if one.iterations:
             steps = " of ".join(map(str, reversed(one.iterations)))
-            loop = self._span(one.path[: one.path.index(loops[-1]) + 1])
-            when = f" in iteration {steps} (from 0) of the loop at {place(loop)}"
-        where = f"{place(span)}{bracketed(span, self.quote(span))}"
+            loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
+            around = place(self._span(one.path[: loop + 1]))
+            when = f", in iteration {steps} (from 0) of the loop at {around}"
         more = f" It has {one.count:,} such indices in this run." if one.count > 1 else ""
         text = (
-            f"{where} {'reads' if reads else 'writes'} {what}{when}, and axis {one.axis} has "
-            f"{one.size:,} elements: {did}.{more}"
+            f"{self._at(span)} {what} of an axis with {one.size:,} elements{when}: "
+            f"JAX {did.get(one.effect, f'takes index {last}')}.{more}"
         )
-        spans = (span,) if span else ()
-        ids = (one.path[-1],)
+        spans, ids = (span,) if span else (), (one.path[-1],)
         return Fault("index", text, spans, ids, "", one.index, one.size, one.iterations)
 
-    def _masked(self, ident: str) -> bool:
-        """Whether all that is made of an equation's result goes through a `jnp.where`."""
-        flow = ValueFlow(self.module)
-        start = next(place for place, (_, node) in flow.makers.items() if node.id == ident)
-        pending, visited = [start], set[Place]()
+    def _masked(self, node: Node) -> bool:
+        """Whether all that reads an equation's result, or has it moved, is a `jnp.where`."""
+        region = next(r for r in self.module.regions.values() if node in r.nodes)
+        pending = [value.name for value in node.results]
         while pending:
-            here = pending.pop()
-            if here in visited:
-                continue
-            visited.add(here)
-            region = flow.regions[here[0]]
-            for n in (n for n, name in enumerate(region.results) if name == here[1]):
-                callers = flow.callers[region.name]
-                if not callers or any(node.opcode not in CALLS for _, node in callers):
-                    return False
-                pending += [(outer.name, node.results[n].name) for outer, node in callers]
-            for node in (node for node in region.nodes if here[1] in node.operands):
-                first = node.operands[0] == here[1]
-                if node.opcode == "select_n" and not first:
-                    continue
-                if node.opcode in CALLS and node.regions:
-                    inner = flow.regions[node.regions[0]]
-                    pairs = zip(reversed(node.operands), reversed(inner.parameters), strict=False)
-                    pending += [(inner.name, own.name) for name, own in pairs if name == here[1]]
-                elif node.opcode in _FOLLOWED and first:
-                    pending += [(region.name, value.name) for value in node.results]
-                else:
+            name = pending.pop()
+            if name in region.results:
+                return False
+            for reader in (node for node in region.nodes if name in node.operands):
+                first, called = reader.operands[0] == name, reader.attrs.get("name", "")
+                if first and reader.opcode in _FOLLOWED:
+                    pending += [value.name for value in reader.results]
+                elif first or (reader.opcode != "select_n" and called != "_where"):
                     return False
         return True
 
@@ -300,40 +263,28 @@ class _Look:
         main = self.module.body()
         # A gradient may not depend on an argument that the loss reads.
         loss = {node.id for node in self.module.nodes() if "jvp(" in node.scope}
-        ids = self.live | loss
-        unused = {n for n in unread(self.module, ids) if is_float(main.parameters[n].type)}
-        for n in sorted(unused):
-            if name := self.names[n]:
-                yield Fault("unread", f"No result depends on `{name}`.", name=name)
+        unused = {n for n in unread(self.module, self.live | loss) if self.names[n]}
+        for n in sorted(n for n in unused if is_float(main.parameters[n].type)):
+            name = self.names[n]
+            yield Fault("unread", f"No result depends on `{name}`.", name=name)
         for zero in zero_gradients(self.module, self.names):
-            stack = self.nodes[zero.cut].spans if zero.cut else ()
-            own = not stack or not stack[0].library  # a library stops its gradients on purpose
-            if zero.parameter not in unused and own:
-                yield self._gradient(zero)
-
-    def _gradient(self, zero: ZeroGradient) -> Fault:
-        name, span = self.names[zero.parameter], self.owner.get(zero.cut or zero.zeros)
-        why = "the loss does not read it"
-        if zero.cut:
-            where = f"{place(span)}{bracketed(span, self.quote(span))}"
-            why = f"`{self.nodes[zero.cut].opcode}` in {where} lets none through"
-        text = f"The gradient with respect to `{name}` is zero by construction: {why}."
-        ids = tuple(filter(None, (zero.cut, zero.zeros)))
-        return Fault("gradient", text, (span,) if span else (), ids, name)
+            cut = self.nodes.get(zero.cut)
+            library = cut is not None and any(span.library for span in cut.spans[:1])
+            if zero.parameter in unused or library:  # which stops its gradients on purpose
+                continue
+            name, span = self.names[zero.parameter], self.owner.get(zero.cut or zero.zeros)
+            why = f"`{cut.opcode}` in {self._at(span)} lets none through" if cut else _UNREAD
+            text = f"The gradient with respect to `{name}` is zero by construction: {why}."
+            ids = tuple(filter(None, (zero.cut, zero.zeros)))
+            yield Fault("gradient", text, (span,) if span else (), ids, name)
 
     def orders(self) -> Iterator[Fault]:
         """Yields a fault for each line whose sums a GPU makes in any order."""
         told = set[Span | None]()
         for node in self.module.nodes():
-            unique = node.attrs.get("unique_indices") == "True"
-            sums = node.opcode in _SUMS and not unique and is_float(node.type)
+            sums = node.opcode in _SUMS and node.attrs.get("unique_indices") != "True"
             span = self.owner.get(node.id)
-            if sums and span not in told:
+            if sums and is_float(node.type) and span not in told:
                 told.add(span)
-                where = f"{place(span)}{bracketed(span, self.quote(span))}"
-                text = (
-                    f"`{node.opcode}` in {where} may differ from run to run on this GPU: XLA adds "
-                    "what falls on one index in any order, unless "
-                    "--xla_gpu_deterministic_ops=true."
-                )
+                text = f"`{node.opcode}` in {self._at(span)} {_ORDER}"
                 yield Fault("order", text, (span,) if span else (), (node.id,))

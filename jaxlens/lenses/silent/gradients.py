@@ -7,7 +7,7 @@ for each such argument: without these nothing is said.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node, Region, Span, Type
@@ -16,7 +16,6 @@ from jaxlens.links.live_equations import Place, ValueFlow
 
 _CUTS = frozenset("stop_gradient round floor ceil sign nextafter".split())
 _OWN_RULE = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
-_ZERO = "0.0:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,145 +46,104 @@ def unread(module: Module, live: frozenset[str]) -> tuple[int, ...]:
     return tuple(n for n, value in enumerate(main.parameters) if value.name not in read)
 
 
-def zero_gradients(module: Module, names: Sequence[str]) -> tuple[ZeroGradient, ...]:
-    """Returns the arguments whose gradient is zero.
+def zero_gradients(module: Module, names: Sequence[str]) -> Iterator[ZeroGradient]:
+    """Yields the arguments whose gradient is zero.
 
     Args:
         module: The jaxpr.
-        names: What the parameters are called; those of the same argument begin alike.
+        names: What the parameters are called; those of one argument begin alike.
     """
-    walk = _Walk(module)
-    main = module.body()
-    roots: dict[str, list[int]] = defaultdict(list)
+    walk, main = _Walk(module), module.body()
+    roots: dict[str, dict[int, Type]] = defaultdict(dict)
     for n, value in enumerate(main.parameters):
         if is_float(value.type):
-            roots[root_name(names[n])].append(n)
-    forward = [node for node in module.nodes() if "jvp(" in node.scope]
-    if forward:
-        return tuple(_of_gradient(walk, roots))
+            roots[root_name(names[n])][n] = value.type
+    if any("jvp(" in node.scope for node in module.nodes()):
+        for region in walk.flow.regions.values():
+            yield from _of_gradient(walk, region, roots)
+        return
     kinds = [walk.types.get((main.name, name)) for name in main.results]
-    if len(kinds) != 1 or kinds[0] is None or kinds[0].shape or not is_float(kinds[0]):
-        return ()
-    first = next(iter(roots.values()), [])
-    zeros = walk.without(first, [(main.name, main.results[0])])
-    if len(zeros) == len(first):  # a metric: nobody differentiates it
-        return ()
-    cuts = [(n, cut) for n, cut in zeros.items() if cut]
-    return tuple(ZeroGradient(n, cut, "") for n, cut in cuts)
+    if len(kinds) == 1 and kinds[0] and not kinds[0].shape and is_float(kinds[0]):
+        first = next(iter(roots.values()), {})
+        cuts = walk.without(first, [(main.name, main.results[0])])
+        if len(cuts) < len(first):  # else a metric: nobody differentiates it
+            yield from (ZeroGradient(n, cut, "") for n, cut in cuts.items() if cut)
 
 
-def _of_gradient(walk: "_Walk", roots: Mapping[str, Sequence[int]]) -> Iterator[ZeroGradient]:
-    for region in walk.flow.regions.values():
-        forward = [n for n in region.nodes if "jvp(" in n.scope and "transpose(" not in n.scope]
-        calls: set[Span | None] = {span for node in forward for span in node.spans[1:]}
-        if region.name == walk.module.entry:
-            calls.add(None)  # the whole program is the gradient
-        read = {name for node in forward for name in node.operands}
-        inside = {n for node in region.nodes if "jvp(" in node.scope for n in node.operands}
-        zeros = [
-            node
-            for node in region.nodes
-            if _is_zeros(node, calls) and node.results[0].name not in inside
-        ]
-        if not zeros or not forward:
-            continue
-        ends = [
-            (region.name, value.name)
-            for node in forward
-            for value in node.results
-            if value.name not in read
-        ]
-        types = walk.flow.regions[walk.module.entry].parameters
-        wanted = Counter(node.type for node in zeros)
-        found = [walk.without(root, ends) for root in roots.values()]
-        fits = [each for each in found if Counter(types[n].type for n in each) == wanted]
-        if len(fits) == 1:  # else it is not known which
-            for n, cut in fits[0].items():
-                maker = next(node.id for node in zeros if node.type == types[n].type)
-                yield ZeroGradient(n, cut, maker)
+def _of_gradient(
+    walk: "_Walk", region: Region, roots: Mapping[str, Mapping[int, Type]]
+) -> Iterator[ZeroGradient]:
+    inside = [node for node in region.nodes if "jvp(" in node.scope]
+    forward = [node for node in inside if "transpose(" not in node.scope]
+    lines: set[Span | None] = {span for node in forward for span in node.spans[1:]}
+    lines |= {None} if region.name == walk.module.entry else set()  # it is all the gradient
+    read = {name for node in inside for name in node.operands}
+    zeros = [node for node in region.nodes if _is_zeros(node, lines) and node.name not in read]
+    read = {name for node in forward for name in node.operands}
+    made = [value.name for node in forward for value in node.results]
+    ends = [(region.name, name) for name in made if name not in read]
+    kinds = Counter(node.type for node in zeros)
+    cuts = [walk.without(root, ends) for root in roots.values()] if zeros and forward else []
+    types = {n: kind for root in roots.values() for n, kind in root.items()}
+    fits = [each for each in cuts if Counter(types[n] for n in each) == kinds]
+    if len(fits) == 1:  # else it is not known which
+        for n, cut in fits[0].items():
+            yield ZeroGradient(n, cut, next(node.id for node in zeros if node.type == types[n]))
 
 
-def _is_zeros(node: Node, calls: set[Span | None]) -> bool:
-    zero = node.opcode == "broadcast_in_dim" and node.operands[0].startswith(_ZERO)
-    return zero and not node.scope and next(iter(node.spans), None) in calls
+def _is_zeros(node: Node, lines: set[Span | None]) -> bool:
+    zero = node.opcode == "broadcast_in_dim" and node.operands[0].startswith("0.0:")
+    return zero and not node.scope and next(iter(node.spans), None) in lines
 
 
-@dataclass(frozen=True, slots=True)
 class _Walk:
-    module: Module
-    flow: ValueFlow = field(init=False)
-    types: Mapping[Place, Type] = field(init=False)
-
-    def __post_init__(self) -> None:
-        flow = ValueFlow(self.module)
-        types = {
+    def __init__(self, module: Module) -> None:
+        self.module, self.flow = module, ValueFlow(module)
+        self.types = {
             (region.name, value.name): value.type
-            for region in flow.regions.values()
+            for region in self.flow.regions.values()
             for values in (region.parameters, *(node.results for node in region.nodes))
             for value in values
         }
-        object.__setattr__(self, "flow", flow)
-        object.__setattr__(self, "types", types)
 
     def without(self, parameters: Iterable[int], ends: Sequence[Place]) -> dict[int, str]:
-        """Returns the parameters with no gradient from the ends, with the equation that cuts it."""
-        main = self.module.body()
-        readers: dict[Place, list[tuple[Place, str, bool]]] = defaultdict(list)
-        smooth, visited = set(ends), set[Place]()
-        pending = list(ends)
-        while pending:  # everything that the ends depend on
-            place = pending.pop()
-            if place in visited:
-                continue
-            visited.add(place)
-            for before, node, through in self.steps(place):
-                readers[before].append((place, node, through))
-                pending.append(before)
-        pending = list(ends)
-        while pending:  # what a gradient reaches
-            place = pending.pop()
-            for before, _, through in self.steps(place):
-                if through and before not in smooth:
-                    smooth.add(before)
-                    pending.append(before)
-        found = {}
-        for n in parameters:
-            start = main.name, main.parameters[n].name
-            if start not in smooth:
-                found[n] = self._cut(start, readers)
-        return found
-
-    def _cut(self, start: Place, readers: Mapping[Place, Sequence[tuple[Place, str, bool]]]) -> str:
-        """Returns the first equation on the way from a parameter that lets no gradient through."""
-        pending, visited, cuts = [start], set[Place](), set[str]()
+        """Returns the parameters with no gradient from the ends, with what cuts it first."""
+        after: dict[Place, list[tuple[Place, str, bool]]] = defaultdict(list)
+        needed, smooth, pending = set[Place](), set(ends), list(ends)
         while pending:
             place = pending.pop()
-            if place in visited:
-                continue
-            visited.add(place)
-            for after, node, through in readers.get(place, ()):
-                if through:
-                    pending.append(after)
-                else:
-                    cuts.add(node)
-        return min(cuts, key=lambda ident: int(ident[1:]), default="")
+            if place not in needed:
+                needed.add(place)
+                for before, node, through in self.steps(place):
+                    after[before].append((place, node, through))
+                    pending.append(before)
+        found, main = {}, self.module.body()
+        for n in parameters:
+            pending, visited, cuts = (
+                [(main.name, main.parameters[n].name)],
+                set[Place](),
+                set[str](),
+            )
+            while pending:
+                place = pending.pop()
+                if place not in visited:
+                    visited.add(place)
+                    pending += [reader for reader, _, through in after[place] if through]
+                    cuts |= {node for _, node, through in after[place] if not through}
+            if not visited & smooth:
+                found[n] = min(cuts, key=lambda ident: int(ident[1:]), default="")
+        return found
 
     def steps(self, place: Place) -> Iterator[tuple[Place, str, bool]]:
         """Yields what a variable is computed from, by which equation, whether by a derivative."""
         for bound in self.flow.outer(place):
             yield bound, "", True
-        made = self.flow.makers.get(place)
-        if made is None:
+        if (made := self.flow.makers.get(place)) is None:
             return
         region, node = made
         smooth = node.opcode not in _CUTS and is_float(self.types[place])
-        for before in self._before(region, node, place[1]):
-            kind = self.types.get(before)
-            if kind is not None:  # no literal
+        whole = node.opcode in _OWN_RULE or not running(node)
+        operands = ((region.name, name) for name in node.operands)
+        for before in operands if whole else self.flow.behind(region, node, place[1]):
+            if (kind := self.types.get(before)) is not None:  # no literal
                 yield before, node.id, smooth and is_float(kind)
-
-    def _before(self, region: Region, node: Node, name: str) -> Iterator[Place]:
-        if node.opcode in _OWN_RULE or not running(node):
-            yield from ((region.name, operand) for operand in node.operands)
-        else:
-            yield from self.flow.behind(region, node, name)

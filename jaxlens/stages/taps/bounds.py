@@ -8,6 +8,7 @@ functions index: `jnp.bincount` drops on purpose.
 import linecache
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -43,20 +44,15 @@ class _Outside:
     def __init__(self, closed: Any) -> None:
         every = bodies(opened(closed)).values()
         self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
-        self._calls: dict[Path, Path | None] = {}
+        self.call = cache(self._call)
         self.width = _HEAD + deepest(closed)
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
         return _indexes(eqn) and self.call(path) is not None
 
-    def call(self, path: Path) -> Path | None:
-        """Returns the steps to the user's call that indexes; None for no fault of the user's."""
-        if path not in self._calls:
-            self._calls[path] = self._call(path)
-        return self._calls[path]
-
     def _call(self, path: Path) -> Path | None:
+        """Returns the steps to the user's call that indexes; None for no fault of the user's."""
         if any("transpose(" in str(self.eqns[step].source_info.name_stack) for step in path):
             return None  # the forward pass has the same indices
         for n, step in enumerate(path):
@@ -68,8 +64,7 @@ class _Outside:
         called, text = _called(eqn)
         if called == _WRAPPER or own:
             called = str(eqn.params.get("name", ""))
-        mode = _mode(self.eqns[path[-1]])
-        asked = bool(_ASKED.search(text)) or (not text and mode in ("CLIP", "FILL_OR_DROP"))
+        asked = _ASKED.search(text) or not text
         return path[: n + 1] if called in _CALLED and not asked else None
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
@@ -77,8 +72,8 @@ class _Outside:
         shape = site.eqn.invars[0].aval.shape
         limits = jnp.array([shape[axis] - window for axis, window in _axes(site.eqn)], jnp.int32)
         before = _SLICES.get(site.eqn.primitive.name)
-        indices = operands[1] if before is None else jnp.stack(list(map(_int32, operands[before:])))
-        indices = _int32(indices)
+        given = operands[1:2] if before is None else operands[before:]
+        indices = jnp.stack([_int32(x) for x in given])
         bad = ((indices < 0) | (indices > limits)).ravel()
         if not bad.size:
             return jnp.zeros(_HEAD, jnp.int32)
@@ -88,9 +83,8 @@ class _Outside:
 
     def collect(self, figures: Any, site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
-        steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
-        parts = [figures, *(jnp.broadcast_to(n, (len(figures), 1)) for n in steps)]
+        steps = [*site.iterations, *[0] * (self.width - _HEAD - len(site.iterations))]
+        parts = [figures, *(jnp.full((len(figures), 1), n, jnp.int32) for n in steps)]
         return (jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0))[:, None]
 
     def merge(self, before: Any, now: Any) -> Any:
@@ -121,31 +115,17 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     axis, window = _axes(eqn)[which]
     size = eqn.invars[0].aval.shape[axis]
     loops = sum(probe.eqns[step].primitive.name in ("scan", "while") for step in path[:-1])
-    name, mode = eqn.primitive.name, _mode(eqn)
-    effect = "clamped"
-    if mode == "FILL_OR_DROP":
-        effect = "filled" if name == "gather" else "dropped"
-    return IndexOutside(
-        path,
-        probe.call(path) or path,
-        name,
-        effect,
-        index - size if index < 0 else index,  # what was written, before JAX added the size
-        window,
-        axis,
-        size,
-        count,
-        tuple(iterations[:loops]),
-    )
+    name, mode = eqn.primitive.name, getattr(eqn.params.get("mode"), "name", "")
+    effect = "filled" if name == "gather" else "dropped"
+    effect = effect if mode == "FILL_OR_DROP" else "clamped"
+    written = index - size if index < 0 else index  # before JAX added the size
+    when, call = tuple(iterations[:loops]), probe.call(path) or path
+    return IndexOutside(path, call, name, effect, written, window, size, count, when)
 
 
 def _indexes(eqn: Any) -> bool:
     name = eqn.primitive.name
     return name in _SLICES or name == "gather" or name.startswith("scatter")
-
-
-def _mode(eqn: Any) -> str:
-    return getattr(eqn.params.get("mode"), "name", "")
 
 
 def _axes(eqn: Any) -> list[tuple[int, int]]:
@@ -167,34 +147,21 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
 
 def _int32(x: Any) -> Any:
     """Converts indices, with those that do not fit at the end of the range."""
-    value = jnp.asarray(x)
-    if value.dtype == jnp.int32:
-        return value
-    info: Any = jnp.iinfo(value.dtype)  # type: ignore[no-untyped-call]
-    ends = max(int(info.min), -(2**31)), min(int(info.max), 2**31 - 1)
-    return jnp.clip(value, *(jnp.asarray(end, value.dtype) for end in ends)).astype(jnp.int32)
+    value, end = jnp.asarray(x), 2**31 - 1
+    if value.dtype.itemsize < 4 or value.dtype == jnp.int32:
+        return value.astype(jnp.int32)
+    low = 0 if jnp.issubdtype(value.dtype, jnp.unsignedinteger) else -end
+    return jnp.clip(value, low, end).astype(jnp.int32)
 
 
 def _called(eqn: Any) -> tuple[str, str]:
-    """Returns the function of JAX that a user or a library called, and the text of the call."""
+    """Returns the function of JAX that a user or a library called, and the lines of the call."""
     traceback, called = eqn.source_info.traceback, ""
     for code, offset in zip(*traceback.raw_frames(), strict=True) if traceback else ():
         if describe(code.co_filename).own:
             called = code.co_name
             continue
-        nowhere = (None, None, None, None)
-        place = next(islice(code.co_positions(), offset // 2, None), nowhere)
-        return called, _text(code.co_filename, *place)
+        line, end, *_ = next(islice(code.co_positions(), offset // 2, None), (None, None))
+        numbers = range(line or 0, (end or line or 0) + 1)
+        return called, "".join(linecache.getline(code.co_filename, n) for n in numbers)
     return "", ""
-
-
-def _text(
-    file: str, line: int | None, end: int | None, column: int | None, end_column: int | None
-) -> str:
-    """Returns a piece of a file by its lines and columns, which count bytes; "" if unknown."""
-    if line is None or end is None or column is None or end_column is None:
-        return ""
-    lines = [linecache.getline(file, n).encode() for n in range(line, end + 1)]
-    lines[-1] = lines[-1][:end_column]
-    lines[0] = lines[0][column:]
-    return b"".join(lines).decode(errors="replace")

@@ -109,7 +109,7 @@ def clamped_in_a_scan():
 
         return lax.scan(body, 0.0, jnp.arange(4) + 8)[0]
 
-    return f, (TEN,), "index", "reads index 10 in iteration 2 (from 0)"
+    return f, (TEN,), "index", "of an axis with 10 elements, in iteration 2 (from 0)"
 
 
 def gathered_beyond():
@@ -117,7 +117,12 @@ def gathered_beyond():
         y = x * 2
         return y[i]  # here
 
-    return f, (TEN, np.array([1, -10, -12, 4])), "index", "reads index -12, and axis 0 has 10"
+    return (
+        f,
+        (TEN, np.array([1, -10, -12, 4])),
+        "index",
+        "reads index -12 of an axis with 10 elements",
+    )
 
 
 def dropped_update():

@@ -76,7 +76,7 @@ def test_results_that_are_called_equal_are_equal():
         return random.normal(key, (4,)), random.normal(key, (4,)), random.normal(key, (5,))
 
     (fault,) = jaxlens.silent(f, clean.KEY).faults
-    assert "some results are equal, others not independent" in fault.sentence
+    assert "some results are equal" in fault.sentence
     assert np.array_equal(*f(clean.KEY)[:2])
 
 
