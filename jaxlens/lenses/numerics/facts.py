@@ -9,7 +9,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Node, Span, Value
 from jaxlens.ir.run.nonfinite import MOVES, Path
-from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution
+from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.numerics.promotion import Promotion, promotions
 from jaxlens.lenses.subject import ProgramFacts, subject_of
@@ -60,6 +60,8 @@ class EquationRounding:
         total: Its result's against the program in float64.
         iterations: Those in which the total was largest.
         times: Number of executions.
+        lost: The decimal digits that the largest total error takes, of those that the narrowest
+            type on the way of the value has.
     """
 
     path: Path
@@ -68,6 +70,7 @@ class EquationRounding:
     total: float
     iterations: tuple[int, ...]
     times: int
+    lost: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +152,19 @@ def _floats(nodes: Iterable[Node]) -> Iterator[Value]:
 def _by_equation(executions: Sequence[RoundingExecution]) -> Iterator[EquationRounding]:
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
+    lost_at: dict[Path, float] = {}
     times = Counter(one.path for one in executions)
+    bits: list[int] = []  # of the narrowest type on the way of each value
     for one in executions:
+        bits.append(min((BITS[one.dtype], *(bits[n] for n in one.operands if n >= 0))))
         own[one.path] = max(own.get(one.path, 0.0), one.own)
         if one.path not in worst or one.total > worst[one.path].total:
             worst[one.path] = one
+            lost_at[one.path] = lost(one.total * 2.0 ** (bits[-1] - BITS[one.dtype]), one.dtype)
     for path, one in worst.items():
-        yield EquationRounding(path, one.dtype, own[path], one.total, one.iterations, times[path])
+        yield EquationRounding(
+            path, one.dtype, own[path], one.total, one.iterations, times[path], lost_at[path]
+        )
 
 
 def _relative(ulps: float, dtype: str) -> float:

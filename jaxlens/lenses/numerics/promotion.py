@@ -110,13 +110,26 @@ def _is_wide(node: Node, main: str) -> bool:
 def _returns(
     node: Node, region: Region, main: str, spans: Mapping[str, Span | None], span: Span
 ) -> bool:
-    """Whether the operation converts its result back itself, as sums of bfloat16 do."""
-    names = {value.name for value in node.results}
-    readers = [one for one in region.nodes if not names.isdisjoint(one.operands)]
-    return any(
-        one.opcode == _CONVERT and spans.get(one.id) == span and not _is_wide(one, main)
-        for one in readers
-    )
+    """Whether the operation converts its result back itself, as sums of bfloat16 do.
+
+    Forwards the next equation converts it; in a backward pass there are others between, of the same
+    operation: all that is wide then ends in a conversion.
+    """
+    wide = {value.name for value in node.results}
+    back = escapes = False
+    for one in region.nodes:
+        if wide.isdisjoint(one.operands):
+            continue
+        same = spans.get(one.id) == span
+        if same and one.opcode == _CONVERT and not _is_wide(one, main):
+            if any(value.name in one.operands for value in node.results):
+                return True
+            back = True
+        elif same and _is_wide(one, main):
+            wide.update(value.name for value in one.results)
+        else:
+            escapes = True
+    return back and not escapes and wide.isdisjoint(region.results)
 
 
 def _after(node: Node, region: Region, main: str) -> Iterator[Node]:

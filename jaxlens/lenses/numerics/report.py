@@ -41,7 +41,7 @@ def report(facts: Numerics) -> Report:
     for one in facts.equations:
         if one.total > 1:
             ident = one.path[-1]
-            digits = (lost(one.total, one.dtype), ident)
+            digits = (one.lost, ident)
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
     tables = (*_equations(facts), *_results(facts), *_dots(facts))
@@ -160,7 +160,7 @@ def _equations(facts: Numerics) -> Iterator[Table]:
         where = f"{span or ''}" + (
             f" ({', '.join(map(str, one.iterations))})" if one.iterations else ""
         )
-        digits = Cell(f"{lost(one.total, one.dtype):.0f}", round(lost(one.total, one.dtype)))
+        digits = Cell(f"{one.lost:.0f}", round(one.lost))
         texts = (facts.names[ident], where, quote(span), one.dtype)
         cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
         rows.append((*cells, digits))
@@ -177,7 +177,7 @@ def _equations(facts: Numerics) -> Iterator[Table]:
     note = (
         "Own: against float64 of the same operands. Total: against the program in float64. Of the "
         "worst element, to a power of 2; an element of an array counts as no smaller than the root "
-        "mean square."
+        "mean square. Digits lost: of those that the narrowest type on the way had."
     )
     more = sum(one.total > 1 for one in facts.equations) - len(shown)
     note += f" {count(more, 'equation')} more." if more > 0 else ""

@@ -133,6 +133,20 @@ def test_an_explicit_conversion_and_a_python_number_are_no_promotion():
     assert not jaxlens.numerics(model, w, w, F(2)).promotions
 
 
+def test_a_mean_in_float32_is_no_promotion_nor_a_loss_of_its_digits():
+    w = jnp.asarray(RANDOM, jnp.bfloat16)
+
+    def loss(w):
+        v = w - w.mean(-1, keepdims=True)
+        return jnp.sum(v * jax.lax.rsqrt(jnp.mean(v * v, -1, keepdims=True)))
+
+    answer = jaxlens.numerics(jax.grad(loss), w)
+    assert not answer.promotions
+    inside = [one for one in answer.equations if one.dtype == "float32" and one.total > 1e4]
+    assert inside  # float32, of operands that have the error of bfloat16
+    assert all(one.lost < 3 for one in inside)
+
+
 def test_a_float32_array_among_bf16_is_named_also_under_grad():
     w = jnp.asarray(RANDOM, jnp.bfloat16)
 
