@@ -77,6 +77,8 @@ class ResultRounding:
         total: Op by op, against the program in float64.
         compiled: As compiled, against the program in float64.
         difference: As compiled, against op by op.
+        apart: The largest absolute difference between the two.
+        largest: The largest absolute element, op by op.
         strict: `difference` with `xla_allow_excess_precision=false`; None if it was not tried.
         tf32: Simulated: the operands of all products rounded to TF32, against float64; None
             without products.
@@ -89,6 +91,8 @@ class ResultRounding:
     total: float
     compiled: float
     difference: float
+    apart: float
+    largest: float
     strict: float | None = None
     tf32: float | None = None
     bf16: float | None = None

@@ -129,7 +129,11 @@ def _compiled(facts: Numerics) -> str:
     if facts.run.differs is not None:
         ident = facts.run.differs[-1]
         first = f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
-    text = f"Compiled, a result differs by {ulps(worst.difference)} ulps from op by op{first}"
+    by = f"by {ulps(worst.difference)} ulps from op by op"
+    if lost(worst.difference, worst.dtype) == lost(math.inf, worst.dtype):  # not one digit agrees
+        most = f"its largest element is {worst.largest:.1g}" if worst.largest else "it is 0"
+        by = f"by up to {worst.apart:.1g} from op by op, where {most}"
+    text = f"Compiled, a result differs {by}{first}"
     strict = max(one.strict or 0.0 for one in results)
     if any(one.strict is not None for one in results):
         same = "stays" if strict >= worst.difference / 2 else f"is {ulps(strict)} ulps"

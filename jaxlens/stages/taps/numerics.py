@@ -61,6 +61,8 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
                 ulps(result.own, exact, dtype)[0],
                 ulps(compiled[n], exact, dtype)[0],
                 differences[place],
+                _largest(compiled[n], result.own),
+                _largest(result.own),
                 strict[place] if strict else None,
                 *tf32_bf16,
             )
@@ -75,6 +77,13 @@ def _differences(
     """Returns how far compiled results are from those op by op, in ulps."""
     values = [(compiled[n], results[n].own) for n in floats]
     return [ulps(a, wide(b), str(b.dtype), zero=False)[0] for a, b in values]
+
+
+def _largest(x: Any, less: Any = 0.0) -> float:
+    """Returns the largest finite absolute element, of a difference."""
+    with np.errstate(invalid="ignore"):
+        values = wide(x) - wide(np.asarray(less))
+    return float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
 
 
 def _compiled(
