@@ -127,20 +127,27 @@ class _Look:
                 yield self._key(reuse, uses)
 
     def _own(self, reuse: KeyReuse) -> list[KeyUse]:
-        """Returns the uses in the user's code: JAX's samplers may try two ways and select one."""
+        """Returns the uses in the user's code, the first one among them; none for a library's.
+
+        JAX's samplers may try two ways and select one; Diffrax draws a path anew where it needs it.
+        """
         first, *rest = reuse.uses
         call = self._call(first.path)
         stack = self._stack(call)
-        if not rest:
-            apart = reuse.loop is not None and self._stack(reuse.loop) != stack
-            return [first] if apart or reuse.copies > 1 else []
-        others = [
-            use
-            for use in rest
-            if self._call(use.path) != call or reuse.carried
-            if self._stack(self._call(use.path)) != stack
-            or self._result(use) == self._result(first)
-        ]
+        if reuse.copies > 1:
+            return [first]
+        if reuse.loop is not None:
+            loop = self._stack(reuse.loop)
+            own = loop != stack and not (_library(loop[-1:]) and _library(stack[-1:]))
+            return [first] if own else []
+        others = []
+        for use in rest:
+            other = self._call(use.path)
+            frames = zip(stack, self._stack(other), strict=False)
+            apart = next((pair for pair in frames if pair[0] != pair[1]), ())
+            same = stack == self._stack(other) and self._result(use) != self._result(first)
+            if (other != call or reuse.carried) and not same and not _library(apart):
+                others.append(use)
         return [first, *others] if others else []
 
     def _key(self, reuse: KeyReuse, uses: Sequence[KeyUse]) -> Fault:
@@ -148,9 +155,11 @@ class _Look:
         lines = list(dict.fromkeys(map(self._at, spans)))
         if len(uses) > 1:
             results = 0 if reuse.carried else len({self._result(use) for use in uses})
-            end = "the results are not independent"
+            end = "they are not independent"
             if 0 < results < len(uses):
-                end = "the results are equal" if results == 1 else "some results are equal"
+                split = self.nodes[self._call(uses[0].path)[-1]].opcode == "random_split"
+                gives = "make the same keys" if split else "draw the same numbers"
+                end = f"{'they' if results == 1 else 'some'} {gives}"
             times = "twice" if len(uses) == 2 else f"{len(uses)} times"
             where = " and at ".join(lines) if len(lines) < 3 else listed(lines)
             again = ", there by the next iteration" if reuse.carried else ""
@@ -288,3 +297,7 @@ class _Look:
                 told.add(span)
                 text = f"`{node.opcode}` in {self._at(span)} {_ORDER}"
                 yield Fault("order", text, (span,) if span else (), (node.id,))
+
+
+def _library(spans: Sequence[Span]) -> bool:
+    return bool(spans) and all(span.library for span in spans)

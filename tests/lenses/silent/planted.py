@@ -19,7 +19,7 @@ def drawn_twice():
         more = random.normal(key, (3,))  # here
         return x + noise - more
 
-    return f, (ONES,), "key", "the results are equal"
+    return f, (ONES,), "key", "they draw the same numbers"
 
 
 def drawn_by_two_samplers():
@@ -36,7 +36,7 @@ def parent_of_a_split():
         noise = random.normal(now, (3,))
         return x + noise + random.uniform(key, (3,))  # here
 
-    return f, (ONES,), "key", "the results are not independent"
+    return f, (ONES,), "key", "they are not independent"
 
 
 def row_of_a_split():
@@ -54,7 +54,7 @@ def folded_with_one_number():
         b = random.normal(random.fold_in(key, 7), (3,))  # here
         return x + a + b
 
-    return f, (ONES,), "key", "the results are equal"
+    return f, (ONES,), "key", "they draw the same numbers"
 
 
 def captured_by_a_scan():

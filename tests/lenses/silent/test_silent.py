@@ -2,6 +2,7 @@
 
 import inspect
 from contextlib import nullcontext
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +77,7 @@ def test_results_that_are_called_equal_are_equal():
         return random.normal(key, (4,)), random.normal(key, (4,)), random.normal(key, (5,))
 
     (fault,) = jaxlens.silent(f, clean.KEY).faults
-    assert "some results are equal" in fault.sentence
+    assert "some draw the same numbers" in fault.sentence
     assert np.array_equal(*f(clean.KEY)[:2])
 
 
@@ -126,6 +127,47 @@ def test_shapes_without_data_leave_the_indices_unknown():
     assert "No index was looked at" in str(answer)
 
 
+def test_sums_in_any_order_are_those_of_floats_on_a_gpu():
+    def f(x, i):
+        counts = jnp.zeros(4, "int32").at[i].add(1)  # integers add up in any order
+        return x.at[i].add(counts[i] * 1.0)
+
+    here = jaxlens.capture(f, X, np.array([0, 0]))
+    target = replace(here.program.target, platform="gpu")
+    gpu = replace(here, program=replace(here.program, target=target))
+    (fault,) = jaxlens.silent(gpu).faults
+    assert (fault.kind, fault.line) == ("order", inspect.getsourcelines(f)[1] + 2)
+    flagged = replace(here.program, target=target, flags=("xla_gpu_deterministic_ops=True",))
+    assert jaxlens.silent(replace(here, program=flagged)).faults == ()
+    assert jaxlens.silent(here).faults == ()
+    assert "no operation is known" in str(jaxlens.silent(here))
+
+
+def test_a_library_that_draws_a_path_anew_is_no_fault():
+    diffrax = pytest.importorskip("diffrax")
+
+    def f(key):
+        path = diffrax.VirtualBrownianTree(0.0, 1.0, tol=0.1, shape=(), key=key)
+        noise = diffrax.ControlTerm(lambda t, y, args: 0.1, path)
+        terms = diffrax.MultiTerm(diffrax.ODETerm(lambda t, y, args: -y), noise)
+        return diffrax.diffeqsolve(terms, diffrax.Euler(), 0.0, 1.0, 0.5, 1.0).ys
+
+    assert jaxlens.silent(f, clean.KEY).faults == ()
+
+
+def test_a_key_that_a_library_draws_with_is_the_users():
+    equinox = pytest.importorskip("equinox")
+    drop = equinox.nn.Dropout(0.5)
+
+    def f(key, x):
+        hidden = drop(x, key=key)
+        return drop(jnp.tanh(hidden), key=key)
+
+    (fault,) = jaxlens.silent(f, clean.KEY, X).faults
+    assert fault.line == inspect.getsourcelines(f)[1] + 2
+    assert "they draw the same numbers" in fault.sentence
+
+
 def test_a_donated_argument_stays():
     x = jnp.arange(4.0)
     answer = jaxlens.silent(jax.jit(lambda x: x.at[9].set(1.0), donate_argnums=0), x)
@@ -136,7 +178,7 @@ def test_a_donated_argument_stays():
 def test_html_says_what_the_text_says_and_escapes_names():
     f, args, *_ = planted.drawn_twice()
     answer = jaxlens.silent(f, clean.KEY, *args)
-    assert "the results are equal" in answer.html()
+    assert "they draw the same numbers" in answer.html()
     assert str(answer) == str(jaxlens.silent(f, clean.KEY, *args))
 
 
