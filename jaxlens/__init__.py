@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxlens import course
     from jaxlens.api import capture, compile, explain, explore, glossary, hlo, jaxpr
     from jaxlens.ask import (
+        bisect,
         bytecode,
         captured,
         compare,
@@ -60,6 +61,7 @@ __all__ = [
     "__version__",
     "arrays",
     "assert_compiles",
+    "bisect",
     "bytecode",
     "capture",
     "captured",
@@ -92,7 +94,8 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "bytecode captured compare cost first_nan fusion key ladder memory numerics receipt sharding "
+    "bisect bytecode captured compare cost first_nan fusion key "
+    "ladder memory numerics receipt sharding "
     "silent tape times tree without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")

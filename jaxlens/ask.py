@@ -7,6 +7,7 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import cleandoc
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
+from jaxlens.in_hand.bisected import Bisected, TrialProgram
 from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
@@ -217,6 +219,44 @@ def without(f: Any, names: str | Sequence[str], /) -> Capture:
         UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
     return what_if(as_capture(f), names)[0]
+
+
+def bisect(
+    f: Any,
+    check: Callable[[TrialProgram], bool | None],
+    /,
+    *,
+    pythons: Sequence[str | os.PathLike[str]] = (),
+    run: int = 3,
+) -> Bisected:
+    """Which flag, pass or fusion makes it wrong, slow or large? Leaves some out, and checks.
+
+        jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
+        jaxlens.bisect(cap, lambda program: program.temporaries < 1e6)
+
+    The program is compiled many times and run on the call's arguments, in another process, which
+    XLA may end. First the flags of XLA_FLAGS and of `jax.jit`'s compiler options are left out,
+    then the passes that changed the program, then fusions: one that is left out runs instruction
+    by instruction.
+
+    Args:
+        f: A Capture of a program for one device of this process, or a view of it.
+        check: Whether a program is as it should be: gets each program, and returns False or fails
+            an assertion if it is not. A program has `.outputs` (NumPy arrays), `.seconds`
+            (median), `.temporaries` (bytes), `.kernels` (their number) and `.hlo`.
+        pythons: Interpreters with other versions of jax, with which the program is run too.
+        run: How often each is run; 0 compiles only.
+
+    Returns:
+        The result, with `.found` (flags or passes), `.fusions`, `.trials` and `.versions`.
+
+    Raises:
+        OptionError: An interpreter has no jax, or an argument has no data.
+        UnavailableError: The program is for several devices, or calls Python.
+    """
+    from jaxlens.stages.experiments.bisect import bisect
+
+    return bisect(as_capture(f), check, pythons, run)
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:

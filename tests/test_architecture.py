@@ -61,8 +61,8 @@ PACKAGES = {
     "stages.programs": "errors ir.* stages.compat stages.call stages.compile stages.measure",
     "stages.timeline": "errors ir.* stages.compat stages.compile stages.line_trace",
     "stages.experiments": (
-        "progress captures errors ir.* stages.compat stages.arguments stages.call stages.trace "
-        "stages.compile stages.programs"
+        "progress captures errors in_hand ir.* stages.compat stages.arguments stages.call "
+        "stages.trace stages.compile stages.measure stages.programs"
     ),
     "stages.taps": "errors ir.* stages.compat stages.call stages.compile",
     "stages.session": (
@@ -122,7 +122,7 @@ PACKAGES = {
     "api": "progress captures errors ir options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
-    "ask": "api captures errors ir lenses.* options questions report stages.* views.*",
+    "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",
     "course.predictions": "course",
     "course.puzzles": "",

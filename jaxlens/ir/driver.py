@@ -248,6 +248,10 @@ class Driver:
         """Runs one instruction of the optimised program alone; with its program."""
         self.lacks("program that could run with arguments")
 
+    def module_arguments(self) -> list[Any]:
+        """The arrays that the program's module is called with, as NumPy arrays."""
+        self.lacks("arguments to run it with")
+
     def flat_run(self, n: int) -> ProgramRun:
         """Executes the program `n` times, with its results as NumPy arrays."""
         self.lacks("program that could run with arguments")

@@ -54,7 +54,7 @@ class RecompileRequest:
     def options(self) -> dict[str, bool | int | str]:
         """The request as XLA compile options."""
         passes = {"xla_disable_hlo_passes": ",".join(self.passes)} if self.passes else {}
-        return {name: _value(text) for name, text in self.flags} | passes
+        return {name: flag_value(text) for name, text in self.flags} | passes
 
     @property
     def clause(self) -> str:
@@ -62,7 +62,7 @@ class RecompileRequest:
         return " and ".join(w if w.startswith("without ") else f"with {w}" for w in self.words)
 
 
-def _value(text: str) -> bool | int | str:
+def flag_value(text: str) -> bool | int | str:
     """Returns a flag's value; XLA requires bool and int for flags of these types."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
@@ -100,6 +100,7 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
         "own": compat.options_of(lowered) or (),
         "given": _given(driver, capture) if run else {},
         "run": run,
+        "arguments": None,
     }
 
 
@@ -188,14 +189,21 @@ _child: _Child | None = None
 _lock = threading.RLock()
 
 
-def start(capture: Capture) -> bool:
+def start(capture: Capture, clean: bool = False) -> bool:
     """Starts a child process, unless one is ready; returns whether one has answered before.
 
     A process with another environment is ended.
+
+    Args:
+        capture: The program that is to be compiled.
+        clean: Whether the process has no XLA_FLAGS, which a request then gives as options.
     """
     global _child
     target = capture.program.target
-    key = tuple(COMMAND), _environment("" if target.absent else target.platform, target.absent)
+    environment = _environment("" if target.absent else target.platform, target.absent)
+    if clean:
+        environment.pop("XLA_FLAGS", None)
+    key = tuple(COMMAND), environment
     with _lock:
         if _child is not None and (_child.key != key or _child.code is not None):
             _child.end()
@@ -214,9 +222,13 @@ def _forget() -> None:
 
 
 def compiled(
-    capture: Capture, request: dict[str, Any], recompile: RecompileRequest, run: int
+    capture: Capture,
+    request: dict[str, Any],
+    recompile: RecompileRequest,
+    run: int,
+    clean: bool = False,
 ) -> dict[str, Any]:
-    """Returns the child process's answer to a request.
+    """Returns the child process's answer to a request; `clean` is that of `start`.
 
     Raises:
         UnavailableError: The child process timed out or crashed.
@@ -224,7 +236,7 @@ def compiled(
     with _lock, tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
         path = Path(folder)
         (path / "request").write_bytes(pickle.dumps(request))
-        start(capture)
+        start(capture, clean)
         child = _child
         assert child is not None
         try:

@@ -23,9 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.errors import LensError
+from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
-from jaxlens.stages.programs.text import UnsuitedError, of_module
+from jaxlens.stages.measure.execute import run
+from jaxlens.stages.programs.text import UnsuitedError, of_hlo, of_module, plain_array
 
 _IDLE = 300.0  # seconds that the process waits for another request
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
@@ -61,7 +63,9 @@ def serve() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     place = resolve(request["target"]) if request["target"] else None
-    sent = of_module(request["module"], place, request["own"])
+    module = request["module"]
+    is_text = isinstance(module, str)  # optimised HLO
+    sent = of_hlo(module) if is_text else of_module(module, place, request["own"])
     name = request["name"]
     done = compile_lowered(sent.lowered, name=name, passes=True, flags=request["options"])
     cost: dict[str, float] = {}
@@ -71,6 +75,14 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if not dump.optimized:  # as on TPUs
         dump = replace(dump, optimized=done.executable.as_text() or "")
     answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
+    if "runs" in request:  # of a bisection
+        (optimized,) = done.executable.runtime_executable().hlo_modules()
+        answer["editable"] = compat.editable_text(optimized)
+    if request["arguments"] is not None:
+        values, runs = request["arguments"], request["runs"]
+        executed = run(done.executable, tuple(map(jnp.asarray, values)), runs)
+        outputs = [np.asarray(plain_array(leaf)) for leaf in jax.tree.leaves(executed.outputs)]
+        answer |= {"outputs": outputs, "seconds": executed.seconds}
     if request["run"]:
         again = of_module(request["module"], options=request["own"])
         plain = compile_lowered(again.lowered, name=name)

@@ -17,7 +17,7 @@ from jaxlens.ir.hlo import reader as hlo
 
 _ROOT = re.compile(r"^(\s*)ROOT ")
 # Opcodes that give a part or a view of a value, and compute nothing.
-_VIEWS = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+VIEWS = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 # What overwrites an operand of its own.
 _IN_PLACE = ("while", "call", "conditional", "dynamic-update-slice", "scatter", "sort")
 _IN_PLACE_FUSION = re.compile(r" (?:dynamic-update-slice|scatter)\(")
@@ -61,7 +61,7 @@ class ProgramCuts:
         self._module: Module = hlo.read(text, stage="optimized")
         self._execute = execute
         self._head = text.lstrip().partition(",")[0]
-        self._lines: dict[str, list[str]] = dict(_computations(text))
+        self._lines: dict[str, list[str]] = dict(split(text))
         self._callers = {
             called: (region, node)
             for region, body in self._module.regions.items()
@@ -84,11 +84,11 @@ class ProgramCuts:
             return self._body(name, arguments)
         homes = {n.id: key for key, body in self._module.regions.items() for n in body.nodes}
         if name not in homes:
-            known = [node.id for node in self._module.body().nodes if node.opcode not in _VIEWS]
+            known = [node.id for node in self._module.body().nodes if node.opcode not in VIEWS]
             raise OptionError(f"no instruction {name!r}; {nearest(name, known)}")
         region = homes[name]
         node = next(one for one in self._module.regions[region].nodes if one.id == name)
-        if node.opcode in _VIEWS:
+        if node.opcode in VIEWS:
             raise OptionError(f"{name} is a {node.opcode}, which computes nothing by itself")
         inputs = self._operands(region, node, arguments)
         values = self._entering(region, arguments)
@@ -99,7 +99,7 @@ class ProgramCuts:
         fresh, lines = _Fresh(), list[str]()
         for operand, kind in self._typed(region, node):
             lines += fresh.parameter(operand, kind, copied)
-        lines += [_defined(self._lines[region])[name], *fresh.root([(name, node.type)])]
+        lines += [defined(self._lines[region])[name], *fresh.root([(name, node.type)])]
         text = self._text(lines, node.regions)
         return InstructionCut(name, node.opcode, text, inputs, expected, self._loop(region), copied)
 
@@ -127,7 +127,7 @@ class ProgramCuts:
 
     def _cut(self, region: str, node: Node, results: Sequence[str], with_it: bool) -> str:
         """Returns the text of a computation up to an instruction, which gives values of it."""
-        nodes, lines = self._module.regions[region].nodes, _defined(self._lines[region])
+        nodes, lines = self._module.regions[region].nodes, defined(self._lines[region])
         is_entry = region == self._module.entry
         fresh, cut, called = _Fresh(), list[str](), list[str]()
         end = nodes.index(node) + with_it
@@ -194,15 +194,15 @@ class _Fresh:
                 for line in self.parameter(part, inner, copied)
             ]
             operands = ", ".join(f"%{part}" for part in parts)
-            return [*lines, f"  %{name} = {_written(kind)} tuple({operands})"]
-        plain = _written(kind, default=True)
+            return [*lines, f"  %{name} = {written(kind)} tuple({operands})"]
+        plain = written(kind, default=True)
         number = next(self._parameters)
-        if not copied and plain == _written(kind):
+        if not copied and plain == written(kind):
             return [f"  %{name} = {plain} parameter({number})"]
         given = self._name()
         return [
             f"  %{given} = {plain} parameter({number})",
-            f"  %{name} = {_written(kind)} copy(%{given})",
+            f"  %{name} = {written(kind)} copy(%{given})",
         ]
 
     def root(self, values: Sequence[tuple[str, Type]]) -> list[str]:
@@ -222,24 +222,24 @@ class _Fresh:
             for index, inner in enumerate(kind.parts):
                 part = self._name()
                 element = f"get-tuple-element(%{name}), index={index}"
-                lines.append(f"  %{part} = {_written(inner)} {element}")
+                lines.append(f"  %{part} = {written(inner)} {element}")
                 self._copy(part, inner, lines, copies)
             return
-        plain, copy = _written(kind, default=True), self._name()
+        plain, copy = written(kind, default=True), self._name()
         lines.append(f"  %{copy} = {plain} copy(%{name})")
         copies.append((copy, plain))
 
 
-def _written(kind: Type, default: bool = False) -> str:
+def written(kind: Type, default: bool = False) -> str:
     """Returns a type as HLO writes it, in its own layout or the default one."""
     if not kind.dtype:
-        return f"({', '.join(_written(part, default) for part in kind.parts)})"
+        return f"({', '.join(written(part, default) for part in kind.parts)})"
     rank = len(kind.shape)
     layout = "{" + ",".join(map(str, reversed(range(rank)))) + "}" if rank else ""
     return f"{kind}{layout if default else kind.layout}"
 
 
-def _computations(text: str) -> Iterator[tuple[str, list[str]]]:
+def split(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yields the name and lines of each computation."""
     lines: list[str] = []
     for line in text.splitlines():
@@ -251,7 +251,7 @@ def _computations(text: str) -> Iterator[tuple[str, list[str]]]:
             yield name, lines
 
 
-def _defined(lines: Sequence[str]) -> dict[str, str]:
+def defined(lines: Sequence[str]) -> dict[str, str]:
     """Returns the line of each instruction of a computation, none as the root."""
     plain = [_ROOT.sub(r"\1", line) for line in lines[1:-1]]
     return {line.strip().lstrip("%").partition(" ")[0]: line for line in plain}

@@ -230,6 +230,11 @@ class Running(Driver):
         constants, kept = known if known is not None else ((), range(len(leaves)))
         return [*constants, *(plain_array(leaves[index]) for index in kept)]
 
+    def module_arguments(self) -> list[np.ndarray]:
+        """Returns the arrays that the program's module is called with; raises as `given`."""
+        with self.staging.as_called():
+            return [np.asarray(value) for value in self._passed(self.staging.lowered)]
+
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]
 
