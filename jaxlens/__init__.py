@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         tape,
         times,
         tree,
+        values,
         without,
     )
     from jaxlens.captures import Capture, load
@@ -89,6 +90,7 @@ __all__ = [
     "timeline",
     "times",
     "tree",
+    "values",
     "watch",
     "without",
 ]
@@ -96,7 +98,7 @@ __all__ = [
 _QUESTIONS = (
     "bisect bytecode captured compare cost first_nan fusion key "
     "ladder memory numerics receipt sharding "
-    "silent tape times tree without"
+    "silent tape times tree values without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")
 

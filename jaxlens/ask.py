@@ -76,6 +76,7 @@ tree = _verb(about_jaxprs.TREE)
 first_nan = _verb(about_jaxprs.NAN, "first_nan")
 numerics = _verb(about_jaxprs.NUMERICS)
 silent = _verb(about_jaxprs.SILENT)
+values = _verb(about_jaxprs.VALUES)
 sharding = _verb(table.SHARDING)
 
 

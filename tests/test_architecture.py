@@ -93,6 +93,7 @@ PACKAGES = {
     "lenses.numerics": (
         "captures errors ir.* links.* report lenses lenses.program lenses.nonfinite"
     ),
+    "lenses.values": "captures errors ir.* links.* report lenses lenses.nonfinite",
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.times": ("captures errors ir.* links.* report lenses lenses.program lenses.constants"),

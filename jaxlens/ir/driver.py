@@ -34,6 +34,7 @@ from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
+from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 
 Extra = Literal["passes", "profile", "line_trace", "fusion_log"]
 """Facts that take another compile or trace where the first one did not record them."""
@@ -219,6 +220,14 @@ class Driver:
 
     def bounds(self) -> tuple[IndexOutside, ...]:
         """Runs the program once, and returns the indices that were out of bounds."""
+        self.lacks("program that could run with arguments")
+
+    def values(self) -> ValuesRun:
+        """Runs the program once, and returns what each float value held."""
+        self.lacks("program that could run with arguments")
+
+    def array_at(self, ident: str) -> ExecutionArray | None:
+        """Runs the program once, and returns what the last execution of an equation made."""
         self.lacks("program that could run with arguments")
 
     def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:

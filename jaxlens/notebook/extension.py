@@ -16,8 +16,8 @@ from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
 _NAMES = (
-    "jaxpr hlo compile explore nan numerics silent recompiles norecompile timeline arrays".split()
-)
+    "jaxpr hlo compile explore nan numerics silent values recompiles norecompile timeline arrays"
+).split()
 _TEXTS = ("stablehlo", "hlotext")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]

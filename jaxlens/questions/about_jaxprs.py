@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.question import About, Lens, Question
+from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxlens.lenses.tracing.bytecode import Bytecode
     from jaxlens.lenses.tracing.ladder import Ladder
     from jaxlens.lenses.tracing.line_trace import Tracing
+    from jaxlens.lenses.values.facts import Values
 
 
 def _tape() -> Lens[Tracing]:
@@ -257,4 +258,55 @@ SILENT = Question(
     help="keys used twice, indices out of bounds (runs it), arguments without gradient",
     kind="silent",
     python="jaxlens.silent(f, x)",
+)
+
+
+def _values() -> Lens[Values]:
+    """What `jaxlens.values` returns.
+
+    Returns:
+        An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
+        `.held`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
+        `.iterations`), `.of("e12")`, `.nonfinite` and `.array` (of `at`).
+
+    Raises:
+        OptionError: An argument is a shape without data, or `at` is no equation that was executed.
+        UnavailableError: The program cannot run here.
+    """
+    from jaxlens.lenses.values.facts import facts
+    from jaxlens.lenses.values.report import report
+    from jaxlens.views.links import weave
+    from jaxlens.views.questions.values import blocks
+
+    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+
+
+VALUES = Question(
+    "values",
+    About(
+        "What do the values hold: how large, how many zeros, NaN, subnormals?",
+        measured="range, mean, zeros, NaN, infinities and subnormals of each float, in one run of "
+        "the program, compiled in pieces with these measurements in it, in loops over all "
+        "iterations; with --at e12 once more, with the array of that equation; donated arguments "
+        "stay valid",
+    ),
+    _values,
+    verb="jaxpr",
+    help="runs it, and says what the floats of each line and equation hold",
+    options=(
+        Option(
+            "at",
+            "",
+            "array of equation",
+            "the same, and the array of one equation, drawn; in a loop that of the last iteration",
+            "EQUATION",
+            about=About(
+                "What is in the array of one equation?",
+                measured="its elements, in a run of the program; in a loop those of the last "
+                "iteration",
+            ),
+        ),
+    ),
+    kind="values",
+    python="jaxlens.values(f, x)",
 )

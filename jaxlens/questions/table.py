@@ -16,7 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.about_jaxprs import BYTECODE, LADDER, NAN, NUMERICS, SILENT, TAPE, TREE
+from jaxlens.questions.about_jaxprs import (
+    BYTECODE,
+    LADDER,
+    NAN,
+    NUMERICS,
+    SILENT,
+    TAPE,
+    TREE,
+    VALUES,
+)
 from jaxlens.questions.question import About, Lens, Option, Question
 
 if TYPE_CHECKING:
@@ -506,6 +515,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     NAN,
     NUMERICS,
     SILENT,
+    VALUES,
     KEY,
     RECOMPILES,
     TIMELINE,

@@ -13,7 +13,7 @@ from jaxlens.questions.table import QUESTIONS
 from tests.support.jax_events import Compiles
 
 # Those that compile programs of their own, to run them.
-RUNNING = {"nan", "numerics", "silent"}
+RUNNING = {"nan", "numerics", "silent", "values"}
 # Those that are asked of one program, each once.
 ASKED = {
     question.name: question

@@ -66,7 +66,7 @@ def _magics(question) -> str:
             "timeline": "`%%timeline`",
             "arrays": "`%arrays`",
         }[question.name]
-    if question.name in ("nan", "numerics", "silent"):
+    if question.name in ("nan", "numerics", "silent", "values"):
         return f"`%%{question.name}`, `%jaxpr --{question.name}`"
     value = f" {question.metavar}" if question.metavar else ""
     more = (f"`--{option.name}`" for option in question.options if option.about)

@@ -232,6 +232,27 @@ class ProgramMagics(OutputMagics):
             return None
         return self._look(self.jaxpr, f"--silent {line}", cell)
 
+    @line_cell_magic
+    @no_var_expand
+    def values(self, line: str, cell: str | None = None) -> Any:
+        """Run the call once, and say what each line and equation holds: range, zeros, NaN.
+
+        It is `%%jaxpr --values`, and takes the same options. With --at e12 the array that this
+        equation makes is drawn:
+
+            %%values
+            step(params, batch)
+
+            %values --at e12 loss(params, x)
+
+        In Python:  jaxlens.values(step, params, batch), and with options
+        jaxlens.values(jaxlens.capture(step, params, batch), at="e12")
+        """
+        if line.strip() in ("-h", "--help"):
+            print(cleandoc(self.values.__doc__ or ""))
+            return None
+        return self._look(self.jaxpr, f"--values {line}", cell)
+
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""
         from jaxlens.notebook.magics.magic_line import help_of, read, stored

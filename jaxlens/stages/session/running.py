@@ -17,6 +17,7 @@ from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
 from jaxlens.ir.run.numerics import NumericsRun
+from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import check, run
@@ -27,7 +28,7 @@ from jaxlens.stages.programs.extract import ProgramCuts
 from jaxlens.stages.programs.text import compiled_text, execute_text, plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.taps import bounds, nonfinite, numerics
+from jaxlens.stages.taps import arrays, bounds, nonfinite, numerics, values
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
@@ -110,6 +111,16 @@ class Running(Driver):
         """Runs the program once with a measurement of each index; raises as `nonfinite`."""
         with self._measuring("looks at its indices", "--silent") as (closed, leaves):
             return bounds.run(closed, leaves)
+
+    def values(self) -> ValuesRun:
+        """Runs the program once with a measurement of each float; raises as `nonfinite`."""
+        with self._measuring("measures its values", "--values") as (closed, leaves):
+            return values.run(closed, leaves)
+
+    def array_at(self, ident: str) -> ExecutionArray | None:
+        """Runs the program once, and takes one array along; raises as `nonfinite`."""
+        with self._measuring("takes an array along", "--values") as (closed, leaves):
+            return arrays.array_at(closed, leaves, ident)
 
     @contextmanager
     def _measuring(self, doing: str, option: str = "--nan") -> Iterator[tuple[Any, list[Any]]]:

@@ -38,7 +38,6 @@ class _Outside:
     A row: their number, the index, which axis of `_axes` it is of, and the iterations.
     """
 
-    rows = 1
     dtype = jnp.int32
 
     def __init__(self, closed: Any) -> None:
@@ -81,11 +80,20 @@ class _Outside:
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
 
-    def collect(self, figures: Any, site: Site) -> Any:
+    def rows(self, eqn: Any) -> int:
+        """One."""
+        return 1
+
+    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+        """Stacks the elements."""
+        return (jnp.stack(figures),)
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
+        (figures,) = gathered
         steps = [*site.iterations, *[0] * (self.width - _HEAD - len(site.iterations))]
         parts = [figures, *(jnp.full((len(figures), 1), n, jnp.int32) for n in steps)]
-        return (jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0))[:, None]
+        return jnp.concatenate(parts, axis=1) * (figures[:, :1] > 0)
 
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, and adds the numbers."""

@@ -16,12 +16,11 @@ import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.run.nonfinite import Path
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
-
-_LITERAL = compat.extend("core", "Literal")
+from jaxlens.stages.taps.pieces import OpenedEquation, ProgramPiece, WrittenOperand, cut, open_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,8 @@ class Site:
     """Where a measurement is made.
 
     Attributes:
-        path: The equation.
-        eqn: The equation itself.
+        path: The equation, or the one whose body it is.
+        eqn: The equation itself; None for a body.
         iterations: Those of the loops around it, outermost first.
         device: The index of the device within the mesh of a `shard_map`; None outside of one.
     """
@@ -41,35 +40,48 @@ class Site:
     device: Any = None
 
 
+_OUTSIDE = Site((), None, ())
+
+
 class Probe(Protocol):
     """A measurement of equations: a figure each, of which a body's rows are made at once.
 
     Attributes:
-        rows: Number of rows per equation.
         width: Number of elements of a row.
         dtype: Their dtype.
     """
 
-    rows: int
     width: int
     dtype: Any
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation is measured."""
 
-    def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Returns the figure of one execution, an array of the same shape for each equation."""
+    def rows(self, eqn: Any) -> int:
+        """Number of rows of an equation that is measured."""
 
-    def collect(self, figures: Any, site: Site) -> Any:
-        """Returns the rows of a body's equations, of shape [equations, rows, width].
+    def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
+        """Returns the figure of one execution."""
+
+    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+        """Joins the figures of a body's equations.
 
         Args:
-            figures: Their figures, stacked.
-            site: One of the equations.
+            figures: Their figures.
+            apart: Whether `collect` is compiled apart. Figures may then be added at the end, so
+                that there are few different shapes.
+        """
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
+        """Returns the rows of a body's equations, of shape [rows, width].
+
+        Args:
+            gathered: Their figures, from `gather`.
+            site: Where the body is; it has no equation.
         """
 
     def merge(self, before: Any, now: Any) -> Any:
-        """Joins the rows of two executions, of shape [..., width], `before` being the earlier."""
+        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier."""
 
     def join(self, one: Any, other: Any) -> Any:
         """Joins those of two devices of a `shard_map`."""
@@ -82,7 +94,7 @@ Change = Callable[[Site, Sequence[Any], Sequence[Any]], Sequence[Any]]
 def execute(
     closed: Any, probe: Probe, args: Sequence[Any], change: Change | None = None
 ) -> tuple[list[Any], dict[Path, Any]]:
-    """Compiles and runs a program with measurements in it.
+    """Compiles and runs a program with measurements in it, piece by piece.
 
     Args:
         closed: A closed jaxpr of JAX's.
@@ -94,18 +106,45 @@ def execute(
         The program's flat results, and the rows of each measured equation, of shape [rows, width].
     """
     evaluator = _Evaluator(probe, bodies(opened(closed)), change)
-    paths: list[Path] = []
-    evaluator.list_paths(closed, (), paths)
-
-    def function(*args: Any) -> tuple[list[Any], Any]:
-        return evaluator.body(closed, args, _Context())
-
+    program = open_calls(closed, (), evaluator.known)
+    pieces = list(cut(program, evaluator.measured))
+    last = {n: index for index, piece in enumerate(pieces) for n in piece.reads}
+    values = dict(zip(program.inputs, args, strict=True)) | program.consts
+    compiled: dict[Any, Any] = {}
+    measured: list[tuple[Sequence[OpenedEquation], list[Any], list[Any]]] = []
+    collect = jax.jit(lambda gathered: probe.collect(gathered, _OUTSIDE))
     with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        lowered = jax.jit(function).trace(*args).lower()
-        program = interruptible(lambda _: lowered.compile())
-        results, rows = jax.block_until_ready(program(*args))  # type: ignore[no-untyped-call]
+        for index, piece in enumerate(pieces):
+            operands = [values[n] for n in piece.reads]
+            places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
+            run = compiled.get((piece.key, places))
+            if run is None:
+                run = compiled[piece.key, places] = evaluator.compile(piece, operands)
+            results, gathered, inside = run(*operands)
+            # Apart, for equations next to measurements make large kernels, each compiled anew.
+            rows = [collect(gathered)] if gathered else []
+            values.update(zip(piece.writes, results, strict=True))
+            measured.append((piece.steps, rows, inside))
+            for n in piece.reads:  # nothing is kept that is not read again
+                if last[n] == index and n not in program.results:
+                    del values[n]
+        given = [n.value if isinstance(n, WrittenOperand) else values[n] for n in program.results]
+        results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
     isolate.retire()
-    return list(results), dict(zip(paths, np.asarray(rows), strict=True))
+    every: dict[Path, Any] = {}
+    for steps, rows, inside in measured:
+        for found, arrays in (evaluator.own(steps), rows), (evaluator.inside(steps), inside):
+            array = np.concatenate([np.asarray(x) for x in arrays]) if arrays else np.zeros(0)
+            start = 0
+            for path, n in found:
+                every[path] = array[start : start + n]
+                start += n
+    return results, every
+
+
+def added(n: int) -> int:
+    """Returns how many figures are added to some, so that there are few different numbers."""
+    return max(16, 1 << (n - 1).bit_length()) - n
 
 
 def equation(closed: Any, ident: str) -> Any:
@@ -151,40 +190,72 @@ class _Evaluator:
     known: dict[int, JaxprBody] = field(repr=False)
     change: Change | None = None
 
-    def list_paths(self, closed: Any, path: Path, paths: list[Path]) -> None:
-        """Appends the measured equations of a body, then those of its bodies: as `body`'s rows."""
-        jaxpr = opened(closed)
-        ids = self.known[id(jaxpr)].ids
-        for eqn, ident in zip(jaxpr.eqns, ids, strict=True):
-            if self.probe.wants((*path, ident), eqn):
-                paths.append((*path, ident))
-        for eqn, ident in zip(jaxpr.eqns, ids, strict=True):
-            for inner in evaluated_bodies(eqn):
-                self.list_paths(inner, (*path, ident), paths)
+    def own(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
+        """Returns the measured ones of some equations, and the rows of each."""
+        wanted = (step for step in steps if self.probe.wants(step.path, step.eqn))
+        return [(step.path, self.probe.rows(step.eqn)) for step in wanted]
+
+    def inside(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
+        """Returns those of their bodies."""
+        found: list[tuple[Path, int]] = []
+        for step in steps:
+            for body in evaluated_bodies(step.eqn):
+                inner = open_calls(body, step.path, self.known).steps
+                found += self.own(inner) + self.inside(inner)
+        return found
+
+    def measured(self, step: OpenedEquation) -> Any:
+        """Returns what steps must share, besides the equation, to be compiled once."""
+        if self.change is not None:  # which may be of this path alone
+            return step.path
+        inside = tuple(path[len(step.path) :] for path, _ in self.inside([step]))
+        return self.probe.wants(step.path, step.eqn), inside
+
+    def compile(self, piece: ProgramPiece, operands: Sequence[Any]) -> Any:
+        """Returns a piece compiled: it gives results, figures, and the rows of bodies."""
+
+        def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
+            values = dict(zip(piece.reads, operands, strict=True))
+            figures, inside = self.steps(piece.steps, values, _Context())
+            gathered = self.probe.gather(figures, apart=True) if figures else ()
+            return [values[n] for n in piece.writes], gathered, inside
+
+        lowered = jax.jit(function).trace(*operands).lower()
+        return interruptible(lambda _: lowered.compile())
 
     def count(self, closed: Any, path: Path) -> int:
-        paths: list[Path] = []
-        self.list_paths(closed, path, paths)
-        return len(paths)
+        """Returns the number of rows of a body."""
+        steps = open_calls(closed, path, self.known).steps
+        return sum(n for _, n in (*self.own(steps), *self.inside(steps)))
 
     def empty(self, n: int) -> Any:
-        return jnp.zeros((n, self.probe.rows, self.probe.width), self.probe.dtype)
+        return jnp.zeros((n, self.probe.width), self.probe.dtype)
 
     def body(self, closed: Any, args: Sequence[Any], context: _Context) -> tuple[list[Any], Any]:
         """Evaluates a body; returns its results, and the rows of its equations."""
-        jaxpr = opened(closed)
-        values = dict(zip(map(id, jaxpr.constvars), getattr(closed, "consts", ()), strict=True))
-        values.update(zip(map(id, jaxpr.invars), args, strict=True))
+        program = open_calls(closed, context.path, self.known)
+        values = program.consts | dict(zip(program.inputs, args, strict=True))
+        figures, inside = self.steps(program.steps, values, context)
+        own = self.empty(0)
+        if figures:
+            site = Site(context.path, None, context.iterations, context.device)
+            own = self.probe.collect(self.probe.gather(figures, apart=False), site)
+        rows = jnp.concatenate([own, *inside]) if inside else own
+        return [_value(n, values) for n in program.results], rows
+
+    def steps(
+        self, steps: Sequence[OpenedEquation], values: dict[int, Any], context: _Context
+    ) -> tuple[list[Any], list[Any]]:
+        """Evaluates equations and adds their results to the values.
+
+        Returns:
+            The figures of the equations, and the rows of their bodies.
+        """
         figures: list[Any] = []
         inside: list[Any] = []
-        site: Site | None = None
-
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, _LITERAL) else values[id(atom)]
-
-        for eqn, ident in zip(jaxpr.eqns, self.known[id(jaxpr)].ids, strict=True):
-            operands = [value(atom) for atom in eqn.invars]
-            path = (*context.path, ident)
+        for step in steps:
+            path, eqn = step.path, step.eqn
+            operands = [_value(n, values) for n in step.reads]
             if evaluated_bodies(eqn):
                 with eqn.ctx.manager:
                     results, rows = self.call(eqn, operands, replace(context, path=path))
@@ -195,12 +266,9 @@ class _Evaluator:
             if self.change is not None:
                 results = list(self.change(at, operands, results))
             if self.probe.wants(path, eqn):
-                site = at
                 figures.append(self.probe.measure(at, operands, results))
-            values.update(zip(map(id, eqn.outvars), results, strict=True))
-        own = self.empty(0) if site is None else self.probe.collect(jnp.stack(figures), site)
-        every = jnp.concatenate([own, *inside]) if inside else own
-        return [value(atom) for atom in jaxpr.outvars], every
+            values.update(zip(step.writes, results, strict=True))
+        return figures, inside
 
     def call(self, eqn: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
         """Evaluates an equation with a body."""
@@ -211,9 +279,7 @@ class _Evaluator:
             return self.loop(params, operands, context)
         if name == "cond":
             return self.cond(params, operands, context)
-        if name == "shard_map":
-            return self.shard_map(params, operands, context)
-        return self.body(params[CALLS[name]], operands, context)
+        return self.shard_map(params, operands, context)
 
     def scan(self, params: Any, operands: list[Any], context: _Context) -> tuple[list[Any], Any]:
         closed, consts = params["jaxpr"], operands[: params["num_consts"]]
@@ -317,15 +383,16 @@ class _Evaluator:
 
 
 def evaluated_bodies(eqn: Any) -> list[Any]:
-    """The bodies of an equation that are evaluated; none for those measured as a whole."""
+    """The bodies of an equation that are evaluated; none for those measured as a whole.
+
+    Calls have none: they are opened before.
+    """
     name, params = eqn.primitive.name, eqn.params
     if name == "cond":
         return list(params["branches"])
     if name == "while":
         return [params[key] for key in sorted(params) if opened(params[key]) is not None]
-    if name in ("scan", "shard_map"):
-        return [params["jaxpr"]]
-    return [params[CALLS[name]]] if CALLS.get(name) in params else []
+    return [params["jaxpr"]] if name in ("scan", "shard_map") else []
 
 
 def bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
@@ -333,6 +400,10 @@ def bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
     with eqn.ctx.manager:
         results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return results if eqn.primitive.multiple_results else [results]
+
+
+def _value(number: int | WrittenOperand, values: dict[int, Any]) -> Any:
+    return number.value if isinstance(number, WrittenOperand) else values[number]
 
 
 def _typed(values: Sequence[Any], closed: Any, params: Any) -> list[Any]:

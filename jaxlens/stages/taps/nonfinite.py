@@ -20,6 +20,7 @@ from jaxlens.ir.run.nonfinite import (
 )
 from jaxlens.stages.taps.evaluate import (
     Site,
+    added,
     deepest,
     equation,
     evaluated_bodies,
@@ -41,7 +42,6 @@ class FirstNonFinite:
     and the iterations.
     """
 
-    rows = 2
     dtype = jnp.int32
 
     def __init__(self, depth: int) -> None:
@@ -52,6 +52,10 @@ class FirstNonFinite:
         if eqn.primitive.name in MOVES or evaluated_bodies(eqn):
             return False
         return any(_inexact(var.aval) for var in eqn.outvars)
+
+    def rows(self, eqn: Any) -> int:
+        """One for NaN, one for infinities."""
+        return 2
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the integer of one execution."""
@@ -65,19 +69,25 @@ class FirstNonFinite:
                 figure |= _figure_where(case, index == n) << (2 * n + 2)
         return figure
 
-    def collect(self, figures: Any, site: Site) -> Any:
+    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+        """Stacks the integers."""
+        marks = jnp.stack(figures)
+        return (jnp.pad(marks, (0, added(len(figures)) if apart else 0)),)
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
+        (marks,) = gathered
         device = jnp.int32(0) if site.device is None else site.device + 1
         steps = [jnp.asarray(n, jnp.int32) for n in site.iterations]
         steps += [jnp.int32(0)] * (self.width - _HEAD - len(steps))
         when = jnp.stack([device, *steps])
         rows = []
         for bit in (1, 0):
-            found = figures >> bit & 1
-            chosen = (figures >> (bit + 2)) & _EACH_CASE
+            found = marks >> bit & 1
+            chosen = (marks >> (bit + 2)) & _EACH_CASE
             row = [found[:, None], chosen[:, None], jnp.broadcast_to(when, (len(found), len(when)))]
             rows.append(jnp.concatenate(row, axis=1) * found[:, None])
-        return jnp.stack(rows, axis=1)
+        return jnp.stack(rows, axis=1).reshape(-1, self.width)
 
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, if it has one."""
@@ -118,11 +128,15 @@ class Ranges:
     dtype = jnp.float32
 
     def __init__(self, path: Path, values: int, at: NonFiniteExecution) -> None:
-        self.rows, self._path, self._at = values, path, at
+        self._values, self._path, self._at = values, path, at
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it is the equation."""
         return path == self._path
+
+    def rows(self, eqn: Any) -> int:
+        """One for each value."""
+        return self._values
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the rows; of zeros, if this is another execution."""
@@ -134,9 +148,13 @@ class Ranges:
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
 
-    def collect(self, figures: Any, site: Site) -> Any:
+    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
+        """Returns the rows."""
+        return (jnp.concatenate(figures),)
+
+    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of the equation."""
-        return figures
+        return gathered[0]
 
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the one that was measured."""

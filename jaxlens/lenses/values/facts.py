@@ -1,0 +1,128 @@
+"""What the float values of a run held, by equation, and the array of one of them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError
+from jaxlens.ir.graph import Span
+from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.values import EXPONENTS, ExecutionArray, ValueStatistics
+from jaxlens.lenses.lines import owners
+from jaxlens.lenses.subject import ProgramFacts, subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue:
+    """A float result of an equation.
+
+    Attributes:
+        path: The equation, within its calls.
+        opcode: Its primitive.
+        span: The user's line; None if unknown.
+        type: The result's type: "f32[8,4]".
+        held: What it held.
+    """
+
+    path: Path
+    opcode: str
+    span: Span | None
+    type: str
+    held: ValueStatistics
+
+    @property
+    def id(self) -> str:
+        """The equation's id in the jaxpr."""
+        return self.path[-1]
+
+    @property
+    def nonfinite(self) -> int:
+        """Number of NaN and infinities."""
+        return self.held.nan + self.held.inf
+
+    @property
+    def exponents(self) -> tuple[int, int] | None:
+        """The exponents, to base 2, of its smallest and largest magnitude; None for none."""
+        if math.isnan(self.held.largest) or math.isnan(self.held.smallest):
+            return None
+        if not self.held.largest or math.isinf(self.held.smallest):
+            return None
+        return math.frexp(self.held.smallest)[1] - 1, math.frexp(self.held.largest)[1] - 1
+
+    @property
+    def headroom(self) -> int | None:
+        """How often its largest magnitude can be doubled before it overflows; None if unknown."""
+        limits, own = EXPONENTS.get(self.held.dtype), self.exponents
+        return limits[1] - own[1] if limits and own else None
+
+
+@dataclass(frozen=True, slots=True)
+class Values(ProgramFacts):
+    """What the float values of a run held.
+
+    Attributes:
+        values: The float results of each equation, in program order.
+        unmeasured: Ids of equations that were not executed, or are in the test of a `while`.
+        array: The array that was asked for; None for none.
+    """
+
+    values: tuple[MeasuredValue, ...]
+    unmeasured: tuple[str, ...]
+    array: ExecutionArray | None = None
+
+    @property
+    def nonfinite(self) -> tuple[MeasuredValue, ...]:
+        """Those with NaN or infinities."""
+        return tuple(value for value in self.values if value.nonfinite)
+
+    def of(self, ident: str) -> tuple[MeasuredValue, ...]:
+        """Returns the float results of the equation with an id, once for each call of its body."""
+        return tuple(value for value in self.values if value.id == ident)
+
+
+def facts(capture: Capture, at: str = "") -> Values:
+    """Runs a program once with measurements beside its equations.
+
+    Args:
+        capture: The program.
+        at: The id of an equation whose array is taken along, in a second run; "" for none.
+
+    Raises:
+        OptionError: There is no such equation, or it was not executed.
+        UnavailableError: The program cannot run here.
+    """
+    subject = subject_of(capture, "jaxpr")
+    module = subject.jaxpr.module
+    nodes = {node.id: node for node in module.nodes()}
+    if at and at not in nodes:
+        raise OptionError(f"at takes the id of an equation, e0 to e{len(nodes) - 1}, got {at!r}")
+    run = capture.driver.values()
+    array = capture.driver.array_at(at) if at else None
+    if at and array is None:
+        raise OptionError(
+            f"at={at} ({nodes[at].opcode}) has no array: it was not executed, is a call, or makes "
+            "no array of numbers; take another equation, such as one inside of it"
+        )
+    owner = owners(module)
+    spans = {ident: owner.get(ident) for ident in nodes}
+    values = [
+        MeasuredValue(
+            path,
+            nodes[path[-1]].opcode,
+            _span(path, spans),
+            str(nodes[path[-1]].results[held.result].type),
+            held,
+        )
+        for path, results in run.equations.items()
+        for held in results
+    ]
+    order = {ident: n for n, ident in enumerate(nodes)}
+    values.sort(key=lambda value: [order[step] for step in value.path])
+    unmeasured = tuple(path[-1] for path in run.unmeasured)
+    return Values(tuple(values), unmeasured, array, _subject=subject)
+
+
+def _span(path: Path, spans: Mapping[str, Span | None]) -> Span | None:
+    every = [span for step in reversed(path) if (span := spans.get(step)) is not None]
+    return next((span for span in every if not span.library), every[0] if every else None)
