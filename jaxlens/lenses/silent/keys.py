@@ -20,7 +20,7 @@ from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.run.nonfinite import CALLS, Path
 
 _LIMIT = 4096  # elements of an array that get a number each
-_USES = ("random_bits", "random_split", "random_gamma", "rng_bit_generator")
+_USES = ("random_bits", "random_split", "random_gamma")
 _STATE = ("get", "swap", "addupdate", "rng_uniform", "infeed")  # equal operands, other results
 _SAME = "copy copy_p optimization_barrier pvary sharding_constraint".split()
 _AGAIN = ("transpose(", "rematted_computation")  # a backward pass repeats draws on purpose
@@ -39,7 +39,6 @@ class KeyUse:
         calls: A number for each step of the path; steps with one number have equal results.
         branches: The branches around it, by the path of their `cond`.
         loops: The loops around it in which it surely runs again.
-        around: All loops around it.
         again: Whether it repeats a draw of the forward pass.
     """
 
@@ -47,7 +46,6 @@ class KeyUse:
     calls: tuple[int, ...] = ()
     branches: tuple[tuple[Path, int], ...] = ()
     loops: Loops = frozenset()
-    around: Loops = frozenset()
     again: bool = False
 
 
@@ -139,9 +137,7 @@ class _Walk:
         """Returns the results of an equation, and notes the keys that it uses."""
         name, keys = node.opcode, next(iter(operands), 0)
         if name in _USES and not at.again and node.id in self.live:
-            packed = name == "rng_bit_generator" and isinstance(keys, np.ndarray)
-            every = keys[..., 0] if packed and isinstance(keys, np.ndarray) else keys
-            counts = Counter([every] if isinstance(every, int) else every.ravel().tolist())
+            counts = Counter(np.ravel(keys).tolist())
             self.log += [(key, copies, at) for key, copies in counts.items()]
         tracked = any(isinstance(x, np.ndarray) for x in operands)
         if tracked or self.random.intersection(node.regions):
@@ -219,9 +215,10 @@ class _Walk:
             skip, stop = int(attrs["cond_nconsts"]), len(operands)
             n = skip + int(attrs["body_nconsts"])
         again = set() if attrs.get("length") == "1" else {at.path}
-        inside = replace(at, loops=at.loops | again, around=at.around | {at.path})
+        inside = replace(at, loops=at.loops | again)
+        around = frozenset(at.path[:n] for n in range(1, len(at.path) + 1))
         fresh = [
-            self.elements(self.number(("in", at.path, k), (), inside.around), own.type, at.path)
+            self.elements(self.number(("in", at.path, k), (), around), own.type, at.path)
             for k, own in enumerate(self.module.regions[body].parameters[n - skip :])
         ]
         first, rows = operands[n:stop], fresh[stop - n :]
@@ -292,15 +289,16 @@ class _Walk:
                 if not when and (again or copies > 1):
                     inner = max(again, key=len) if again else None
                     yield KeyReuse((use,), inner, copies, False, *origin)
-            first, _, start = every[0]
-            rest = [
-                (use, when)
-                for use, _, when in every[1:]
-                if (not when or not start or when == start) and not _exclusive(first, use)
-            ]
-            if rest:
-                carried = "next" in {start, *(when for _, when in rest)}
-                yield KeyReuse((first, *(use for use, _ in rest)), None, 1, carried, *origin)
+            for n, (first, _, start) in enumerate(every):
+                rest = [
+                    (use, when)
+                    for use, _, when in every[n + 1 :]
+                    if (not when or not start or when == start) and not _exclusive(first, use)
+                ]
+                if rest:
+                    carried = "next" in {start, *(when for _, when in rest)}
+                    yield KeyReuse((first, *(use for use, _ in rest)), None, 1, carried, *origin)
+                    break
 
 
 def reused_keys(module: Module, live: frozenset[str]) -> tuple[KeyReuse, ...]:

@@ -10,9 +10,10 @@ _CURES: dict[Kind, str] = {
     "`jax.random.fold_in(key, i)` in a loop.",
     "index": 'Where that is meant, `mode="drop"`, `"clip"` or `"fill"` of `.at[...]` says so.',
 }
+_IN_BOUNDS = "no index is out of bounds in this run, "
 _NONE = (
-    "No key is used twice, no index is out of bounds in this run, every array of floats is read, "
-    "and no gradient is zero by construction, as far as jaxlens can tell."
+    f"No key is used twice, {_IN_BOUNDS}every array of floats is read, and no gradient is zero by "
+    "construction, as far as jaxlens can tell."
 )
 
 
@@ -24,24 +25,18 @@ def report(facts: Silent) -> Report:
 def findings(facts: Silent) -> Iterator[Finding]:
     """Yields the sentences."""
     if not facts.faults:
-        none = (
-            _NONE.replace("no index is out of bounds in this run, ", "") if facts.not_run else _NONE
-        )
-        yield Finding(none)
-    told = set[Kind]()
+        yield Finding(_NONE.replace(_IN_BOUNDS, "") if facts.not_run else _NONE)
+    last = {fault.kind: fault for fault in facts.faults}
     for fault in facts.faults:
         trust: Trust = "measured" if fault.kind == "index" else "counted"
         yield Finding(fault.sentence, trust, fault.ids, weight=1.0)
-        last = fault is [each for each in facts.faults if each.kind == fault.kind][-1]
-        if last and fault.kind in _CURES and fault.kind not in told:
-            told.add(fault.kind)
-            yield Finding(_CURES[fault.kind], trust)
+        if fault is last[fault.kind] and fault.kind in _CURES:
+            yield Finding(_CURES[fault.kind])
     if facts.not_run:
-        yield Finding(f"No index was looked at: {facts.not_run}", "unknown")
+        yield Finding(f"No index was looked at: {facts.not_run}.", "unknown")
+    where = facts.platform.upper()
     if facts.platform == "cpu":
         yield Finding("On the CPU no operation is known to differ from run to run.", "unknown")
-    elif not any(fault.kind == "order" for fault in facts.faults):
-        where = "GPU" if facts.platform == "gpu" else facts.platform.upper()
-        yield Finding(
-            f"Whether an operation differs from run to run on this {where} is unknown.", "unknown"
-        )
+    elif "order" not in last:
+        text = f"Whether an operation differs from run to run on this {where} is unknown."
+        yield Finding(text, "unknown")
