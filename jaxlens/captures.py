@@ -365,10 +365,13 @@ class Capture:
             return self.driver.editable(stage)
         other = Capture(*self.driver.edited(stage, text))
         named = self.program.name, other.driver.holder.removeprefix("edited ")
-        kernels = _numbers_of_kernels(self, other)
+        # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.
+        again = stage == "hlo"
+        first = Capture(*self.driver.edited(stage, self.driver.editable(stage))) if again else self
+        kernels = _numbers_of_kernels(first, other)
         if not run:
             return Edited(*named, other, kernels=kernels)
-        before, after = self.driver.flat_run(run), other.driver.flat_run(run)
+        before, after = first.driver.flat_run(run), other.driver.flat_run(run)
         outputs = changes([leaf.name for leaf in self.outputs], before, after)
         return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
 

@@ -78,6 +78,11 @@ class Edited(Shown):
             before, after = self.kernels
             was = f", before {before}" if before != after else ", as before"
             findings.append(Finding(f"{count(after, 'kernel')}{was}."))
+        if self.language == "HLO":
+            converted = (
+                "The original here is its HLO text, unchanged: XLA's client takes StableHLO, "
+            )
+            findings.append(Finding(f"{converted}to which both texts are converted."))
         tables = [self._table()] if self.outputs else []
         if self.seconds:
             rows = (("original", self.seconds), ("edited", self.edited_seconds))

@@ -24,8 +24,8 @@ class Extracted(Shown):
     capture: Any = field(repr=False)
 
     @property
-    def equal(self) -> bool:
-        """Whether the outputs have the bits that they have in the whole program."""
+    def equal(self) -> bool | None:
+        """Whether the outputs have the bits of those of the program run up to it."""
         return self.run.equal
 
     @property
@@ -59,10 +59,14 @@ class Extracted(Shown):
         run = self.run
         times = f"{duration(self.seconds)} alone, {self.share:.0%} of the program's "
         lead = f"{times}{duration(median(run.whole_seconds))} (medians). "
-        noun = "Its output is" if len(run.outputs) == 1 else "Its outputs are"
-        equal = "equal" if run.equal else "not equal"
-        text = f"{noun} bit for bit {equal} to those in the program."
-        findings = [Finding(text, "compared", lead=lead)]
+        is_one = len(run.outputs) == 1
+        noun, that = ("Its output is", "that") if is_one else ("Its outputs are", "those")
+        text = f"{noun} bit for bit equal to {that} of the program run up to it."
+        if run.equal is None:
+            text = "Its outputs are not compared with the program's, which has no other copy of it."
+        elif not run.equal:
+            text = text.replace("bit for bit", "not bit for bit")
+        findings = [Finding(text, "compared" if run.equal is not None else "unknown", lead=lead)]
         if run.loop:
             first = f"Inputs are those of the first iteration of {run.loop}, and so are the times."
             findings.append(Finding(first, "counted"))

@@ -52,7 +52,8 @@ class ExtractedRun:
         copied: Whether its program copies the inputs first, which the instruction overwrites.
         inputs: Its inputs as arrays, flat.
         outputs: Its outputs as NumPy arrays, flat.
-        equal: Whether the outputs have the bits that they have in the whole program.
+        equal: Whether the outputs have the bits of those of the program run up to it; None for a
+            loop's body, which is not compared.
         seconds: Seconds of each run of it alone.
         whole_seconds: Seconds of each run of the whole program.
         how: How these were measured.
@@ -65,7 +66,7 @@ class ExtractedRun:
     copied: bool
     inputs: tuple[Any, ...] = field(repr=False)
     outputs: tuple[Any, ...] = field(repr=False)
-    equal: bool
+    equal: bool | None
     seconds: tuple[float, ...]
     whole_seconds: tuple[float, ...]
     how: str = ""

@@ -1,14 +1,14 @@
 """Cuts one instruction out of an optimised program, as a program of its own.
 
-The text is cut, never optimised again: a prefix of the computation up to the instruction gives its
-operands, and the same prefix with it gives its result. Values in a loop are those of its first
+The text is cut, never optimised again: the computation up to the instruction gives its operands and
+its result. Values in a loop are those of its first
 iteration.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 from jaxlens.errors import OptionError, UnavailableError, nearest
@@ -23,6 +23,7 @@ _IN_PLACE = ("while", "call", "conditional", "dynamic-update-slice", "scatter", 
 _IN_PLACE_FUSION = re.compile(r" (?:dynamic-update-slice|scatter)\(")
 
 Values = Sequence[Any]
+_Typed = Sequence[tuple[str, Type]]
 Execute = Callable[[str, Values], list[Any]]
 
 
@@ -35,7 +36,7 @@ class InstructionCut:
         opcode: Its opcode.
         text: Optimised HLO that computes it from its operands.
         inputs: The operands' values, flat.
-        expected: The result in the whole program, flat.
+        expected: The result of the program run up to it, flat; None for a loop's body.
         loop: The loop in whose first iteration it runs; "" outside of loops.
         copied: Whether the program copies its inputs first, which the instruction overwrites.
     """
@@ -44,7 +45,7 @@ class InstructionCut:
     opcode: str
     text: str
     inputs: list[Any]
-    expected: list[Any]
+    expected: list[Any] | None
     loop: str
     copied: bool
 
@@ -90,56 +91,61 @@ class ProgramCuts:
         node = next(one for one in self._module.regions[region].nodes if one.id == name)
         if node.opcode in VIEWS:
             raise OptionError(f"{name} is a {node.opcode}, which computes nothing by itself")
-        inputs = self._operands(region, node, arguments)
-        values = self._entering(region, arguments)
-        expected = self._execute(self._cut(region, node, [node.id], True), values)
+        operands = self._typed(region, node)
+        flat = self._execute(
+            self._cut(region, node, operands, [(name, node.type)]),
+            self._entering(region, arguments),
+        )
+        count_ = sum(_leaves(kind) for _, kind in operands)
+        inputs, expected = flat[:count_], flat[count_:]
         copied = node.opcode in _IN_PLACE or any(
             _IN_PLACE_FUSION.search(line) for called in node.regions for line in self._lines[called]
         )
         fresh, lines = _Fresh(), list[str]()
-        for operand, kind in self._typed(region, node):
+        for operand, kind in operands:
             lines += fresh.parameter(operand, kind, copied)
-        lines += [defined(self._lines[region])[name], *fresh.root([(name, node.type)])]
+        lines += [
+            defined(self._lines[region])[name],
+            *fresh.copies([(name, node.type)]),
+            fresh.root(),
+        ]
         text = self._text(lines, node.regions)
         return InstructionCut(name, node.opcode, text, inputs, expected, self._loop(region), copied)
 
     def _body(self, name: str, arguments: Values) -> InstructionCut:
         """Cuts out the body of a loop: its first iteration."""
-        loop = self._callers[name][1]
-        last = self._module.regions[name].nodes[-1]
-        text = self._cut(name, last, [self._module.regions[name].results[0]], True)
+        nodes = {node.id: node for node in self._module.regions[name].nodes}
+        last = nodes[self._module.regions[name].results[0]]
+        text = self._cut(name, last, [], [(last.id, last.type)])
         inputs = list(self._entering(name, arguments))
-        expected = self._execute(text, inputs)
-        return InstructionCut(name, "body", text, inputs, expected, loop.id, True)
-
-    def _operands(self, region: str, node: Node, arguments: Values) -> list[Any]:
-        """Returns the values of an instruction's operands, flat."""
-        names = [name for name, _ in self._typed(region, node)]
-        if not names:
-            return []
-        text = self._cut(region, node, names, False)
-        return self._execute(text, self._entering(region, arguments))
+        return InstructionCut(name, "body", text, inputs, None, self._callers[name][1].id, True)
 
     def _typed(self, region: str, node: Node) -> list[tuple[str, Type]]:
         """Returns an instruction's operands, each once, with their types."""
         types = {one.id: one.type for one in self._module.regions[region].nodes}
         return [(name, types[name]) for name in dict.fromkeys(node.operands) if name in types]
 
-    def _cut(self, region: str, node: Node, results: Sequence[str], with_it: bool) -> str:
-        """Returns the text of a computation up to an instruction, which gives values of it."""
+    def _cut(self, region: str, node: Node, before: _Typed, after: _Typed) -> str:
+        """Returns a computation up to an instruction, which gives values before and after it.
+
+        What is given is copied at once: a later instruction may overwrite it.
+        """
         nodes, lines = self._module.regions[region].nodes, defined(self._lines[region])
         is_entry = region == self._module.entry
         fresh, cut, called = _Fresh(), list[str](), list[str]()
-        end = nodes.index(node) + with_it
-        for number, one in enumerate(nodes):
-            if one.opcode == "parameter":  # all of them, also those that only the rest reads
+        for one in nodes:  # the parameters, also those that only the rest reads
+            if one.opcode == "parameter":
                 own = [lines[one.id]]
                 cut += own if is_entry else fresh.parameter(one.id, one.type, True)
-            elif number < end:
+        for one in takewhile(lambda one: one.id != node.id, nodes):
+            if one.opcode != "parameter":
                 cut.append(lines[one.id])
                 called += one.regions
-        types = {one.id: one.type for one in nodes}
-        return self._text([*cut, *fresh.root([(name, types[name]) for name in results])], called)
+        cut += fresh.copies(before)
+        if after:
+            cut += [lines[node.id], *fresh.copies(after)]
+            called += node.regions
+        return self._text([*cut, fresh.root()], called)
 
     def _entering(self, region: str, arguments: Values) -> Values:
         """Returns the values with which a computation is entered first, flat."""
@@ -151,7 +157,9 @@ class ProgramCuts:
                 f"{region} is a part of {node.id} ({node.opcode}), which is compiled as a whole: "
                 f"cap.kernel({node.id!r}).extract()"
             )
-        return self._operands(caller, node, arguments)
+        operands = self._typed(caller, node)
+        text = self._cut(caller, node, operands, [])
+        return self._execute(text, self._entering(caller, arguments))
 
     def _loop(self, region: str) -> str:
         while region != self._module.entry:
@@ -180,6 +188,7 @@ class _Fresh:
     def __init__(self) -> None:
         self._numbers = count()
         self._parameters = count()
+        self._copies: list[tuple[str, str]] = []
 
     def _name(self) -> str:
         return f"jaxlens.{next(self._numbers)}"
@@ -205,29 +214,33 @@ class _Fresh:
             f"  %{name} = {written(kind)} copy(%{given})",
         ]
 
-    def root(self, values: Sequence[tuple[str, Type]]) -> list[str]:
-        """Returns the lines of the result: copies of values, with tuples taken apart."""
+    def copies(self, values: _Typed) -> list[str]:
+        """Returns the lines that copy values for the result, with tuples taken apart."""
         lines: list[str] = []
-        copies: list[tuple[str, str]] = []
         for name, kind in values:
-            self._copy(name, kind, lines, copies)
-        if len(copies) == 1:
-            return [*lines[:-1], lines[-1].replace("  %", "  ROOT %", 1)]
-        types = ", ".join(kind for _, kind in copies)
-        names = ", ".join(f"%{name}" for name, _ in copies)
-        return [*lines, f"  ROOT %{self._name()} = ({types}) tuple({names})"]
-
-    def _copy(self, name: str, kind: Type, lines: list[str], copies: list[tuple[str, str]]) -> None:
-        if not kind.dtype:
+            if kind.dtype:
+                plain, copy = written(kind, default=True), self._name()
+                lines.append(f"  %{copy} = {plain} copy(%{name})")
+                self._copies.append((copy, plain))
+                continue
             for index, inner in enumerate(kind.parts):
                 part = self._name()
                 element = f"get-tuple-element(%{name}), index={index}"
                 lines.append(f"  %{part} = {written(inner)} {element}")
-                self._copy(part, inner, lines, copies)
-            return
-        plain, copy = written(kind, default=True), self._name()
-        lines.append(f"  %{copy} = {plain} copy(%{name})")
-        copies.append((copy, plain))
+                lines += self.copies([(part, inner)])
+        return lines
+
+    def root(self) -> str:
+        """Returns the line of the result: what was copied."""
+        types = ", ".join(kind for _, kind in self._copies)
+        names = ", ".join(f"%{name}" for name, _ in self._copies)
+        if len(self._copies) == 1:
+            return f"  ROOT %{self._name()} = {types} bitcast({names})"
+        return f"  ROOT %{self._name()} = ({types}) tuple({names})"
+
+
+def _leaves(kind: Type) -> int:
+    return 1 if kind.dtype else sum(map(_leaves, kind.parts))
 
 
 def written(kind: Type, default: bool = False) -> str:

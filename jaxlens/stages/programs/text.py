@@ -26,7 +26,7 @@ _BITS = (2, 4, 8, 16, 32, 64)
 _FLOATS8 = ("E4M3FN", "E5M2", "E4M3FNUZ", "E5M2FNUZ")
 # JAX's names of dtypes, by MLIR's and HLO's.
 _DTYPES = {
-    **dict.fromkeys(("i1", "pred"), "bool"),
+    **dict.fromkeys(("i1", "pred", "bool"), "bool"),
     **{f"{letter}{bits}": f"int{bits}" for bits in _BITS for letter in "is"},
     **{f"{prefix}{bits}": f"uint{bits}" for bits in _BITS for prefix in ("ui", "u")},
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},

@@ -185,7 +185,8 @@ class Running(Driver):
             compiled = compiled_text(cut.text, options)
             alone = run(compiled, tuple(cut.inputs), n)
         outputs = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(alone.outputs))
-        bits = [np.asarray(leaf).tobytes() for leaf in cut.expected]
+        pairs = zip(outputs, cut.expected or (), strict=cut.expected is not None)
+        equal = all(np.asarray(leaf).tobytes() == output.tobytes() for output, leaf in pairs)
         return ExtractedRun(
             name,
             cut.opcode,
@@ -194,7 +195,7 @@ class Running(Driver):
             cut.copied,
             tuple(cut.inputs),
             outputs,
-            [output.tobytes() for output in outputs] == bits,
+            None if cut.expected is None else equal,
             alone.seconds,
             self.run(n).seconds,
             alone.how,
