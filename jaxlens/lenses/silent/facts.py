@@ -170,7 +170,8 @@ class _Look:
         else:
             text = f"{name} is {reuse.copies} of the keys of one operation: {lines[0]}."
         ids = tuple(use.path[-1] for use in uses)
-        return Fault("key", text, tuple(s for s in spans if s), ids, name.strip("`"))
+        own = name.strip("`") if name.startswith("`") else ""
+        return Fault("key", text, tuple(s for s in spans if s), ids, own)
 
     def _name(self, reuse: KeyReuse) -> str:
         index = "".join(f"[{n}]" for n in reuse.index)

@@ -221,11 +221,11 @@ class ProgramMagics(OutputMagics):
         `%%jaxpr --silent`, and takes the same options:
 
             %%silent
-            step(params, key, batch)
+            step(params, batch)
 
             %silent --grad loss(params, x)
 
-        In Python:  jaxlens.silent(step, params, key, batch)
+        In Python:  jaxlens.silent(step, params, batch)
         """
         if line.strip() in ("-h", "--help"):
             print(cleandoc(self.silent.__doc__ or ""))

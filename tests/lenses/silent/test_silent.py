@@ -79,6 +79,7 @@ def test_results_that_are_called_equal_are_equal():
     (fault,) = jaxlens.silent(f, clean.KEY).faults
     assert "some draw the same numbers" in fault.sentence
     assert np.array_equal(*f(clean.KEY)[:2])
+    assert (fault.name, fault.line) == ("key", inspect.getsourcelines(f)[1] + 1)
 
 
 def test_an_index_is_that_of_numpy():
