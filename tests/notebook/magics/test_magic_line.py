@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jaxlens.errors import OptionError
+from jaxlens.errors import OptionError, nearest
 from jaxlens.notebook.magics.magic_line import TRANSFORMS, MagicLine, read
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.options import flag, read_options
@@ -74,7 +74,7 @@ def test_an_expression_stands_behind_the_options(
     ("verb", "line", "says"),
     [
         ("hlo", "--stag hlo", "%%hlo has no option --stag; did you mean '--stage'?"),
-        ("jaxpr", "--zzz", f"%%jaxpr has no option --zzz; choose from {', '.join(KNOWN)}"),
+        ("jaxpr", "--zzz", f"%%jaxpr has no option --zzz; {nearest('--zzz', KNOWN)}"),
         ("hlo", "--stage", "%%hlo: argument --stage: expected one argument; see %%hlo -h"),
         ("hlo", "--diff hlo", "%%hlo: argument --diff: expected 2 arguments; see %%hlo -h"),
         ("hlo", "--stage stablhlo", "no stage 'stablhlo'; did you mean 'stablehlo'?"),
