@@ -11,8 +11,6 @@ class IndexOutside:
 
     Attributes:
         path: The equation.
-        call: The user's call that leads to it: the first steps of the path, or all.
-        opcode: Its primitive.
         effect: What JAX did: "clamped", "dropped" or "filled".
         index: The first such index, as the program computed it before negative ones were wrapped.
         window: The number of elements from there that it reads or writes.
@@ -22,8 +20,6 @@ class IndexOutside:
     """
 
     path: Path
-    call: Path
-    opcode: str
     effect: str
     index: int
     window: int

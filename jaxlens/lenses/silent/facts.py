@@ -226,8 +226,10 @@ class _Look:
         """Yields a fault for each line with an index out of bounds, unless its result is masked."""
         told = set[Span | None]()
         for one in outside:
-            span, reads = self._span(one.call), one.opcode in ("gather", "dynamic_slice")
-            masked = reads and self._masked(self.nodes[one.call[-1]])
+            call = self._call(one.path)
+            opcode, span = self.nodes[one.path[-1]].opcode, self._span(call)
+            reads = opcode in ("gather", "dynamic_slice")
+            masked = reads and self._masked(self.nodes[call[-1]])
             if span not in told and one.path[-1] in self.live and not masked:
                 told.add(span)
                 yield self._index(one, span, reads)

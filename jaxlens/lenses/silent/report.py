@@ -10,7 +10,7 @@ _CURES: dict[Kind, str] = {
     "`jax.random.fold_in(key, i)` in a loop.",
     "index": 'Where that is meant, `mode="drop"`, `"clip"` or `"fill"` of `.at[...]` says so.',
 }
-_IN_BOUNDS = "no index is out of bounds in this run, "
+_IN_BOUNDS = "no index is clamped or dropped unasked in this run, "
 _NONE = (
     f"No key is used twice, {_IN_BOUNDS}every array of floats is read, and no gradient is zero by "
     "construction, as far as jaxlens can tell."

@@ -43,17 +43,17 @@ class _Outside:
     def __init__(self, closed: Any) -> None:
         every = bodies(opened(closed)).values()
         self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
-        self.call = cache(self._call)
+        self._unasked = cache(self._is_unasked)
         self.width = _HEAD + deepest(closed)
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
-        return _indexes(eqn) and self.call(path) is not None
+        return _indexes(eqn) and self._unasked(path)
 
-    def _call(self, path: Path) -> Path | None:
-        """Returns the steps to the user's call that indexes; None for no fault of the user's."""
+    def _is_unasked(self, path: Path) -> bool:
+        """Whether the user's call indexes, and has no mode in its lines."""
         if any("transpose(" in str(self.eqns[step].source_info.name_stack) for step in path):
-            return None  # the forward pass has the same indices
+            return False  # the forward pass has the same indices
         for n, step in enumerate(path):
             eqn = self.eqns[step]
             body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
@@ -63,8 +63,9 @@ class _Outside:
         called, text = _called(eqn)
         if called == _WRAPPER or own:
             called = str(eqn.params.get("name", ""))
-        asked = _ASKED.search(text) or not text
-        return path[: n + 1] if called in _CALLED and not asked else None
+        # Without source, a mode that can be asked for may have been.
+        may_ask = _mode(self.eqns[path[-1]]) in ("CLIP", "FILL_OR_DROP")
+        return called in _CALLED and not (_ASKED.search(text) if text else may_ask)
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the first elements of the row of one execution."""
@@ -123,17 +124,19 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     axis, window = _axes(eqn)[which]
     size = eqn.invars[0].aval.shape[axis]
     loops = sum(probe.eqns[step].primitive.name in ("scan", "while") for step in path[:-1])
-    name, mode = eqn.primitive.name, getattr(eqn.params.get("mode"), "name", "")
-    effect = "filled" if name == "gather" else "dropped"
-    effect = effect if mode == "FILL_OR_DROP" else "clamped"
+    effect = "filled" if eqn.primitive.name == "gather" else "dropped"
+    effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     written = index - size if index < 0 else index  # before JAX added the size
-    when, call = tuple(iterations[:loops]), probe.call(path) or path
-    return IndexOutside(path, call, name, effect, written, window, size, count, when)
+    return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
 
 
 def _indexes(eqn: Any) -> bool:
     name = eqn.primitive.name
     return name in _SLICES or name == "gather" or name.startswith("scatter")
+
+
+def _mode(eqn: Any) -> str:
+    return getattr(eqn.params.get("mode"), "name", "")
 
 
 def _axes(eqn: Any) -> list[tuple[int, int]]:

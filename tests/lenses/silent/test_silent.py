@@ -93,6 +93,14 @@ def test_an_index_is_that_of_numpy():
         assert [(fault.index, fault.size) for fault in faults] == [(index, 4)] * len(faults)
 
 
+def test_without_source_a_clamped_index_is_found_and_one_that_may_be_asked_for_is_not():
+    names: dict = {}
+    exec("f = lambda x, i: x[i]\ng = lambda x, i: x.at[i].set(1.0)", names)
+    (fault,) = jaxlens.silent(names["f"], X, np.int32(4)).faults
+    assert fault.index == 4
+    assert jaxlens.silent(names["g"], X, np.int32(4)).faults == ()
+
+
 def test_a_gradient_that_is_called_zero_is_zero():
     def loss(p, x):
         kept = jnp.where(p["mask"] > 0, p["kept"], 0.0)
