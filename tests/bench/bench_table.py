@@ -31,6 +31,8 @@ import jax
 
 import jaxlens
 from jaxlens.ir.needs import Needs
+from jaxlens.stages.taps.evaluate import execute
+from jaxlens.stages.taps.values import Statistics
 from tests.bench import bench_scale, bench_verbs
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, fresh, shown
 from tests.support import programs
@@ -251,7 +253,41 @@ def without(options: argparse.Namespace) -> Iterator[Row]:
     yield Row("`--without` of a small program", time.perf_counter() - start, "s", 3, "wall clock")
 
 
-PARTS = (extension, small_jaxpr, scanned_jaxpr, compiles, lenses, large, saved, without)
+def values(options: argparse.Namespace) -> Iterator[Row]:
+    """A run with measurements: its compiles, and itself once all is compiled."""
+    layers = f"{options.layers}-layer step"
+    f, args = programs.gpt_step(layers=options.layers)
+    closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
+    probe = Statistics(0)
+    kept: dict[Any, Any] = {}
+
+    def measured(compiled: dict[Any, Any]) -> None:
+        execute(closed, probe, leaves, compiled=compiled)
+
+    ours, again, bare = turns(
+        options.rounds, lambda: measured({}), lambda: measured(kept), lambda: bare_compile(f, args)
+    )
+    compile_only = ours - again
+    yield Row(
+        f"compiles of `%%values` of the {layers} / its compile",
+        compile_only / bare,
+        "x",
+        1.3,
+        f"{ms(compile_only)} against {ms(bare)}",
+    )
+    program = jax.jit(fresh(f)).trace(*args).lower().compile()
+    walls: tuple[list[float], list[float]] = ([], [])
+    for _ in range(options.rounds * 5):
+        for n, task in enumerate((lambda: measured(kept), lambda: program(*args))):
+            start = time.perf_counter()
+            jax.block_until_ready(task())
+            walls[n].append(time.perf_counter() - start)
+    ours, bare = map(statistics.median, walls)
+    what = f"a run with the measurements of `%%values`, compiled, of the {layers} / a run"
+    yield Row(what, ours / bare, "x", 2, f"wall clock, {ms(ours)} against {ms(bare)}")
+
+
+PARTS = (extension, small_jaxpr, scanned_jaxpr, compiles, lenses, large, saved, without, values)
 
 # Runs where a peer is, on the same function. Both sides trace and take CPU seconds.
 _THEIRS = """

@@ -237,16 +237,16 @@ class ProgramMagics(OutputMagics):
     def values(self, line: str, cell: str | None = None) -> Any:
         """Run the call once, and say what each line and equation holds: range, zeros, NaN.
 
-        It is `%%jaxpr --values`, and takes the same options. With --at e12 the array that this
+        It is `%%jaxpr --values`, and takes the same options. With --at e1 the array that this
         equation makes is drawn:
 
             %%values
             step(params, batch)
 
-            %values --at e12 loss(params, x)
+            %values --at e1 loss(params, x)
 
         In Python:  jaxlens.values(step, params, batch), and with options
-        jaxlens.values(jaxlens.capture(step, params, batch), at="e12")
+        jaxlens.values(jaxlens.capture(step, params, batch), at="e1")
         """
         if line.strip() in ("-h", "--help"):
             print(cleandoc(self.values.__doc__ or ""))

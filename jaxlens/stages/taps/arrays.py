@@ -11,7 +11,7 @@ from jax import lax
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ExecutionArray
 from jaxlens.stages.taps.evaluate import Site, deepest, equation, execute, primitives
-from jaxlens.stages.taps.values import LOOPS, real_type
+from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side
 
@@ -38,7 +38,7 @@ class _LastArray:
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the row."""
-        value = jnp.asarray(results[0])
+        value = unsharded(jnp.asarray(results[0]))
         parts = [value.real, value.imag] if jnp.iscomplexobj(value) else [value]
         if value.dtype == bool:
             parts = [value.astype(np.uint8)]

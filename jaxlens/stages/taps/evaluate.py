@@ -8,6 +8,7 @@ Other equations with bodies, such as `pallas_call`, are measured as a whole.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -92,7 +93,11 @@ Change = Callable[[Site, Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def execute(
-    closed: Any, probe: Probe, args: Sequence[Any], change: Change | None = None
+    closed: Any,
+    probe: Probe,
+    args: Sequence[Any],
+    change: Change | None = None,
+    compiled: dict[Any, Any] | None = None,
 ) -> tuple[list[Any], dict[Path, Any]]:
     """Compiles and runs a program with measurements in it, piece by piece.
 
@@ -101,6 +106,7 @@ def execute(
         probe: What is measured.
         args: The program's flat arguments; none is donated.
         change: Changes results of equations.
+        compiled: Keeps what is compiled, for another run of the same program and probe.
 
     Returns:
         The program's flat results, and the rows of each measured equation, of shape [rows, width].
@@ -110,19 +116,20 @@ def execute(
     pieces = list(cut(program, evaluator.measured))
     last = {n: index for index, piece in enumerate(pieces) for n in piece.reads}
     values = dict(zip(program.inputs, args, strict=True)) | program.consts
-    compiled: dict[Any, Any] = {}
+    ready = _Executables({} if compiled is None else compiled)
     measured: list[tuple[Sequence[OpenedEquation], list[Any], list[Any]]] = []
-    collect = jax.jit(lambda gathered: probe.collect(gathered, _OUTSIDE))
+
+    def collect(*gathered: Any) -> Any:
+        return probe.collect(gathered, _OUTSIDE)
+
     with isolate.untouched(isolate.context()), compat.persistent_cache_off():
         for index, piece in enumerate(pieces):
             operands = [values[n] for n in piece.reads]
-            places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
-            run = compiled.get((piece.key, places))
-            if run is None:
-                run = compiled[piece.key, places] = evaluator.compile(piece, operands)
-            results, gathered, inside = run(*operands)
+            function = evaluator.function(piece)
+            results, gathered, inside = ready(piece.key, function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
-            rows = [collect(gathered)] if gathered else []
+            shapes = tuple(array.shape for array in gathered)
+            rows = [ready(shapes, collect, gathered)] if gathered else []
             values.update(zip(piece.writes, results, strict=True))
             measured.append((piece.steps, rows, inside))
             for n in piece.reads:  # nothing is kept that is not read again
@@ -144,7 +151,8 @@ def execute(
 
 def added(n: int) -> int:
     """Returns how many figures are added to some, so that there are few different numbers."""
-    return max(16, 1 << (n - 1).bit_length()) - n
+    power = 1 << (max(n, 16) - 1).bit_length()
+    return (power if n > power * 3 // 4 else power * 3 // 4) - n
 
 
 def equation(closed: Any, ident: str) -> Any:
@@ -172,6 +180,20 @@ def deepest(closed: Any) -> int:
             for callee in inner:
                 depth[id(callee)] = max(depth[id(callee)], depth[key] + loop)
     return max(depth.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Executables:
+    """Calls functions compiled, each compiled once for its key and the places of its operands."""
+
+    compiled: dict[Any, Any]
+
+    def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
+        if (key, places) not in self.compiled:
+            lowered = jax.jit(function).trace(*operands).lower()
+            self.compiled[key, places] = interruptible(lambda _: lowered.compile())
+        return self.compiled[key, places](*operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +233,8 @@ class _Evaluator:
         inside = tuple(path[len(step.path) :] for path, _ in self.inside([step]))
         return self.probe.wants(step.path, step.eqn), inside
 
-    def compile(self, piece: ProgramPiece, operands: Sequence[Any]) -> Any:
-        """Returns a piece compiled: it gives results, figures, and the rows of bodies."""
+    def function(self, piece: ProgramPiece) -> Callable[..., Any]:
+        """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
 
         def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
@@ -220,8 +242,7 @@ class _Evaluator:
             gathered = self.probe.gather(figures, apart=True) if figures else ()
             return [values[n] for n in piece.writes], gathered, inside
 
-        lowered = jax.jit(function).trace(*operands).lower()
-        return interruptible(lambda _: lowered.compile())
+        return function
 
     def count(self, closed: Any, path: Path) -> int:
         """Returns the number of rows of a body."""
@@ -308,7 +329,7 @@ class _Evaluator:
         tests = self.count(test, context.path)
         empty = self.varying(self.empty(self.count(step, context.path)), context)
 
-        def go_on(carry: Any) -> Any:
+        def unfinished(carry: Any) -> Any:
             number, _, values = carry
             inside = replace(context, iterations=(*context.iterations, number))
             return self.body(test, [*to_test, *values], inside)[0][0]
@@ -317,10 +338,12 @@ class _Evaluator:
             number, rows, values = carry
             inside = replace(context, iterations=(*context.iterations, number))
             results, now = self.body(step, [*to_step, *values], inside)
+            if opened(test).outvars[0].aval.shape:  # under `vmap`: those that are done stay
+                results = list(map(partial(_chosen, unfinished(carry)), results, values))
             return number + 1, self.probe.merge(rows, now), results
 
         start = (self.varying(jnp.int32(0), context), empty, first)
-        _, rows, results = jax.lax.while_loop(go_on, body, start)
+        _, rows, results = jax.lax.while_loop(lambda carry: jnp.any(unfinished(carry)), body, start)
         return results, self.in_order(params, rows, tests)
 
     def in_order(self, params: Any, rows: Any, tests: int) -> Any:
@@ -404,6 +427,11 @@ def bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 def _value(number: int | WrittenOperand, values: dict[int, Any]) -> Any:
     return number.value if isinstance(number, WrittenOperand) else values[number]
+
+
+def _chosen(which: Any, one: Any, other: Any) -> Any:
+    axes = (1,) * (jnp.ndim(one) - which.ndim)
+    return jnp.where(which.reshape(*which.shape, *axes), one, other)
 
 
 def _typed(values: Sequence[Any], closed: Any, params: Any) -> list[Any]:

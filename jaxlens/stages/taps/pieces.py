@@ -5,8 +5,12 @@ layers are the same few pieces, and a run with measurements compiles each of the
 of thousands of measurements is what such a run would cost most.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from jaxlens.stages import compat
 _LITERAL = compat.extend("core", "Literal")
 _LONG = 32  # equations of a piece
 _SHORT = 8  # equations of a piece that is worth a cut
+_BYTES = 1 << 28  # of a piece's values, which are in memory at once
 _FIRST = 4  # equations by which a piece is looked up
 
 
@@ -132,23 +137,41 @@ def cut(program: OpenedJaxpr, more: Callable[[OpenedEquation], Hashable]) -> Ite
     last = dict.fromkeys((n for n in program.results if isinstance(n, int)), len(steps))
     for index, step in enumerate(steps):
         last.update((n, max(last.get(n, 0), index)) for n in step.reads if isinstance(n, int))
+    # Cut twice: what was found to repeat begins at its first occurrence already.
+    sums = list(accumulate(map(_bytes, steps), initial=0))
+    counts = Counter(tuple(run) for run in _runs(tokens, sums, ()))
+    start = 0
+    for run in _runs(tokens, sums, [run for run, n in counts.items() if n > 1]):
+        yield _piece(steps, start, start + len(run), tokens, last)
+        start += len(run)
+
+
+def _runs(
+    tokens: list[int], sums: list[int], repeating: Iterable[Sequence[int]]
+) -> Iterator[list[int]]:
+    """Yields consecutive parts of a sequence, each as long as one before if it is that again."""
     known: dict[tuple[int, ...], list[list[int]]] = {}
 
+    def learn(run: Sequence[int]) -> None:
+        if len(run) >= _SHORT:
+            known.setdefault(tuple(run[:_FIRST]), []).append(list(run))
+
     def repeated(start: int) -> int:
-        """Returns the length of the longest known piece that begins here again; 0 for none."""
+        """Returns the length of the longest known part that begins here; 0 for none."""
         some = known.get(tuple(tokens[start : start + _FIRST]), ())
         return max((len(t) for t in some if tokens[start : start + len(t)] == t), default=0)
 
+    for run in repeating:
+        learn(run)
     start = 0
-    while start < len(steps):
+    while start < len(tokens):
         length = repeated(start)
         if not length:
-            stop = min(start + _LONG, len(steps))
+            stop = min(start + _LONG, len(tokens), bisect_right(sums, sums[start] + _BYTES) - 1)
+            stop = max(stop, start + 1)
             length = next((j for j in range(start + 1, stop) if repeated(j)), stop) - start
-            if length >= _SHORT:
-                run = tokens[start : start + length]
-                known.setdefault(tuple(run[:_FIRST]), []).append(run)
-        yield _piece(steps, start, start + length, tokens, last)
+            learn(tokens[start : start + length])
+        yield tokens[start : start + length]
         start += length
 
 
@@ -170,6 +193,11 @@ def _piece(
     writes = tuple(write for write in inside if last.get(write, 0) >= stop)
     key = (tuple(tokens[start:stop]), tuple(wiring), tuple(local[write] for write in writes))
     return ProgramPiece(tuple(steps[start:stop]), tuple(reads), writes, key)
+
+
+def _bytes(step: OpenedEquation) -> int:
+    types = (var.aval for var in step.eqn.outvars if hasattr(var.aval, "dtype"))
+    return sum(math.prod(aval.shape) * aval.dtype.itemsize for aval in types)
 
 
 def _token(eqn: Any) -> Hashable:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -26,6 +27,7 @@ from jaxlens.stages.taps.evaluate import (
 )
 
 _TILE = 1024
+_WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
 LOOPS = ("scan", "while")
 _MOVES = frozenset(
     "broadcast_in_dim copy copy_p expand_dims pvary rev reshape squeeze transpose".split()
@@ -68,7 +70,8 @@ class Statistics:
         """Returns the tiles of the float results, as bits."""
         tiles = []
         for index, aval in float_results(site.eqn):
-            value = lax.abs(results[index]) if jnp.iscomplexobj(results[index]) else results[index]
+            value = unsharded(results[index])
+            value = lax.abs(value) if jnp.iscomplexobj(value) else value
             bits = lax.bitcast_convert_type(value.astype(self.float), self.dtype).ravel()
             short = _tiles(aval) * _TILE - bits.size
             tiles.append(lax.pad(bits, self._word(self._most), [(0, short, 0)]).reshape(-1, _TILE))
@@ -253,6 +256,15 @@ def _tiny(dtype: Any) -> float:
 def _tiles(aval: Any) -> int:
     count: int = math.prod(aval.shape)
     return -(-count // _TILE)
+
+
+def unsharded(value: Any) -> Any:
+    """Gathers a value whose sharding is part of its type, so that it can be cut into tiles."""
+    sharding = jax.typeof(value).sharding
+    if all(axis is None for axis in sharding.spec):
+        return value
+    whole = jax.sharding.NamedSharding(sharding.mesh, _WHOLE)
+    return jax.sharding.reshard(value, whole)  # type: ignore[no-untyped-call]
 
 
 def real_type(dtype: Any) -> Any:

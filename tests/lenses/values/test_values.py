@@ -194,6 +194,13 @@ def test_equal_layers_are_compiled_once_and_keep_their_constants():
     assert last.most == pytest.approx(np.asarray(layers(16)(X, weights)).max(), rel=1e-5)
 
 
+def test_a_while_under_vmap_stops_each_example_by_itself():
+    doubled = jax.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x))
+    answer = jaxlens.values(lambda x: doubled(x) + 0, np.array([1, 3, 20], F))
+    assert answer.values[-1].held.mean == pytest.approx((16 + 12 + 20) / 3)
+    assert answer.values[0].held.executions == 4
+
+
 def test_donated_arguments_stay_valid():
     x = jnp.arange(4.0)
     f = jax.jit(lambda x: x + 1, donate_argnums=0)
