@@ -20,6 +20,8 @@ class Finding:
         lead: Words before the text with measured figures; the stable text leaves them out.
         weight: How much it matters for this program, 0..1, from `saves` or `explains`; findings
             of several lenses are ranked by it.
+        tail: Words in the place of the last full stop, with measured figures; the stable text
+            leaves them out.
     """
 
     text: str
@@ -27,6 +29,13 @@ class Finding:
     ids: tuple[str, ...] = ()
     lead: str = ""
     weight: float = 0.0
+    tail: str = ""
+
+    @property
+    def measured(self) -> str:
+        """The sentence with its measured figures."""
+        text = f"{self.text.removesuffix('.')}{self.tail}" if self.tail else self.text
+        return self.lead + text
 
 
 def saves(part: float | None, whole: float | None) -> float:

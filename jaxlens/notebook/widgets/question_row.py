@@ -29,4 +29,4 @@ class QuestionRow(anywidget.AnyWidget):
     def tell(self, finding: Finding) -> None:
         """Shows a finding as the answer."""
         self.known = known(finding)
-        self.sentence = (finding.lead + finding.text).replace("`", "")
+        self.sentence = finding.measured.replace("`", "")

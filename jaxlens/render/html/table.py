@@ -98,7 +98,7 @@ def _parts(cell: Cell) -> Iterator[str]:
 def findings_html(block: Findings) -> str:
     """Sentences, each with the trust in its facts."""
     items = (
-        f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.lead + finding.text)} "
+        f"<li{attr('data-id', ' '.join(finding.ids))}>{prose(finding.measured)} "
         f"<small>{known(finding)}</small></li>"
         for finding in block.findings
     )

@@ -179,7 +179,7 @@ def _note(note: str, form: Form) -> list[str]:
 def _findings(block: Findings, form: Form) -> list[str]:
     lines: list[str] = []
     for finding in block.findings:
-        text = finding.lead + finding.text if form.times else finding.text
+        text = finding.measured if form.times else finding.text
         sentence = f"- {visible(text)} [{known(finding, form.times)}]"
         lines += wrap(sentence, form.width, subsequent_indent="  ", break_on_hyphens=False) or ["-"]
     return lines
