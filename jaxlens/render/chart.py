@@ -47,6 +47,7 @@ def rect(
     tip: str = "",
     id: str = "",
     line: str = "",
+    digits: int = 1,
 ) -> str:
     """Returns a rectangle; all lengths are in CSS pixels.
 
@@ -59,8 +60,10 @@ def rect(
         tip: Tooltip.
         id: Id of the node that it represents.
         line: The source line that owns it ("cell 3:4").
+        digits: Digits after the point of `x` and `w`; more where a page zooms far.
     """
-    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(w, 0))}" height="{_n(max(h, 0))}"'
+    wide = f'x="{_n(x, digits)}" width="{_n(max(w, 0), digits)}"'
+    place = f'{wide} y="{_n(y)}" height="{_n(max(h, 0))}"'
     return _mark("rect", place, kind, tip, id, line)
 
 
@@ -101,13 +104,15 @@ def words(x: float, y: float, text: str, kind: str = "text", anchor: Anchor = "s
 def group(kind: str, marks: Iterable[str]) -> str:
     """Returns marks in a group of its own: `labels` of the whole plot, or `ticks` of its axis.
 
-    The texts of `ticks` go from the bottom to the top. A page that zooms the plot hides the labels
-    and writes the ticks anew.
+    The texts of `ticks` go from the bottom to the top, or from left to right. A page that zooms the
+    plot hides the labels and writes the ticks anew.
     """
     return f'<g class="{kind}">{"".join(marks)}</g>'
 
 
-def plot(x: float, y: float, w: float, h: float, top: int, marks: Iterable[str]) -> str:
+def plot(
+    x: float, y: float, w: float, h: float, top: float, marks: Iterable[str], axis: str = "bytes"
+) -> str:
     """Returns a part of the chart that a page can zoom.
 
     Args:
@@ -115,13 +120,15 @@ def plot(x: float, y: float, w: float, h: float, top: int, marks: Iterable[str])
         y: Top edge.
         w: Width.
         h: Height.
-        top: Bytes at the top edge; there are none at the bottom.
+        top: What the axis ends with: bytes at the top edge, or seconds at the right edge.
         marks: Rectangles and lines; text in it would be stretched.
+        axis: "bytes" from the bottom up; "seconds" from left to right, in which alone it zooms.
     """
     box = " ".join(map(_n, (x, y, w, h)))
     place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(w)}" height="{_n(h)}"'
     return (
-        f'<svg class="plot" {place} viewBox="{box}" preserveAspectRatio="none" data-top="{top}">'
+        f'<svg class="plot" {place} viewBox="{box}" preserveAspectRatio="none" '
+        f'data-top="{top}" data-axis="{axis}">'
         f"{''.join(marks)}</svg>"
     )
 
@@ -143,8 +150,8 @@ def _mark(tag: str, place: str, kind: str, tip: str, id: str, line: str) -> str:
     return f'<{tag} class="{kind}" {place}{node}{owner}>{title}</{tag}>'
 
 
-def _n(number: float) -> str:
-    return f"{number:.1f}".rstrip("0").rstrip(".")
+def _n(number: float, digits: int = 1) -> str:
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
 @cache

@@ -188,7 +188,7 @@ def saved(chromium, tmp_path):
     """`saved(*documents) -> page`: a saved file of these outputs, opened without any network."""
     pages, asked, wrong = [], [], []
 
-    def saved_(*fragments, width=1200, light=True, page=None, markup=None):
+    def saved_(*fragments, width=1200, light=True, page=None, markup=None, ready=".jaxlens .bar"):
         path = tmp_path / "saved.html"
         path.write_text(PAGE.format("true" if light else "false", markup or "".join(fragments)))
         if page is None:
@@ -198,7 +198,7 @@ def saved(chromium, tmp_path):
             page.on("request", lambda request: asked.append(request.url))
             page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(f"file://{path}")
-        page.wait_for_selector(".jaxlens .bar", state="attached")
+        page.wait_for_selector(ready, state="attached")
         page.evaluate(
             "Promise.all([...document.querySelectorAll('.jaxlens')].map(r => r.jaxlens.ready))"
         )

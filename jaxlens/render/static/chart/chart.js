@@ -7,7 +7,7 @@ import { button, create } from "../viewer/elements.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ZOOM = 1.6;
-const LARGEST = 64;
+const LARGEST = { bytes: 64, seconds: 4096 };
 // Width of a character of a chart's text, and the least height of a rectangle with text
 const [CHARACTER, LINE] = [7.3, 14];
 
@@ -27,6 +27,13 @@ function amount(bytes) {
   let [value, step] = [bytes, 0];
   for (; value >= 999.5 && step < 4; step += 1) value /= 1000;
   return `${Number(value.toPrecision(3))} ${["", "k", "M", "G", "T"][step]}B`;
+}
+
+/** A time as Python's `report.duration` writes it. @param {number} seconds */
+function duration(seconds) {
+  for (const [unit, scale] of /** @type {[string, number][]} */ ([["s", 1], ["ms", 1e-3], ["µs", 1e-6]]))
+    if (seconds >= 0.9995 * scale) return `${Number((seconds / scale).toPrecision(3))} ${unit}`;
+  return seconds > 0 ? `${Number((seconds / 1e-9).toPrecision(3))} ns` : "0 s";
 }
 
 /** What a shape stands for, in words. @param {Element} shape */
@@ -82,7 +89,8 @@ class Chart {
   key(key) {
     const last = this.shapes.length - 1;
     const place = this.inOrder.indexOf(/** @type {any} */ (this.at));
-    if (key === "ArrowRight" || key === "ArrowDown") this.visit(Math.min(place + 1, last));
+    if (this.along && key.startsWith("Arrow")) this.step(key);
+    else if (key === "ArrowRight" || key === "ArrowDown") this.visit(Math.min(place + 1, last));
     else if (key === "ArrowLeft" || key === "ArrowUp") this.visit(Math.max(place - 1, 0));
     else if (key === "Home") this.visit(0);
     else if (key === "End") this.visit(last);
@@ -100,6 +108,26 @@ class Chart {
     this.ordered ??= this.shapes.map((shape) => ({ shape, box: shape.getBBox() }))
       .sort((a, b) => a.box.x - b.box.x || b.box.y - a.box.y).map(({ shape }) => shape);
     return this.ordered;
+  }
+
+  /** Goes to the next shape of a lane, or to the lane above or below. @param {string} key */
+  step(key) {
+    const [now, sign] = [this.at?.getBBox(), key === "ArrowRight" || key === "ArrowDown" ? 1 : -1];
+    if (!now) return this.visit(0);
+    const boxes = this.inOrder.map((shape) => shape.getBBox());
+    const place = this.inOrder.indexOf(/** @type {any} */ (this.at));
+    if (key === "ArrowLeft" || key === "ArrowRight") {
+      let next = place + sign;
+      while (boxes[next] && boxes[next].y !== now.y) next += sign;
+      if (boxes[next]) this.visit(next);
+      return;
+    }
+    const tops = boxes.map((box) => box.y).filter((y) => (y - now.y) * sign > 0);
+    const top = sign > 0 ? Math.min(...tops) : Math.max(...tops);
+    const middle = now.x + now.width / 2;
+    const far = (/** @type {DOMRect} */ box) => Math.max(box.x - middle, middle - box.x - box.width, 0);
+    const lane = boxes.map((_, n) => n).filter((n) => boxes[n].y === top);
+    if (lane.length) this.visit(lane.reduce((a, b) => (far(boxes[b]) < far(boxes[a]) ? b : a)));
   }
 
   /** @param {number} place */
@@ -145,6 +173,8 @@ class Chart {
     this.lit = lit;
     const own = this.host.dataset.stage ?? "";
     const lens = /** @type {any} */ (this.host.closest(".jaxlens")).jaxlens;
+    for (const shape of this.svg.querySelectorAll("[data-line]:not([data-id])"))
+      shape.classList.toggle("lit", !!lit.line && shape.getAttribute("data-line") === lit.line);
     for (const shape of this.svg.querySelectorAll("[data-id]")) {
       const node = shape.getAttribute("data-id");
       const linked = lens.atoms(own, node).some((/** @type {number} */ atom) => lit.atoms.has(atom));
@@ -156,6 +186,7 @@ class Chart {
   zooms(plot) {
     const { x, y, width, height } = plot.viewBox.baseVal;
     this.box = this.view = new DOMRect(x, y, width, height);
+    this.along = plot.getAttribute("data-axis") === "seconds";
     this.tools?.prepend(
       button("+", "Zoom in", () => this.zoom(ZOOM)),
       button("−", "Zoom out", () => this.zoom(1 / ZOOM)),
@@ -197,15 +228,16 @@ class Chart {
     if (!view || !box) return;
     const part = this.at?.getBBox() ?? view;
     const at = point ?? new DOMPoint(part.x + part.width / 2, part.y + part.height / 2);
-    const width = Math.min(box.width, Math.max(box.width / LARGEST, view.width / by));
+    const width = Math.min(box.width, Math.max(box.width / LARGEST[this.along ? "seconds" : "bytes"], view.width / by));
     const share = width / view.width;
     this.show(new DOMRect(at.x - (at.x - view.x) * share, at.y - (at.y - view.y) * share, width, view.height * share));
   }
 
-  /** Shows a part of the plot. @param {DOMRect} part */
-  show(part) {
+  /** Shows a part of the plot; of one along time, all its lanes. @param {DOMRect} asked */
+  show(asked) {
     const { box, plot } = this;
     if (!box || !plot) return;
+    const part = this.along ? new DOMRect(asked.x, box.y, asked.width, box.height) : asked;
     const whole = part.width > box.width * 0.999;
     const x = Math.max(box.x, Math.min(part.x, box.right - part.width));
     const y = Math.max(box.y, Math.min(part.y, box.bottom - part.height));
@@ -218,15 +250,18 @@ class Chart {
     const top = Number(plot.getAttribute("data-top"));
     const ticks = [...this.svg.querySelectorAll(".ticks text")];
     ticks.forEach((tick, place) => {
-      const at = view.bottom - (place / (ticks.length - 1)) * view.height;
-      tick.textContent = amount(Math.round((top * (box.bottom - at)) / box.height));
+      const share = place / (ticks.length - 1);
+      const at = view.bottom - share * view.height;
+      tick.textContent = this.along
+        ? duration((top * (view.x + share * view.width - box.x)) / box.width)
+        : amount(Math.round((top * (box.bottom - at)) / box.height));
     });
   }
 
   /** The names of the rectangles in sight, where there is room. @param {DOMRect} view @param {DOMRect} box */
   near(view, box) {
     const group = document.createElementNS(SVG, "g");
-    const by = box.width / view.width;
+    const [by, tall] = [box.width / view.width, box.height / view.height];
     group.setAttribute("class", "near");
     /** @type {[number, number, number][]} left and right end and baseline of each */
     const taken = [];
@@ -237,11 +272,11 @@ class Chart {
       const left = Math.max(part.x, view.x);
       const top = Math.max(part.y, view.y);
       const room = (Math.min(part.x + part.width, view.right) - left) * by - 8;
-      const height = (Math.min(part.y + part.height, view.bottom) - top) * by;
+      const height = (Math.min(part.y + part.height, view.bottom) - top) * tall;
       const [name, size, , line] = wordsOf(shape).split(", ");
       const texts = [`${name}, ${size}${line ? `, ${line}` : ""}`, `${name}, ${size}`, name.split(" ")[0]];
       const label = height >= LINE ? texts.find((text) => text.length * CHARACTER <= room) : undefined;
-      const [x, y] = [box.x + (left - view.x) * by + 4, box.y + (top - view.y) * by + height / 2 + 4];
+      const [x, y] = [box.x + (left - view.x) * by + 4, box.y + (top - view.y) * tall + height / 2 + 4];
       const end = x + (label?.length ?? 0) * CHARACTER;
       if (!label || taken.some(([a, b, line]) => x < b && end > a && Math.abs(y - line) < LINE)) continue;
       taken.push([x, end, y]);
