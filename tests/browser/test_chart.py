@@ -3,6 +3,8 @@
 import pytest
 
 import jaxlens
+from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.running import answer
 from tests.support.paths import RECORDS
 
 WORDS = ".chart-figure [role=status]"
@@ -86,3 +88,33 @@ def test_the_wheel_zooms_with_control_only_and_a_zoomed_plot_is_dragged(page):
     assert page.locator(".pane-body tr.pin").count() == 0  # a drag is no click
     page.get_by_role("button", name="all", exact=True).click()
     assert part(page) == whole
+
+
+def test_lanes_over_time_zoom_along_time_and_keys_keep_to_a_lane(saved):
+    step, loss = CodeLine("cell 3:4", "w, loss = step(w)"), CodeLine("cell 3:5", "float(loss)")
+    starts = [0.01 * turn for turn in range(4)]
+    run = RunTimeline(
+        0.04,
+        tuple(Dispatch(f"step{n}", start, 0.001, step) for n, start in enumerate(starts)),
+        tuple(Wait(start + 0.001, 0.008, loss, "step") for start in starts),
+        tuple(Execution("CPU 0", "step", start + 0.001, 0.008, step) for start in starts),
+    )
+    page = saved(answer(run, "cell").html(), ready=".jaxlens-chart[tabindex]")
+    chart = page.locator(".jaxlens-chart[tabindex]")
+    chart.focus()
+    page.keyboard.press("Home")
+    assert page.locator(WORDS).inner_text().startswith("step0, 1 ms, dispatched, cell 3:4")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(WORDS).inner_text().startswith("step1, 1 ms, dispatched")
+    page.keyboard.press("ArrowDown")
+    assert page.locator(WORDS).inner_text().startswith("step, 8 ms, Python waits for it, cell 3:5")
+    whole = part(page)
+    page.keyboard.press("+")
+    zoomed = part(page)
+    assert zoomed[2] == pytest.approx(whole[2] / 1.6)
+    assert zoomed[1::2] == whole[1::2]  # all lanes stay
+    ticks = page.locator(".ticks text").all_text_contents()
+    assert ticks != ["0 s", "10 ms", "20 ms", "30 ms", "40 ms"]
+    page.keyboard.press("0")
+    ticks = page.locator(".ticks text").all_text_contents()
+    assert ticks == ["0 s", "10 ms", "20 ms", "30 ms", "40 ms"]

@@ -13,10 +13,12 @@ class CodeLine:
     Attributes:
         place: "cell 3:7", "train.py:12".
         text: The line, without indentation; "" where it is unknown.
+        in_loop: Whether it stands in a loop.
     """
 
     place: str
     text: str
+    in_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,37 @@ class Execution:
         return self.start + self.seconds
 
 
+FLATTENS = "Python flattens"
+"""Lane of what JAX does with the arguments of a call: it flattens pytrees and looks them up."""
+TO_DEVICE, FROM_DEVICE = "to the device", "from the device"
+"""Lanes of copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Something else that the profiler recorded.
+
+    Attributes:
+        lane: What it belongs to: `FLATTENS`, `TO_DEVICE`, `FROM_DEVICE`, "CPU 0 instructions",
+            "GPU 0 collectives".
+        name: As the profiler names it: "dot.3".
+        start: When it began.
+        seconds: How long it took.
+        line: The user's line that was running, or that dispatched the program; None if unknown.
+    """
+
+    lane: str
+    name: str
+    start: float
+    seconds: float
+    line: CodeLine | None = None
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.seconds
+
+
 @dataclass(frozen=True, slots=True)
 class RunTimeline:
     """One run of a cell or a call.
@@ -100,6 +133,7 @@ class RunTimeline:
         waits: Where Python stood still.
         executions: What the devices did, until all that was dispatched was done.
         unknown: Why there are no figures, or which are incomplete; "" if all is known.
+        activities: What else is known: arguments, copies, instructions, collectives.
     """
 
     seconds: float
@@ -107,3 +141,4 @@ class RunTimeline:
     waits: tuple[Wait, ...] = ()
     executions: tuple[Execution, ...] = ()
     unknown: str = ""
+    activities: tuple[Activity, ...] = ()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.ir.run.timeline import Activity, CodeLine, Dispatch, Execution, RunTimeline, Wait
 
 ELSEWHERE = CodeLine("no line of yours", "")
 _LONGEST = 8  # steps of a pattern that repeats
@@ -94,6 +94,8 @@ class TimelineFacts:
         steps: Dispatches and waits in order; equal ones that repeat are one group with a count.
         most_queued: The most programs that were dispatched without a wait between them.
         behind: Number of dispatched programs that were not done when Python was.
+        idle: Share of the time from the first dispatch to the end of the last wait in which a
+            device executed nothing, on average over devices; None if unknown.
     """
 
     timeline: RunTimeline
@@ -103,6 +105,7 @@ class TimelineFacts:
     steps: tuple[tuple[int, tuple[Step, ...]], ...] = ()
     most_queued: int = 0
     behind: int = 0
+    idle: float | None = None
 
     @property
     def dispatched(self) -> int:
@@ -142,6 +145,7 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
         repeated(_steps(timeline)),
         _most_queued(timeline),
         sum((called - done).values()) if timeline.executions else 0,
+        _idle(timeline),
     )
 
 
@@ -201,18 +205,36 @@ def waiter(text: str) -> str:
 
 
 def _devices(timeline: RunTimeline) -> Iterable[DeviceUse]:
-    by_device: dict[str, list[Execution]] = {}
-    for execution in timeline.executions:
-        by_device.setdefault(execution.device, []).append(execution)
-    for device, executions in sorted(by_device.items()):
-        during = after = reached = 0.0
-        for execution in sorted(executions, key=lambda e: e.start):
-            start, end = max(execution.start, reached, 0.0), execution.end
-            if end > start:  # programs that overlap count once
-                during += max(min(end, timeline.seconds) - start, 0.0)
-                after += max(end - max(start, timeline.seconds), 0.0)
-                reached = end
-        yield DeviceUse(device, during, after)
+    last = max((e.end for e in timeline.executions), default=0.0)
+    for device in sorted({e.device for e in timeline.executions}):
+        own = [e for e in timeline.executions if e.device == device]
+        during = busy(own, 0.0, timeline.seconds)
+        yield DeviceUse(device, during, busy(own, timeline.seconds, last))
+
+
+def busy(events: Iterable[Execution | Activity], low: float, high: float) -> float:
+    """Returns the seconds in which an event goes on; what overlaps counts once."""
+    seconds, reached = 0.0, low
+    for event in sorted(events, key=lambda e: e.start):
+        start, end = max(event.start, reached), min(event.end, high)
+        if end > start:
+            seconds += end - start
+            reached = end
+    return seconds
+
+
+def _idle(timeline: RunTimeline) -> float | None:
+    """Returns the share of time without execution; None without waits or executions."""
+    low = min((event.start for event in _in_order(timeline)), default=0.0)
+    high = max((wait.end for wait in timeline.waits), default=0.0)
+    devices = {e.device for e in timeline.executions}
+    if not devices or high <= low:
+        return None
+    per_device = (
+        busy((e for e in timeline.executions if e.device == device), low, high)
+        for device in devices
+    )
+    return 1 - sum(per_device) / len(devices) / (high - low)
 
 
 def _most_queued(timeline: RunTimeline) -> int:

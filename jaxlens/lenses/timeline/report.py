@@ -37,7 +37,7 @@ def _findings(facts: TimelineFacts) -> Iterator[Finding]:
         return
     waiting = [use for use in facts.lines if use.waits]
     if waiting:
-        yield Finding(_waits(facts, waiting), "measured")
+        yield Finding(_waits(facts, waiting), "measured", tail=_idle(facts))
     yield from _queue(facts)
     at_once = [d.program for d in facts.timeline.dispatches if d.at_once]
     if at_once:
@@ -60,11 +60,19 @@ def _waits(facts: TimelineFacts, waiting: list[LineUse]) -> str:
     waiting = sorted(waiting, key=lambda use: -use.waits)
     if len(waiting) == 1:
         (use,) = waiting
-        return f"Python waits for the device {times(use.waits)}, at {_at(use)}{_for(facts, use)}."
+        who = "The loop" if use.waits > 1 and use.line.in_loop else "Python"
+        return f"{who} waits for the device {times(use.waits)}, at {_at(use)}{_for(facts, use)}."
     places = [f"{times(use.waits)} at {_at(use)}" for use in waiting[:_NAMED]]
     more = len(waiting) - _NAMED
     places += [f"the others at {count(more, 'more line')}"] if more > 0 else []
     return f"Python waits for the device {times(facts.waits)}: {'; '.join(places)}."
+
+
+def _idle(facts: TimelineFacts) -> str:
+    if facts.idle is None or facts.waits < 2:
+        return ""
+    one = "device is" if len(facts.devices) == 1 else f"{len(facts.devices)} devices are"
+    return f": the {one} idle {facts.idle:.0%} of the time."
 
 
 def _at(use: LineUse) -> str:

@@ -1,11 +1,13 @@
 """Logs which line of the user's code runs at which time, in one thread."""
 
+import ast
 import linecache
 import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -16,6 +18,26 @@ from jaxlens.stages.line_trace.record import following
 from jaxlens.stages.line_trace.user_frames import Left
 
 _MOST = 1_000_000  # changes of line; each takes 12 bytes
+
+
+def _code_line(file: str, line: int) -> CodeLine:
+    looped = any(low <= line <= high for low, high in _loops("".join(linecache.getlines(file))))
+    place = f"{describe(file).name}:{line}"
+    return CodeLine(place, linecache.getline(file, line).strip(), looped)
+
+
+@lru_cache(maxsize=4)
+def _loops(source: str) -> list[tuple[int, int]]:
+    """Returns the first and last line of each loop's body; none for what cannot be parsed."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return []
+    bodies = [(n.body[0], n.body[-1]) for n in nodes if isinstance(n, ast.For | ast.While)]
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    comprehensions = [(n, n) for n in nodes if isinstance(n, kinds)]
+    both = (*bodies, *comprehensions)
+    return [(first.lineno, last.end_lineno or last.lineno) for first, last in both]
 
 
 class LineLog:
@@ -31,6 +53,8 @@ class LineLog:
         self._lines: list[tuple[str, int]] = []
         self._times, self._numbers = array("q"), array("i")
         self._frames: list[tuple[FrameType, int]] = []
+        self._known: dict[int, CodeLine] = {}
+        self._kept: dict[str, Any] = {}
         self._stop: Callable[[], None] = lambda: None
         self._outer = self._caller(caller)
         self._log(self._outer)
@@ -44,14 +68,17 @@ class LineLog:
         finally:
             self._frames.clear()
 
+    def forget(self) -> None:
+        """Drops the variables that were kept."""
+        self._kept = {}
+
     def at(self, nanoseconds: int) -> CodeLine | None:
         """Returns the line that ran at a time of `time.perf_counter_ns`; None if unknown."""
         index = bisect_right(self._times, nanoseconds) - 1
         number = self._numbers[index] if index >= 0 else -1
-        if number < 0:
-            return None
-        file, line = self._lines[number]
-        return CodeLine(f"{describe(file).name}:{line}", linecache.getline(file, line).strip())
+        if number >= 0 and number not in self._known:
+            self._known[number] = _code_line(*self._lines[number])
+        return self._known.get(number)
 
     def began(self, frame: FrameType, again: bool) -> bool:
         """Follows every user frame; its first line is logged when it runs."""
@@ -71,7 +98,13 @@ class LineLog:
         """Does nothing: the line goes on until another begins."""
 
     def left(self, frame: FrameType, how: Left, value: Any) -> None:
-        """Logs the caller's line, which goes on."""
+        """Logs the caller's line, which goes on.
+
+        The variables of the function that jaxlens called are kept: an array that nothing else
+        holds could not be waited for at the end of the recording.
+        """
+        if frame.f_back is not None and describe(frame.f_back.f_code.co_filename).own:
+            self._kept = frame.f_locals.copy()
         if any(other is frame for other, _ in self._frames):
             while self._frames.pop()[0] is not frame:
                 pass

@@ -9,13 +9,22 @@ version names otherwise is missing from the answer. Other waits have events of o
 
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-from jaxlens.ir.run.timeline import Dispatch, Execution, Wait
+from jaxlens.ir.run.timeline import (
+    FLATTENS,
+    FROM_DEVICE,
+    TO_DEVICE,
+    Activity,
+    Dispatch,
+    Execution,
+    Wait,
+)
 
 MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""
@@ -27,7 +36,30 @@ _EXECUTE = re.compile(r"Executable::Execute|^Execute(Replicated|Sharded)")
 _AWAIT = re.compile(r"Buffer::Await$")
 _COMPILE = "backend_compile_and_load"
 _SKIPPED = ("ThreadpoolListener", "end: ")
+_HOST = (
+    (re.compile(r"ParseArguments$"), FLATTENS),
+    (re.compile(r"DevicePut|BufferFromHost|MemcpyH2D"), TO_DEVICE),
+    (re.compile(r"np\.asarray\(jax|MemcpyD2H"), FROM_DEVICE),
+)
+_COLLECTIVE = re.compile(
+    r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
+    r"|ncclDevKernel|^(send|recv)\b",
+)
+_MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
+
+
+class ProfileEvent(NamedTuple):
+    """One event of a profile, in nanoseconds."""
+
+    name: str
+    start: float
+    end: float
+    stats: Mapping[str, Any]
+
+
+Lines = Iterable[tuple[str, str, list[ProfileEvent]]]
+"""Name of the plane (a device, or the host), name of the line (a thread, a stream), events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +71,14 @@ class ThreadEvents:
         dispatches: Calls that gave a program to a device, without lines.
         waits: Waits of the same thread, without lines and programs.
         executions: Executions on all devices, without lines.
+        activities: What else is known of that thread and of the devices, without lines.
     """
 
     marks: tuple[float, ...] = ()
     dispatches: tuple[Dispatch, ...] = ()
     waits: tuple[Wait, ...] = ()
     executions: tuple[Execution, ...] = ()
+    activities: tuple[Activity, ...] = ()
 
 
 @dataclass(slots=True)
@@ -66,26 +100,47 @@ class _Thread:
     marks: list[float] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    activities: list[Activity] = field(default_factory=list)
 
 
 def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
-    if not data:
-        return ThreadEvents()
+    return read_lines(lines_of(data)) if data else ThreadEvents()
+
+
+def lines_of(data: bytes) -> Lines:
+    """Yields the lines of a serialized profile."""
     profiler: Any = jax.profiler
-    thread = _Thread()
-    runs: dict[tuple[str, str, Any], list[float]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns of a class of the bindings
         for plane in profiler.ProfileData.from_serialized_xspace(data).planes:
             for line in plane.lines:
-                events = [e for e in line.events if not e.name.startswith(_SKIPPED)]
-                own = any(e.name == MARK for e in events)
-                if own:
-                    thread = _thread(events)
-                for key, start, end in _instructions(plane.name, line.name, events):
-                    low, high = runs.setdefault(key, [start, end])
-                    runs[key] = [min(low, start), max(high, end)]
+                yield plane.name, line.name, [_event(e) for e in line.events]
+
+
+def _event(event: Any) -> ProfileEvent:
+    start = float(event.start_ns)
+    return ProfileEvent(event.name, start, start + float(event.duration_ns), dict(event.stats))
+
+
+def read_lines(lines: Lines, main: str = MARK) -> ThreadEvents:
+    """Reads the lines of a profile.
+
+    Args:
+        lines: Threads and streams.
+        main: Start of the name of an event that only the thread to read has.
+    """
+    thread = _Thread()
+    runs: dict[tuple[str, str, Any], list[float]] = {}
+    activities: list[Activity] = []
+    for plane, name, found in lines:
+        events = [event for event in found if not event.name.startswith(_SKIPPED)]
+        if any(event.name.startswith(main) for event in events):
+            thread = _thread(events)
+        for key, event in _instructions(plane, name, events):
+            low, high = runs.setdefault(key, [event.start, event.end])
+            runs[key] = [min(low, event.start), max(high, event.end)]
+        activities += _on_devices(plane, name, events)
     dispatches = (
         Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
         for c in thread.calls
@@ -100,17 +155,17 @@ def read(data: bytes) -> ThreadEvents:
         tuple(sorted(dispatches, key=lambda d: d.start)),
         tuple(_outermost(thread.waits)),
         tuple(sorted(executions, key=lambda e: e.start)),
+        tuple(sorted((*thread.activities, *activities), key=lambda a: a.start)[:_MOST]),
     )
 
 
-def _thread(events: Iterable[Any]) -> _Thread:
+def _thread(events: Iterable[ProfileEvent]) -> _Thread:
     """Reads the events of one thread, enclosing events before the enclosed."""
     thread = _Thread()
     begun: dict[Any, float] = {}  # waits, by the number that both events of a pair have
     current = _Call("", 0.0, 0.0)
-    for event in sorted(events, key=lambda e: (e.start_ns, -e.duration_ns)):
-        name, start = event.name, float(event.start_ns)
-        end = start + float(event.duration_ns)
+    copied = 0.0
+    for name, start, end, stats in sorted(events, key=lambda e: (e.start, -e.end)):
         inside = start < current.end
         if name == MARK:
             thread.marks.append(start)
@@ -118,21 +173,34 @@ def _thread(events: Iterable[Any]) -> _Thread:
             current = _Call(call[1], start, end)
             thread.calls.append(current)
         elif _AWAIT.search(name):
-            stats = dict(event.stats)
             if "_p" in stats:
                 begun[stats["_p"]] = start
             elif stats.get("_c") in begun:
                 first = begun.pop(stats["_c"])
                 thread.waits.append(Wait(first, end - first, None))
+                if thread.activities:
+                    thread.activities[-1] = _without_wait(thread.activities[-1], first, end)
         elif name == WAIT:
             thread.waits.append(Wait(start, end - start, None))
         elif inside and _EXECUTE.search(name):
             current.executes = True
         elif inside and name == _COMPILE:
             current.compiling += end - start
-        elif inside and any(key == "hlo_op" for key, _ in event.stats):
+        elif inside and "hlo_op" in stats:
             current.at_once = True
+        else:
+            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
+            if lane and start >= copied:  # a copy's event may enclose others of its kind
+                copied = end
+                thread.activities.append(Activity(lane, name, start, end - start))
     return thread
+
+
+def _without_wait(activity: Activity, start: float, end: float) -> Activity:
+    """Returns a read without a wait in it, which comes first."""
+    if activity.lane != FROM_DEVICE or not activity.start <= start <= end <= activity.end:
+        return activity
+    return replace(activity, start=end, seconds=activity.end - end)
 
 
 def _outermost(waits: Iterable[Wait]) -> Iterator[Wait]:
@@ -145,26 +213,60 @@ def _outermost(waits: Iterable[Wait]) -> Iterator[Wait]:
 
 
 def _instructions(
-    plane: str, line: str, events: Iterable[Any]
-) -> Iterator[tuple[tuple[str, str, Any], float, float]]:
-    """Yields a key of the execution, start and end of each instruction on a device.
+    plane: str, line: str, events: Iterable[ProfileEvent]
+) -> Iterator[tuple[tuple[str, str, Any], ProfileEvent]]:
+    """Yields a key of the execution with each instruction on a device.
 
     A device with a plane of its own (a GPU, a TPU) may have a line of whole programs.
     """
-    device = plane.removeprefix("/device:").replace(":", " ", 1)
-    if plane.startswith("/device:") and line == "XLA Modules":
-        for event in events:
-            key = device, event.name.partition("(")[0], (event.start_ns, event.name)
-            yield key, float(event.start_ns), float(event.start_ns + event.duration_ns)
-        return
+    whole = plane.startswith("/device:") and line == "XLA Modules"
     for event in events:
-        stats = dict(event.stats)
-        if "hlo_op" not in stats or "run_id" not in stats:
-            continue
-        name = device if plane.startswith("/device:") else f"CPU {stats.get('device_ordinal', 0)}"
-        program = str(stats.get("hlo_module", "")).partition("(")[0]
-        start = float(event.start_ns)
-        yield (name, program, stats["run_id"]), start, start + float(event.duration_ns)
+        if whole:
+            name, run = event.name.partition("(")[0], (event.start, event.name)
+            yield (_device(plane, event), name, run), event
+        elif "hlo_op" in event.stats and "run_id" in event.stats:
+            program = str(event.stats.get("hlo_module", "")).partition("(")[0]
+            yield (_device(plane, event), program, event.stats["run_id"]), event
+
+
+def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
+    """Yields the instructions and copies of devices."""
+    for event in events:
+        name, own = event.name, plane.startswith("/device:")
+        if "hlo_op" in event.stats:
+            name = str(event.stats["hlo_op"])
+            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
+            lane = f"{_device(plane, event)} {kind}"
+        elif own and "Memcpy" in name:
+            lane = next((lane for pattern, lane in _HOST if pattern.match(name)), "")
+        else:
+            own = own and (line.startswith("Stream") or line.endswith("XLA Ops"))
+            kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
+            lane = f"{_device(plane, event)} {kind}" if own else ""
+        if lane:
+            yield Activity(lane, name, event.start, event.end - event.start)
+
+
+def _device(plane: str, event: ProfileEvent) -> str:
+    if plane.startswith("/device:"):
+        return plane.removeprefix("/device:").replace(":", " ", 1)
+    return f"CPU {event.stats.get('device_ordinal', 0)}"
+
+
+def owned(activities: Iterable[Activity], executions: Sequence[Execution]) -> tuple[Activity, ...]:
+    """Gives instructions the line of the execution that they are part of."""
+    by_device: dict[str, list[Execution]] = {}
+    for execution in executions:
+        by_device.setdefault(execution.device, []).append(execution)
+    starts = {device: [e.start for e in known] for device, known in by_device.items()}
+    result = []
+    for activity in activities:
+        device = activity.lane.rpartition(" ")[0]
+        place = bisect_right(starts.get(device, ()), activity.start) - 1
+        if place >= 0 and activity.start <= by_device[device][place].end:
+            activity = replace(activity, line=by_device[device][place].line)
+        result.append(activity)
+    return tuple(result)
 
 
 def linked(

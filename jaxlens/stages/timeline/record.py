@@ -15,7 +15,15 @@ from typing import Any
 
 import jax
 
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, RunTimeline, Wait
+from jaxlens.ir.run.timeline import (
+    FLATTENS,
+    FROM_DEVICE,
+    TO_DEVICE,
+    CodeLine,
+    Dispatch,
+    RunTimeline,
+    Wait,
+)
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.compile.profile import Session
@@ -23,6 +31,7 @@ from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.line_log import LineLog
 
 _MARKS = 5
+_OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
 _BEFORE = 100_000  # nanoseconds from the note of a wait until its event in the profile
 
 
@@ -62,6 +71,7 @@ class TimelineRecording:
                 if not self._session.note:
                     _drain()
             finally:
+                self._log.forget()
                 data = self._session.stop()
             self._timeline = self._read(data)
 
@@ -98,6 +108,10 @@ class TimelineRecording:
             for w in events.waits
         )
         waits, executions = read_profile.linked(dispatches, waits, events.executions)
+        activities = (
+            replace(a, line=self._line(a.start - shift)) if a.lane in _OF_PYTHON else a
+            for a in read_profile.owned(events.activities, executions)
+        )
         end = origin + self._seconds
         return replace(
             whole,
@@ -105,6 +119,7 @@ class TimelineRecording:
             waits=tuple(_seconds(w, origin) for w in waits if origin <= w.start < end),
             executions=tuple(_seconds(e, origin) for e in executions if e.end > origin),
             unknown="the lines of what came late: too many lines ran" * self._log.full,
+            activities=tuple(_seconds(a, origin) for a in activities if a.start >= origin),
         )
 
     def _wait_begins(self) -> None:

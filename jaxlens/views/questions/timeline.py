@@ -1,8 +1,17 @@
 """The view of a run: findings, lanes of Python and the devices over time, and the tables."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
 
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, Wait
+from jaxlens.ir.run.timeline import (
+    FLATTENS,
+    FROM_DEVICE,
+    TO_DEVICE,
+    Activity,
+    Dispatch,
+    Execution,
+    Wait,
+)
 from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
 from jaxlens.render import chart
@@ -11,14 +20,16 @@ from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import columns, shorten
 from jaxlens.report import count, duration
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 860.0, 132.0, 14.0, 26.0, 34.0
-_BAR = 22.0  # height of a bar
+_WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 860.0, 150.0, 14.0, 26.0, 30.0
+_BAR = 20.0  # height of a bar
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
-_MOST = 1_500  # bars of a lane
+_MOST = 400  # bars of a lane
+_LANES = 24
+_THIN = 0.001  # least width of a bar: browsers draw none of width 0
 _LEGEND = 8  # lines in the legend
 _TEXT = 40  # lines of the text form
 
-_Event = Dispatch | Wait | Execution
+_Event = Dispatch | Wait | Execution | Activity
 
 
 def document(facts: TimelineFacts) -> Document:
@@ -38,48 +49,72 @@ def picture(facts: TimelineFacts) -> Picture:
     dispatches = count(facts.dispatched, "dispatch", "dispatches")
     alt = f"Lanes over time: {dispatches} and {count(facts.waits, 'wait')} of Python"
     devices = ", ".join(use.device for use in facts.devices)
+    lanes = _lanes(facts)
+    short = [name for name, events in lanes[:_LANES] if len(events) > _MOST]
+    note = "Left to right: time. Colours are lines of yours: an execution has the colour of the "
+    note += "line that dispatched it."
+    # How many instructions there are is no fact of the program: a profiler may drop some
+    note += f" Only the {_MOST} longest are drawn of: {', '.join(short)}." if short else ""
     return Picture(
         "Python and the device over time",
         f"{alt}; executions on {devices}" if devices else alt,
-        _drawing(facts),
+        _drawing(facts, lanes[:_LANES]),
         tuple(_text(facts)),
-        note="Left to right: time. Colours are lines of yours: an execution has the colour of the "
-        "line that dispatched it.",
+        note=note,
     )
 
 
-def _drawing(facts: TimelineFacts) -> str:
-    """Returns the lanes as SVG: Python's dispatches and waits, then the executions by device."""
+def _lanes(facts: TimelineFacts) -> list[tuple[str, Sequence[_Event]]]:
+    """Returns lanes from the top: Python's, copies, then each device's."""
     timeline = facts.timeline
-    lanes: list[tuple[str, list[_Event]]] = [
-        ("Python dispatches", list(timeline.dispatches)),
-        ("Python waits", list(timeline.waits)),
+    others: dict[str, list[_Event]] = {}
+    for activity in timeline.activities:
+        others.setdefault(activity.lane, []).append(activity)
+    lanes: list[tuple[str, Sequence[_Event]]] = [
+        ("Python dispatches", timeline.dispatches),
+        (FLATTENS, others.pop(FLATTENS, [])),
+        ("Python waits", timeline.waits),
+        (TO_DEVICE, others.pop(TO_DEVICE, [])),
+        (FROM_DEVICE, others.pop(FROM_DEVICE, [])),
     ]
     for device in sorted({e.device for e in timeline.executions}):
-        own: list[_Event] = [e for e in timeline.executions if e.device == device]
+        own = [e for e in timeline.executions if e.device == device]
         lanes.append((f"{device} executes", own))
-    end = max([timeline.seconds, *(e.end for e in timeline.executions)]) or 1e-9
+        for lane in sorted(lane for lane in others if lane.startswith(f"{device} ")):
+            lanes.append((lane, others.pop(lane)))
+    return [lane for lane in (*lanes, *sorted(others.items())) if lane[1]]
+
+
+def _drawing(facts: TimelineFacts, lanes: Sequence[tuple[str, Sequence[_Event]]]) -> str:
+    """Returns the lanes as SVG; a page zooms them along time."""
+    timeline = facts.timeline
+    ends = [e.start + e.seconds for _, events in lanes for e in events]
+    end = max([timeline.seconds, *ends]) or 1e-9
     scale = (_WIDTH - _LEFT - _RIGHT) / end
     hues = line_hues(use.line.place for use in facts.lines if use.line != ELSEWHERE)
     bottom = _TOP + _ROW * len(lanes)
-    marks = list(_axis(end, scale, bottom))
+    marks, labels, bars = list(_grid(end, scale, bottom)), [], []
     for number, (name, events) in enumerate(lanes):
         y = _TOP + number * _ROW + (_ROW - _BAR) / 2
-        marks.append(chart.words(_LEFT - 8, y + 15, name, "text", "end"))
-        marks.append(chart.line(_LEFT, y + _BAR, _WIDTH - _RIGHT, y + _BAR))
-        for event in _drawn(events, scale):
+        marks.append(chart.words(_LEFT - 8, y + 14, name, "text", "end"))
+        marks.append(chart.line(_LEFT, y + _BAR, _WIDTH - _RIGHT, y + _BAR, "grid"))
+        shown = nlargest(_MOST, events, key=lambda e: e.seconds)
+        for event in sorted(shown, key=lambda e: e.start):
             place = (event.line or ELSEWHERE).place
             kind = chart.hue(hues[place]) if place in hues else "quiet"
-            x, w = _LEFT + max(event.start, 0.0) * scale, max(event.seconds * scale, 1.5)
+            x, w = _LEFT + max(event.start, 0.0) * scale, max(event.seconds * scale, _THIN)
             line = place if place in hues else ""
-            marks.append(chart.rect(x, y, w, _BAR, kind, tip=_tip(event), line=line))
-            program = shorten(event.program, 24)
-            if columns(program) * _CHARACTER + 8 <= w:
-                marks.append(chart.words(x + 4, y + 15, program))
+            bars.append(chart.rect(x, y, w, _BAR, kind, tip=_tip(event), line=line, digits=3))
+            label = shorten(_name(event), 24)
+            if columns(label) * _CHARACTER + 8 <= w:
+                labels.append(chart.words(x + 4, y + 14, label))
     x = _LEFT + timeline.seconds * scale
-    marks.append(chart.line(x, _TOP - 4, x, bottom, "hot"))
+    bars.append(chart.line(x, _TOP, x, bottom, "hot"))
     side: chart.Anchor = "start" if x < _WIDTH / 2 else "end"
-    marks.append(chart.words(x, _TOP - 9, "Python is done", "text", side))
+    labels.append(chart.words(x, _TOP - 9, "Python is done", "text", side))
+    size = (_WIDTH - _LEFT - _RIGHT, bottom - _TOP)
+    marks.append(chart.plot(_LEFT, _TOP, *size, end, bars, "seconds"))
+    marks.append(chart.group("labels", labels))
     named = [use.line for use in facts.lines if use.line != ELSEWHERE][:_LEGEND]
     for number, owner in enumerate(named):
         top = bottom + 36 + 18 * number
@@ -88,35 +123,29 @@ def _drawing(facts: TimelineFacts) -> str:
     return chart.chart(_WIDTH, bottom + 30 + 18 * len(named), marks)
 
 
-def _drawn(events: Iterable[_Event], scale: float) -> Iterator[_Event]:
-    """Yields the events that are drawn: of those on the same half pixel only the first."""
-    last: tuple[int, CodeLine | None] | None = None
-    drawn = 0
-    for event in events:
-        at = int(event.start * scale * 2), event.line
-        if at != last or event.seconds * scale > 1:
-            yield event
-            drawn += 1
-        last = at
-        if drawn >= _MOST:
-            return
-
-
-def _axis(end: float, scale: float, bottom: float) -> Iterator[str]:
-    """Yields grid lines at quarters of the time."""
+def _grid(end: float, scale: float, bottom: float) -> Iterator[str]:
+    """Yields grid lines at quarters of the time, and their times."""
+    ticks = []
     for part in range(5):
         x = _LEFT + end * part / 4 * scale
         side: chart.Anchor = "start" if not part else "end" if part == 4 else "middle"
         yield chart.line(x, _TOP, x, bottom, "grid")
-        yield chart.words(x, bottom + 16, duration(end * part / 4), "dim", side)
+        ticks.append(chart.words(x, bottom + 16, duration(end * part / 4), "dim", side))
+    yield chart.group("ticks", ticks)
+
+
+def _name(event: _Event) -> str:
+    return event.name if isinstance(event, Activity) else event.program or "a program"
 
 
 def _tip(event: _Event) -> str:
+    """Returns name, time, kind, and line; a page shortens it in this order."""
     line = event.line or ELSEWHERE
-    program = event.program or "a program that is unknown"
-    kinds = {Dispatch: "dispatches", Wait: "waits for", Execution: "execution of"}
+    kinds = {Dispatch: "dispatched", Wait: "Python waits for it", Execution: "executed"}
+    kind = event.lane if isinstance(event, Activity) else kinds[type(event)]
     text = f": {line.text}" if line.text else ""
-    return f"{kinds[type(event)]} {program}, {duration(event.seconds)}; {line.place}{text}"
+    within = f", in {event.within}" if isinstance(event, Wait) and event.within else ""
+    return f"{_name(event)}, {duration(event.seconds)}, {kind}, {line.place}{text}{within}"
 
 
 def _text(facts: TimelineFacts) -> Iterator[str]:

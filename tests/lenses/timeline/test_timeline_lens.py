@@ -1,10 +1,22 @@
 """Sentences, steps and lanes of runs that are written down here, with times counted by hand."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.ir.run.timeline import (
+    TO_DEVICE,
+    Activity,
+    CodeLine,
+    Dispatch,
+    Execution,
+    RunTimeline,
+    Wait,
+)
 from jaxlens.lenses.timeline.facts import Step, facts, repeated, waiter
 from jaxlens.lenses.timeline.report import report
+from jaxlens.render.document import Picture
 from jaxlens.running import answer
 
 STEP = CodeLine("cell 3:4", "w, loss = step(w, x)")
@@ -66,6 +78,26 @@ def test_programs_that_overlap_on_a_device_count_once() -> None:
     two = (Execution("CPU 0", "a", 0.0, 6.0), Execution("CPU 0", "b", 2.0, 2.0))
     (device,) = facts(RunTimeline(10.0, executions=two)).devices
     assert device.executing == 6.0
+
+
+def test_a_device_is_idle_between_executions_up_to_the_last_wait() -> None:
+    # Of 29 s, from the first dispatch to the end of the last wait, it executes 3 x 8
+    looped = replace(LOSS, in_loop=True)
+    run = waiting_loop(3)
+    known = facts(replace(run, waits=tuple(replace(w, line=looped) for w in run.waits)))
+    assert known.idle == pytest.approx(5 / 29)
+    finding = report(known).findings[0]
+    assert finding.text.startswith("The loop waits for the device 3 times, at cell 3:5")
+    assert finding.measured == finding.text[:-1] + ": the device is idle 17% of the time."
+    assert facts(queued_loop(3)).idle is None
+
+
+def test_two_devices_of_which_one_does_nothing_half_of_the_time() -> None:
+    run = waiting_loop(2)
+    other = (Execution("CPU 1", "step", 1.0, 8.0), Execution("CPU 1", "step", 5.0, 4.5))
+    known = facts(replace(run, executions=run.executions + other))
+    assert known.idle == pytest.approx(1 - (16 + 8.5) / 2 / 19)
+    assert "2 devices are idle" in report(known).findings[0].measured
 
 
 def test_waits_at_several_lines_the_most_frequent_first() -> None:
@@ -142,3 +174,28 @@ def test_html_has_lanes_and_measured_times() -> None:
     assert "<table class=volatile" in html
     assert "27" not in str(shown)  # seconds
     assert "24&nbsp;s" in html
+
+
+def test_lanes_stand_for_what_was_recorded_and_are_short() -> None:
+    """Copies and instructions have lanes of their own; of many bars the longest are drawn."""
+    run = waiting_loop(2)
+    many = tuple(Activity("CPU 0 instructions", f"dot.{n}", n / 50, n / 1e5) for n in range(900))
+    copy = Activity(TO_DEVICE, "DevicePut", 0.25, 0.5, STEP)
+    (picture,) = (
+        block
+        for block in answer(replace(run, activities=(copy, *many)), "cell").document.blocks
+        if isinstance(block, Picture)
+    )
+    bars = re.findall(r'<rect class="([^"]*)" ([^>]*)><title>([^<]*)', picture.svg)
+    dots = [tip for _, _, tip in bars if tip.startswith("dot.")]
+    assert len(dots) == 400
+    assert all(int(tip[4:].split(",")[0]) >= 500 for tip in dots)
+    assert "Only the 400 longest are drawn of: CPU 0 instructions." in picture.note
+    ((kind, place, _),) = (bar for bar in bars if bar[2].startswith("DevicePut, 500 ms"))
+    (step, *_) = (bar for bar in bars if bar[2].startswith("step, 1 s, dispatched"))
+    assert kind == step[0]  # the colour of the line
+    assert 'data-line="cell 3:4"' in place
+    order = ["Python dispatches", "Python waits", "to the device", "CPU 0 executes"]
+    assert [picture.svg.index(f">{lane}<") for lane in order] == sorted(
+        picture.svg.index(f">{lane}<") for lane in order
+    )

@@ -10,6 +10,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
+from jaxlens.ir.run.timeline import FLATTENS, FROM_DEVICE, TO_DEVICE
 from jaxlens.stages.compile import profile
 
 HERE = "test_recording.py"
@@ -102,6 +103,49 @@ def test_what_is_queued_goes_on_after_python(x) -> None:
     assert len(run.timeline.executions) == 4
     assert {e.line for e in run.timeline.executions} == {run.lines[0].line}
     assert max(e.end for e in run.timeline.executions) > run.timeline.seconds
+
+
+def test_copies_and_instructions_have_the_line_that_made_them(x) -> None:
+    def train():
+        data = jnp.asarray(np.full((700, 700), 0.01, np.float32))
+        result = slow(data)
+        return float(result[1])
+
+    slow(jnp.asarray(np.ones((700, 700), np.float32)))[0].block_until_ready()
+    run = jaxlens.timeline(train)
+    first = train.__code__.co_firstlineno
+    lanes: dict[str, set[str]] = {}
+    for activity in run.timeline.activities:
+        place = activity.line.place if activity.line else ""
+        lanes.setdefault(activity.lane, set()).add(place)
+    assert lanes[TO_DEVICE] == {f"{HERE}:{first + 1}"}
+    assert lanes[FROM_DEVICE] == {f"{HERE}:{first + 3}"}
+    assert f"{HERE}:{first + 2}" in lanes[FLATTENS]
+    if jax.default_backend() == "cpu":
+        instructions = [a for a in run.timeline.activities if a.lane == "CPU 0 instructions"]
+        (matmul,) = (e for e in run.timeline.executions if e.program == "slow")
+        inside = [a for a in instructions if matmul.start <= a.start <= a.end <= matmul.end]
+        assert len(inside) >= 8
+        assert {a.line.place for a in inside if a.line} == {f"{HERE}:{first + 2}"}
+
+
+def test_an_array_that_nothing_else_holds_is_waited_for_in_the_end(x) -> None:
+    def drop():
+        y = slow(x)  # noqa: F841 - nobody holds it afterwards
+
+    (execution,) = jaxlens.timeline(drop).timeline.executions
+    assert execution.line is not None
+
+
+def test_a_line_knows_whether_it_stands_in_a_loop(x) -> None:
+    def both():
+        float(slow(x)[1])
+        for _ in range(2):
+            float(slow(x)[1])
+        [float(slow(x)[1]) for _ in range(2)]
+
+    run = jaxlens.timeline(both)
+    assert [line.line.in_loop for line in run.lines if line.waits] == [False, True, True]
 
 
 def test_a_first_call_compiles() -> None:
