@@ -4,8 +4,11 @@ jaxlens.timeline(train, params, data)   # calls it once, and says what it waited
 jaxlens.arrays()                        # what lives on each device, and what grew
 """
 
+import json
+import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -15,11 +18,38 @@ from jaxlens.lenses.memory import live_arrays
 from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
 from jaxlens.lenses.timeline.facts import TimelineFacts, facts
 from jaxlens.lenses.timeline.report import report
+from jaxlens.lenses.timeline.trace_events import trace_events
 from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.watch.live_arrays import look
 from jaxlens.views.answer import Answer
 from jaxlens.views.questions.live_arrays import document as arrays_document
 from jaxlens.views.questions.timeline import document
+
+
+class TimelineAnswer(Answer[TimelineFacts]):
+    """A run as a view with facts, which is saved as a trace too."""
+
+    def save(self, path: str | os.PathLike[str], *, picture: str = "") -> Path:
+        """Writes the run to a file, in the format of its suffix.
+
+        A name that ends with `trace.json` gets trace events, which Perfetto (ui.perfetto.dev) and
+        `jaxlens.timeline` open; other names are those of every view.
+
+        Args:
+            path: Name of the file.
+            picture: One of `pictures`; "" for the first.
+
+        Returns:
+            The path.
+
+        Raises:
+            OptionError: The suffix is none that a view is saved as.
+        """
+        path = Path(path)
+        if not path.name.lower().endswith("trace.json"):
+            return super().save(path, picture=picture)
+        path.write_text(json.dumps(trace_events(self.facts.timeline)), encoding="utf-8")
+        return path
 
 
 class TimelineBlock:
@@ -47,18 +77,18 @@ class TimelineBlock:
         self._recording.__exit__(kind, error, trace)
 
     @property
-    def answer(self) -> Answer[TimelineFacts]:
+    def answer(self) -> TimelineAnswer:
         """The run as a view with facts."""
         return answer(self._recording.timeline, self._ran)
 
 
-def answer(recorded: RunTimeline, ran: str) -> Answer[TimelineFacts]:
+def answer(recorded: RunTimeline, ran: str) -> TimelineAnswer:
     """Returns the answer about a recorded run."""
     known = facts(recorded, ran)
-    return Answer(None, lambda: document(known), lambda: report(known), lambda: known)
+    return TimelineAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
 
 
-def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Answer[TimelineFacts]:
+def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TimelineAnswer:
     """Who waits for whom, at which line? Calls a function once, and says.
 
         jaxlens.timeline(train, params, data)
@@ -77,7 +107,7 @@ def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Answer[Time
         An answer with `.dispatched`, `.waits` and `.most_queued` (the most programs that were
         dispatched without a wait between them), `.lines` (each with `.line`, `.dispatches`,
         `.waits`, `.waited_for`, `.waiting` in seconds), `.devices`, and `.timeline` with each
-        dispatch, wait and execution.
+        dispatch, wait and execution. `.save("trace.json")` writes it for Perfetto.
 
     Raises:
         OptionError: `f` is not callable.

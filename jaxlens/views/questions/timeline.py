@@ -14,6 +14,7 @@ from jaxlens.ir.run.timeline import (
 )
 from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
+from jaxlens.lenses.timeline.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
@@ -71,15 +72,15 @@ def _lanes(facts: TimelineFacts) -> list[tuple[str, Sequence[_Event]]]:
     for activity in timeline.activities:
         others.setdefault(activity.lane, []).append(activity)
     lanes: list[tuple[str, Sequence[_Event]]] = [
-        ("Python dispatches", timeline.dispatches),
+        (DISPATCHES, timeline.dispatches),
         (FLATTENS, others.pop(FLATTENS, [])),
-        ("Python waits", timeline.waits),
+        (WAITS, timeline.waits),
         (TO_DEVICE, others.pop(TO_DEVICE, [])),
         (FROM_DEVICE, others.pop(FROM_DEVICE, [])),
     ]
     for device in sorted({e.device for e in timeline.executions}):
         own = [e for e in timeline.executions if e.device == device]
-        lanes.append((f"{device} executes", own))
+        lanes.append((f"{device} {EXECUTES}", own))
         for lane in sorted(lane for lane in others if lane.startswith(f"{device} ")):
             lanes.append((lane, others.pop(lane)))
     return [lane for lane in (*lanes, *sorted(others.items())) if lane[1]]
