@@ -151,8 +151,9 @@ def execute(
 
 def added(n: int) -> int:
     """Returns how many figures are added to some, so that there are few different numbers."""
-    power = 1 << (max(n, 16) - 1).bit_length()
-    return (power if n > power * 3 // 4 else power * 3 // 4) - n
+    power = 1 << (n - 1).bit_length()
+    steps = (64, 256, power * 3 // 4, power)  # finer where the work counts more than a compile
+    return min(step for step in steps if step >= n) - n
 
 
 def equation(closed: Any, ident: str) -> Any:
