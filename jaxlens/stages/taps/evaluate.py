@@ -131,6 +131,8 @@ def execute(
             shapes = tuple(array.shape for array in gathered)
             rows = [ready(shapes, collect, gathered)] if gathered else []
             values.update(zip(piece.writes, results, strict=True))
+            # Two pieces at a time: dispatched ahead, each would take its memory at once.
+            jax.block_until_ready(measured[-1][1:] if measured else None)  # type: ignore[no-untyped-call]
             measured.append((piece.steps, rows, inside))
             for n in piece.reads:  # nothing is kept that is not read again
                 if last[n] == index and n not in program.results:
