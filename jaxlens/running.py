@@ -1,6 +1,7 @@
 """The verbs about this process as it runs: who waits for the device, and what lives on it.
 
 jaxlens.timeline(train, params, data)   # calls it once, and says what it waited for
+jaxlens.timeline("vm.xplane.pb")        # the same of a profile that was made elsewhere
 jaxlens.arrays()                        # what lives on each device, and what grew
 """
 
@@ -14,11 +15,12 @@ from typing import Any
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.run.timeline import RunTimeline
+from jaxlens.ir.run.trace_events import trace_events
 from jaxlens.lenses.memory import live_arrays
 from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
 from jaxlens.lenses.timeline.facts import TimelineFacts, facts
 from jaxlens.lenses.timeline.report import report
-from jaxlens.lenses.timeline.trace_events import trace_events
+from jaxlens.stages.timeline.from_file import of_file
 from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.watch.live_arrays import look
 from jaxlens.views.answer import Answer
@@ -88,18 +90,24 @@ def answer(recorded: RunTimeline, ran: str) -> TimelineAnswer:
     return TimelineAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
 
 
-def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TimelineAnswer:
+def timeline(
+    f: Callable[..., Any] | str | os.PathLike[str], /, *args: Any, **kwargs: Any
+) -> TimelineAnswer:
     """Who waits for whom, at which line? Calls a function once, and says.
 
         jaxlens.timeline(train, params, data)
+        jaxlens.timeline("vm.xplane.pb")       # a profile made elsewhere: nothing is run
 
     JAX's profiler records what the call dispatches, where Python waits, and when the devices
     execute; the lines are those of your files and cells. The call is a real one: what it donates
     is donated, what it prints is printed, and its errors are raised. It returns when the devices
     are done.
 
+    A profile that `jax.profiler.trace` wrote has no lines, and not all waits; the answer says so.
+
     Args:
-        f: A function, jitted or not.
+        f: A function, jitted or not; or a file: `.xplane.pb`, `.json` or `.json.gz` of JAX's
+            profiler, the folder that it wrote to, or a `trace.json` that was saved here.
         *args: Its arguments.
         **kwargs: Its keyword arguments.
 
@@ -110,12 +118,18 @@ def timeline(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TimelineAns
         dispatch, wait and execution. `.save("trace.json")` writes it for Perfetto.
 
     Raises:
-        OptionError: `f` is not callable.
+        OptionError: `f` is neither callable nor a file of these kinds.
+        ReadError: The file is damaged, or holds no profile of JAX.
     """
+    if isinstance(f, str | os.PathLike):
+        path = Path(f)
+        if args or kwargs:
+            raise OptionError(f"timeline takes a file alone, got arguments beside {path.name!r}")
+        return answer(of_file(path), f"profile {path.name}")
     if not callable(f):
         raise OptionError(
-            f"timeline takes a function and its arguments, got {type(f).__name__}: "
-            "jaxlens.timeline(f, x)"
+            "timeline takes a function and its arguments, or the name of a profile, got "
+            f"{type(f).__name__}: jaxlens.timeline(f, x)"
         )
     name = getattr(f, "__name__", type(f).__name__)
     record = TimelineBlock(f"call of {name}", sys._getframe(1))

@@ -21,6 +21,10 @@ class CodeLine:
     in_loop: bool = False
 
 
+UNKNOWN_LINE = CodeLine("an unknown line", "")
+"""The line of what was recorded without lines."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """A call that gave a program to the devices, in the thread that ran the code.
@@ -134,6 +138,7 @@ class RunTimeline:
         executions: What the devices did, until all that was dispatched was done.
         unknown: Why there are no figures, or which are incomplete; "" if all is known.
         activities: What else is known: arguments, copies, instructions, collectives.
+        some_waits: Whether there may be waits that were not recorded.
     """
 
     seconds: float
@@ -142,3 +147,4 @@ class RunTimeline:
     executions: tuple[Execution, ...] = ()
     unknown: str = ""
     activities: tuple[Activity, ...] = ()
+    some_waits: bool = False

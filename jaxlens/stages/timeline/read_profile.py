@@ -10,7 +10,7 @@ version names otherwise is missing from the answer. Other waits have events of o
 import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -105,7 +105,9 @@ class _Thread:
 
 def read(data: bytes) -> ThreadEvents:
     """Reads a serialized profile; what it lacks is empty."""
-    return read_lines(lines_of(data)) if data else ThreadEvents()
+    if not data:
+        return ThreadEvents()
+    return read_lines(lines_of(data), lambda events: any(e.name == MARK for e in events))
 
 
 def lines_of(data: bytes) -> Lines:
@@ -123,19 +125,19 @@ def _event(event: Any) -> ProfileEvent:
     return ProfileEvent(event.name, start, start + float(event.duration_ns), dict(event.stats))
 
 
-def read_lines(lines: Lines, main: str = MARK) -> ThreadEvents:
+def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> ThreadEvents:
     """Reads the lines of a profile.
 
     Args:
         lines: Threads and streams.
-        main: Start of the name of an event that only the thread to read has.
+        is_main: Whether events are those of the thread to read.
     """
     thread = _Thread()
     runs: dict[tuple[str, str, Any], list[float]] = {}
     activities: list[Activity] = []
     for plane, name, found in lines:
         events = [event for event in found if not event.name.startswith(_SKIPPED)]
-        if any(event.name.startswith(main) for event in events):
+        if is_main(found):
             thread = _thread(events)
         for key, event in _instructions(plane, name, events):
             low, high = runs.setdefault(key, [event.start, event.end])

@@ -115,11 +115,11 @@ class TimelineRecording:
         end = origin + self._seconds
         return replace(
             whole,
-            dispatches=tuple(_seconds(d, origin) for d in dispatches if origin <= d.start < end),
-            waits=tuple(_seconds(w, origin) for w in waits if origin <= w.start < end),
-            executions=tuple(_seconds(e, origin) for e in executions if e.end > origin),
+            dispatches=tuple(in_seconds(d, origin) for d in dispatches if origin <= d.start < end),
+            waits=tuple(in_seconds(w, origin) for w in waits if origin <= w.start < end),
+            executions=tuple(in_seconds(e, origin) for e in executions if e.end > origin),
             unknown="the lines of what came late: too many lines ran" * self._log.full,
-            activities=tuple(_seconds(a, origin) for a in activities if a.start >= origin),
+            activities=tuple(in_seconds(a, origin) for a in activities if a.start >= origin),
         )
 
     def _wait_begins(self) -> None:
@@ -140,7 +140,7 @@ class TimelineRecording:
         return self._log.at(int(nanoseconds))
 
 
-def _seconds(event: Any, origin: float) -> Any:
+def in_seconds(event: Any, origin: float) -> Any:
     """Returns an event in seconds after the start of the run."""
     times: dict[str, float] = {
         "start": (event.start - origin) * 1e-9,

@@ -12,9 +12,9 @@ from jaxlens.ir.run.timeline import (
     Execution,
     Wait,
 )
+from jaxlens.ir.run.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
-from jaxlens.lenses.timeline.trace_events import DISPATCHES, EXECUTES, WAITS
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
@@ -39,7 +39,7 @@ def document(facts: TimelineFacts) -> Document:
     taken = f"timeline of the {facts.ran}: {count(facts.dispatched, 'dispatch', 'dispatches')}"
     answer = report(facts)
     blocks: list[Block] = [Findings(answer.findings)]
-    if facts.lines:
+    if facts.lines or facts.devices:
         blocks.append(picture(facts))
     blocks += map(TableBlock, answer.tables)
     return Document("timeline", f"{taken}, {waits}", tuple(blocks))
@@ -158,7 +158,7 @@ def _text(facts: TimelineFacts) -> Iterator[str]:
             did = f"{step.kind} {step.program or 'the device'}"
             rows.append((head, step.line.place, did, shorten(step.line.text, 60)))
     shown = rows[:_TEXT]
-    widths = [max(columns(row[i]) for row in shown) for i in range(3)]
+    widths = [max((columns(row[i]) for row in shown), default=0) for i in range(3)]
     for row in shown:
         cells = (text + " " * (w - columns(text)) for text, w in zip(row, widths, strict=False))
         yield f"{'  '.join(cells)}  {row[3]}".rstrip()

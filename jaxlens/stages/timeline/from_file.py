@@ -1,0 +1,138 @@
+"""Opens a profile that was recorded elsewhere: by JAX's profiler, or by a timeline of ours.
+
+`jax.profiler.trace` writes an XSpace (`.xplane.pb`) and the same as trace events (`.json.gz`). It
+names no line of the user's, and of waits only those for a value that is read, such as `float(x)`.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jaxlens.errors import OptionError, ReadError, first_line
+from jaxlens.ir.run.timeline import UNKNOWN_LINE, RunTimeline
+from jaxlens.ir.run.trace_events import is_own, of_trace_events
+from jaxlens.stages.timeline import read_profile
+from jaxlens.stages.timeline.read_profile import Lines, ProfileEvent
+from jaxlens.stages.timeline.record import in_seconds
+
+_CALL, _AWAIT = "PjitFunction(", "Buffer::Await"
+_MOST = 1 << 30  # bytes of a file, unpacked
+_KINDS = "a .xplane.pb, .json or .json.gz file of JAX's profiler, or a timeline's trace.json"
+_ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
+_NO_PAIRS = "where Python waits: the file has not both ends of each wait"
+_NO_CALLS = "what Python does: the profile has no call of a compiled function"
+
+
+def of_file(path: Path) -> RunTimeline:
+    """Returns the run that a file holds.
+
+    Args:
+        path: A file, or the folder that `jax.profiler.trace` wrote to: its newest profile.
+
+    Raises:
+        OptionError: There is no such file, or it is of another kind.
+        ReadError: The file is damaged, or it is no profile of JAX.
+    """
+    if path.is_dir():
+        found = sorted(path.rglob("*.xplane.pb"), key=lambda file: file.stat().st_mtime)
+        if not found:
+            raise OptionError(f"no .xplane.pb file in the folder {path.name!r}: give {_KINDS}")
+        path = found[-1]
+    name = path.name.lower()
+    if not name.endswith((".xplane.pb", ".json", ".json.gz")):
+        raise OptionError(f"timeline opens {_KINDS}; got {path.name!r}")
+    if not path.is_file():
+        raise OptionError(f"timeline opens {_KINDS}; there is no file {path.name!r}")
+    try:
+        data = _content(path)
+        if name.endswith(".xplane.pb"):
+            return _of_lines(list(read_profile.lines_of(data)))
+        held = json.loads(data)
+        if is_own(held):
+            return of_trace_events(held)
+        return _of_lines(_of_events(held["traceEvents"] if isinstance(held, dict) else held))
+    except ReadError as error:
+        raise ReadError(f"{path.name}: {error}") from None
+    except Exception as error:  # what a damaged file raises is any error
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ReadError(f"{path.name} cannot be read as a profile ({reason})") from None
+
+
+def _content(path: Path) -> bytes:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        data: bytes = file.read(_MOST + 1)
+    if len(data) > _MOST:
+        raise ReadError("it is larger than 1 GiB: record a shorter run")
+    return data
+
+
+def _of_lines(found: Lines) -> RunTimeline:
+    lines = list(found)
+    main = max((events for *_, events in lines), key=_calls, default=[])
+    main = main if _calls(main) else []
+    known = read_profile.read_lines(lines, lambda events: events is main)
+    if not (known.dispatches or known.executions or known.activities):
+        raise ReadError("it has no event of a program that JAX ran")
+    waits, executions = read_profile.linked(
+        tuple(replace(d, line=UNKNOWN_LINE) for d in known.dispatches),
+        tuple(replace(w, line=UNKNOWN_LINE) for w in known.waits),
+        known.executions,
+    )
+    activities = read_profile.owned(known.activities, executions)
+    spans = [(e.start, e.end) for e in main]
+    spans += [(e.start, e.end) for e in executions]
+    spans += [(e.start, e.end) for e in activities]
+    origin = min(start for start, _ in spans)
+    end = max(e.end for e in main) if main else max(end for _, end in spans)
+    unpaired = not waits and any(e.name.endswith(_AWAIT) for e in main)
+    unknown = _NO_PAIRS if unpaired else _ELSEWHERE if main else _NO_CALLS
+    return RunTimeline(
+        (end - origin) * 1e-9,
+        tuple(in_seconds(replace(d, line=UNKNOWN_LINE), origin) for d in known.dispatches),
+        tuple(in_seconds(w, origin) for w in waits),
+        tuple(in_seconds(e, origin) for e in executions),
+        unknown,
+        tuple(in_seconds(a, origin) for a in activities),
+        some_waits=True,
+    )
+
+
+def _calls(events: Iterable[ProfileEvent]) -> int:
+    return sum(event.name.startswith(_CALL) for event in events)
+
+
+def _of_events(events: Iterable[dict[str, Any]]) -> Lines:
+    """Yields the threads of trace events as lines of a profile."""
+    names: dict[tuple[Any, Any], str] = {}
+    threads: dict[tuple[Any, Any], list[ProfileEvent]] = {}
+    for event in events:
+        key = event.get("pid"), event.get("tid")
+        if event.get("name") == "process_name":
+            names[key[0], None] = str(event["args"]["name"])
+        elif event.get("name") == "thread_name":
+            names[key] = str(event["args"]["name"])
+        elif event.get("ph") == "X":
+            start, args = float(event["ts"]) * 1e3, event.get("args") or {}
+            end = start + float(event.get("dur", 0)) * 1e3
+            threads.setdefault(key, []).append(ProfileEvent(str(event["name"]), start, end, args))
+    for key, found in threads.items():
+        yield names.get((key[0], None), ""), names.get(key, ""), list(_paired(found))
+
+
+def _paired(events: list[ProfileEvent]) -> Iterator[ProfileEvent]:
+    """Numbers the events at both ends of a wait, whose numbers the format lacks.
+
+    A thread that waits does nothing else, so its waits are one after the other. If one end is
+    missing, no wait is known.
+    """
+    events = sorted(events, key=lambda event: event.start)
+    whole = sum(event.name.endswith(_AWAIT) for event in events) % 2 == 0
+    number = 0
+    for event in events:
+        if whole and event.name.endswith(_AWAIT):
+            end = {"_c" if number % 2 else "_p": number // 2}
+            event, number = event._replace(stats={**event.stats, **end}), number + 1
+        yield event

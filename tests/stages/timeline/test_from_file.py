@@ -1,0 +1,117 @@
+"""Profiles that JAX's profiler wrote without jaxlens, in each of its formats; and other files."""
+
+import gzip
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, ReadError
+
+TURNS = 3
+
+
+@jax.jit
+def slow(x):
+    y = jax.lax.fori_loop(0, 8, lambda _, y: y @ x, x)
+    return y, y.sum()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    x = jnp.eye(700) * 0.5
+    jax.block_until_ready(slow(x))
+    folder = tmp_path_factory.mktemp("profile")
+    with jax.profiler.trace(str(folder)):
+        for _ in range(TURNS):
+            x, total = slow(x)
+            float(total)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["*.xplane.pb", "*.trace.json.gz"])
+def file(folder, request):
+    (found,) = folder.rglob(request.param)
+    return found
+
+
+def test_calls_waits_and_executions_of_a_profile(file) -> None:
+    run = jaxlens.timeline(file)
+    assert [d.program for d in run.timeline.dispatches] == ["slow"] * TURNS
+    assert run.waits == TURNS
+    assert len(run.timeline.executions) == TURNS
+    assert {w.program for w in run.timeline.waits} == {"slow"}
+    for dispatch, execution, wait in zip(
+        run.timeline.dispatches, run.timeline.executions, run.timeline.waits, strict=True
+    ):
+        assert dispatch.start < execution.start < execution.end
+        assert abs(wait.end - execution.end) < 0.02
+    assert 0 < run.waiting < run.timeline.seconds
+    unknown, waits, *_ = [finding.text for finding in run.findings]
+    assert unknown.startswith("Unknown: lines, and waits in block_until_ready")
+    assert waits == f"Python waits for the device at least {TURNS} times, for slow."
+
+
+def test_both_formats_say_the_same(folder) -> None:
+    (binary,), (text,) = folder.rglob("*.xplane.pb"), folder.rglob("*.trace.json.gz")
+    one, other = jaxlens.timeline(binary).timeline, jaxlens.timeline(text).timeline
+    for kind in ("dispatches", "waits", "executions"):
+        pairs = zip(getattr(one, kind), getattr(other, kind), strict=True)
+        assert all(abs(a.seconds - b.seconds) < 1e-8 for a, b in pairs)
+
+
+def test_a_folder_is_its_newest_profile(folder) -> None:
+    assert jaxlens.timeline(folder).waits == TURNS
+
+
+def test_a_wait_of_which_an_end_is_missing_is_not_guessed(folder, tmp_path) -> None:
+    (file,) = folder.rglob("*.trace.json.gz")
+    held = json.loads(gzip.decompress(file.read_bytes()))
+    awaits = [e for e in held["traceEvents"] if e.get("name", "").endswith("Buffer::Await")]
+    held["traceEvents"].remove(awaits[0])
+    cut = tmp_path / "cut.json"
+    cut.write_text(json.dumps(held))
+    run = jaxlens.timeline(cut)
+    assert (run.dispatched, run.waits) == (TURNS, 0)
+    assert run.findings[0].text.startswith("Unknown: where Python waits")
+    assert "Python waits for nothing" not in str(run)
+
+
+def test_a_profile_without_calls_has_what_the_devices_did(folder, tmp_path) -> None:
+    (file,) = folder.rglob("*.trace.json.gz")
+    held = json.loads(gzip.decompress(file.read_bytes()))
+    python = {e["tid"] for e in held["traceEvents"] if "Pjit" in e.get("name", "")}
+    kept = [e for e in held["traceEvents"] if e.get("tid") not in python]
+    path = tmp_path / "devices.json"
+    path.write_text(json.dumps(kept))  # the format is also a list alone
+    run = jaxlens.timeline(path)
+    assert (run.dispatched, len(run.timeline.executions)) == (0, TURNS)
+    (finding,) = run.findings
+    assert finding.text.startswith("Unknown: what Python does")
+    assert "CPU 0 executes" in run.svg()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "words"),
+    [
+        ("a.txt", b"", OptionError, "got 'a.txt'"),
+        ("a.xplane.pb", b"no protobuf", ReadError, "a.xplane.pb cannot be read as a profile"),
+        ("a.xplane.pb", b"", ReadError, "no event of a program that JAX ran"),
+        ("a.json", b"{", ReadError, "a.json cannot be read as a profile"),
+        ("a.json", b"3", ReadError, "a.json cannot be read as a profile"),
+        ("a.json", b'{"traceEvents": []}', ReadError, "no event of a program that JAX ran"),
+        ("a.json.gz", b"\x1f\x8bcut", ReadError, "a.json.gz cannot be read as a profile"),
+        ("none.json", None, OptionError, "there is no file 'none.json'"),
+        ("", None, OptionError, "no .xplane.pb file in the folder"),
+    ],
+)
+def test_another_file_is_one_line(tmp_path, name, content, kind, words) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(kind) as caught:
+        jaxlens.timeline(path)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
