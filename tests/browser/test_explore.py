@@ -10,10 +10,9 @@ import subprocess
 import sys
 import urllib.request
 
-import nbformat
 import pytest
 
-from tests.support.browsing import PageLog, check_quiet, wait_for
+from tests.support.browsing import PageLog, check_quiet, wait_for, wait_for_outputs
 
 HOSTILE = "</script><img src=x onerror=window.pwned=1>"
 PROGRAM = f"""KEY = {HOSTILE!r}
@@ -86,12 +85,7 @@ def live(open_notebook):
 def saved(live, lab):
     """The notebook file as JupyterLab saves it."""
     live[0].keyboard.press("Control+s")
-
-    def outputs():
-        book = nbformat.read(lab.root / NAME, as_version=4)
-        return book if sum(len(cell.outputs) for cell in book.cells) >= 6 else None
-
-    return wait_for(outputs, "the notebook to be saved", 20)
+    return wait_for_outputs(lab.root / NAME, 6)
 
 
 def cell(page, n):

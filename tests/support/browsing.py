@@ -3,6 +3,9 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
 
 PAGE = "<!doctype html><meta charset=utf-8><body data-jp-theme-light={}>{}"
 # Texts on the page whose contrast with their background is below 4.5.
@@ -49,6 +52,19 @@ def wait_for(question: Callable[[], object], what: str, seconds: float = 90) -> 
             pass
         time.sleep(0.2)
     raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+
+
+def wait_for_outputs(path: Path, count: int):
+    """Waits until the notebook that Jupyter saves has so many outputs, and returns it."""
+
+    def book():
+        try:
+            read = nbformat.read(path, as_version=4)
+        except nbformat.reader.NotJSONError:  # it is being written
+            return None
+        return read if sum(len(cell.get("outputs", ())) for cell in read.cells) >= count else None
+
+    return wait_for(book, "the notebook to be saved", 20)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from tests.support.browser.front_ends import check, seen
-from tests.support.browsing import wait_for
+from tests.support.browsing import wait_for_outputs
 
 NAME = "front_ends.ipynb"
 CELLS = [
@@ -36,13 +36,8 @@ def live(open_notebook):
 def saved(live, lab):
     """The notebook file with the outputs in it, as JupyterLab saves it."""
     live.keyboard.press("Control+s")
-    path = lab.root / NAME
-
-    def outputs():
-        return [o for cell in nbformat.read(path, as_version=4).cells for o in cell.outputs]
-
-    wait_for(outputs, "the notebook to be saved", 20)
-    return path
+    wait_for_outputs(lab.root / NAME, 1)
+    return lab.root / NAME
 
 
 def test_jupyterlab(live):
