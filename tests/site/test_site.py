@@ -57,7 +57,7 @@ def test_each_option_of_a_magic_has_an_address(verb):
 def test_each_magic_has_a_section():
     named = {name.strip("%") for name in reference.magic_functions()}
     text = (Path(jaxlens.__file__).parent / "notebook" / "extension.py").read_text()
-    registered = re.search(r'_NAMES = "(.*)"', text)[1].split()
+    registered = re.search(r'_NAMES = \(\s*"(.*)"\s*\)', text)[1].split()
     course = re.findall(r'"(\w+)"', re.search(r"_COURSE = \((.*)\)", text)[1])
     texts = re.findall(r'"(\w+)"', re.search(r"_TEXTS = \((.*)\)", text)[1])
     assert named == {*registered, *texts, *course}

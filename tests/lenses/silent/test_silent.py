@@ -14,7 +14,7 @@ import jaxlens
 from jaxlens import core
 from jaxlens.core import numpy as cnp
 from jaxlens.errors import UnavailableError
-from tests.lenses.silent import clean, planted
+from tests.lenses.silent import clean, faulty
 
 X = np.arange(4, dtype=np.float32)
 NAMED = {"ids": lambda value: getattr(value, "__name__", None)}
@@ -27,7 +27,7 @@ def line_of(make):
 
 
 @pytest.mark.parametrize("key", [clean.KEY, clean.RAW], ids=["typed", "raw"])
-@pytest.mark.parametrize("make", planted.KEYS, **NAMED)
+@pytest.mark.parametrize("make", faulty.KEYS, **NAMED)
 def test_a_key_used_twice_is_found_at_its_line(make, key):
     f, args, kind, words = make()
     answer = jaxlens.silent(f, key, *args)
@@ -37,7 +37,7 @@ def test_a_key_used_twice_is_found_at_its_line(make, key):
     assert answer.findings[0].text == fault.sentence
 
 
-@pytest.mark.parametrize("make", planted.OTHERS, **NAMED)
+@pytest.mark.parametrize("make", faulty.OTHERS, **NAMED)
 def test_a_planted_fault_is_found_at_its_line(make):
     f, args, kind, words = make()
     (fault,) = jaxlens.silent(f, *args).faults
@@ -59,7 +59,7 @@ def test_a_clean_program_has_no_fault(f, args):
 
 
 # JAX's own checker does not see that two `fold_in` are equal, nor, in old JAX, the next iteration.
-@pytest.mark.parametrize("make", planted.KEYS[:4] + planted.KEYS[5:7], **NAMED)
+@pytest.mark.parametrize("make", faulty.KEYS[:4] + faulty.KEYS[5:7], **NAMED)
 def test_the_checker_of_jax_finds_the_planted_keys_too(make):
     f, args, *_ = make()
     with jax.debug_key_reuse(True), pytest.raises(jax.errors.KeyReuseError):
@@ -131,7 +131,7 @@ def test_a_line_reached_by_two_calls_is_told_by_its_callers():
 
 def test_shapes_without_data_leave_the_indices_unknown():
     key = jax.eval_shape(lambda: random.key(0))
-    answer = jaxlens.silent(planted.drawn_twice()[0], key, jax.ShapeDtypeStruct((3,), "float32"))
+    answer = jaxlens.silent(faulty.drawn_twice()[0], key, jax.ShapeDtypeStruct((3,), "float32"))
     assert [fault.kind for fault in answer.faults] == ["key"]
     assert "No index was looked at" in str(answer)
 
@@ -185,7 +185,7 @@ def test_a_donated_argument_stays():
 
 
 def test_html_says_what_the_text_says_and_escapes_names():
-    f, args, *_ = planted.drawn_twice()
+    f, args, *_ = faulty.drawn_twice()
     answer = jaxlens.silent(f, clean.KEY, *args)
     assert "they draw the same numbers" in answer.html()
     assert str(answer) == str(jaxlens.silent(f, clean.KEY, *args))

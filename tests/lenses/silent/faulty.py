@@ -45,7 +45,7 @@ def row_of_a_split():
         x = x + random.normal(keys[1], (3,)) + random.normal(keys[0], (3,))
         return x * random.uniform(keys[1], (3,))  # here
 
-    return f, (ONES,), "key", "Key 1 made at planted.py:"
+    return f, (ONES,), "key", "Key 1 made at faulty.py:"
 
 
 def folded_with_one_number():
@@ -64,7 +64,7 @@ def captured_by_a_scan():
 
         return lax.scan(body, x, None, length=4)[0]
 
-    return f, (ONES,), "key", "in every iteration of the loop at planted.py:"
+    return f, (ONES,), "key", "in every iteration of the loop at faulty.py:"
 
 
 def captured_by_a_while():
@@ -76,7 +76,7 @@ def captured_by_a_while():
 
         return lax.while_loop(lambda c: c[0][0] < 3, lambda c: body(*c), ((0, key), jnp.sum(x)))[1]
 
-    return f, (ONES,), "key", "in every iteration of the loop at planted.py:"
+    return f, (ONES,), "key", "in every iteration of the loop at faulty.py:"
 
 
 def drawn_and_carried_on():
@@ -163,7 +163,7 @@ def rounded_in_a_step():
         loss, grads = jax.value_and_grad(loss)(params)
         return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), loss
 
-    return f, ({"a": ONES, "b": ONES}, ONES), "gradient", "`round` in planted.py:"
+    return f, ({"a": ONES, "b": ONES}, ONES), "gradient", "`round` in faulty.py:"
 
 
 OTHERS = (
