@@ -3,6 +3,7 @@
 import gc
 import linecache
 import pathlib
+import weakref
 
 import jax
 import jax.export
@@ -130,6 +131,18 @@ def test_large_arrays_live_no_longer_than_the_users():
         seen.driver.run(1)
     fresh = capture(lambda x: x.sum(), (jnp.ones(2**20),))
     assert fresh.driver.run(1).outputs == 2**20
+
+
+def test_a_model_of_many_small_arrays_lives_no_longer_either():
+    model = [jnp.full(2**16, n, jnp.float32) for n in range(8)]  # 256 KiB each
+    alive = [weakref.ref(array) for array in model]
+    seen = capture(lambda model: sum(x.sum() for x in model), (model,))
+    assert seen.stablehlo.text
+    del model
+    gc.collect()
+    assert sum(array() is not None for array in alive) == 4  # 1 MiB
+    with pytest.raises(UnavailableError, match="arrays of this call are gone"):
+        seen.driver.run(1)
 
 
 def test_a_compile_error_is_xlas_own_and_can_be_asked_again():

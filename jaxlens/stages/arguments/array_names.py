@@ -32,22 +32,25 @@ def array_names(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """
     entries = [(name, value) for name, value in list(namespace.items()) if name not in _SKIPPED]
     entries.sort(key=lambda entry: is_automatic(entry[0]))  # stable: else in order of definition
-    pending = deque((name, value) for name, value in entries if isinstance(name, str))
+    pending = deque((name, value, False) for name, value in entries if isinstance(name, str))
     opened: set[int] = set()
     left = _LEAVES
     while pending and left > 0:
-        name, value = pending.popleft()
+        name, value, own = pending.popleft()
         if isinstance(value, ModuleType | type | str | bytes | int | float):
             continue
         for step, leaf in leaves(value, left):
             left -= 1
             base = compat.base_array(leaf)
             array = leaf if base is None else base
+            path = name if own else name + step
             if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer):
-                yield name + step, array
+                yield path, array
             elif id(leaf) not in opened:
                 opened.add(id(leaf))
-                pending.extend(_inside(name + step, leaf))
+                # Of a capture or an answer the variable alone: its attributes are jaxlens's own.
+                inside = own or type(leaf).__module__.partition(".")[0] == "jaxlens"
+                pending += [(path if inside else to, x, inside) for to, x in _inside(path, leaf)]
 
 
 def is_automatic(name: str) -> bool:

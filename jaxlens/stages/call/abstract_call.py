@@ -7,6 +7,8 @@ keeps the arrays. Static values and values that the function closes over are unc
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import jax
@@ -20,7 +22,7 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.traceable import TraceableCall
 from jaxlens.stages.core.program import plain
 
-_SMALL = 2**20  # bytes up to which an array is kept by a strong reference
+_SMALL = 2**20  # bytes of a call's smallest arrays that are kept by strong references
 _Call = TypeVar("_Call", Call, TraceableCall)
 
 
@@ -94,11 +96,18 @@ class WeakArguments:
 
 
 def weakly_held(args: Sequence[Any], kwargs: Mapping[str, Any]) -> WeakArguments:
-    """Returns the arguments with weak references to the large arrays."""
+    """Returns the arguments with weak references to all arrays but the smallest, 1 MiB of them.
+
+    So `f(params, jnp.ones(3))` can be run again, and no model is kept alive.
+    """
     leaves, structure = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
-    return WeakArguments(structure, tuple(map(_reference, leaves)))
+    sizes = {n: x.nbytes for n, x in enumerate(leaves) if isinstance(x, jax.Array | np.ndarray)}
+    order = sorted(sizes, key=lambda n: sizes[n])
+    sums = accumulate(sizes[n] for n in order)
+    large = {n for n, total in zip(order, sums, strict=True) if total > _SMALL}
+    references = [weakref.ref(x) if n in large else partial(_same, x) for n, x in enumerate(leaves)]
+    return WeakArguments(structure, tuple(references))
 
 
-def _reference(leaf: Any) -> Callable[[], Any]:
-    is_large = isinstance(leaf, jax.Array | np.ndarray) and leaf.nbytes > _SMALL
-    return weakref.ref(leaf) if is_large else lambda: leaf
+def _same(leaf: Any) -> Any:
+    return leaf

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import gc
 import subprocess
 import sys
 import types
@@ -51,6 +52,11 @@ def test_names_through_containers_attributes_and_closures() -> None:
     assert sizes["part.args[0]"] == 36
     assert sizes["key"] == 8
     assert "numpy" not in sizes
+
+
+def test_what_a_capture_keeps_has_the_name_of_the_capture() -> None:
+    cap = jaxlens.capture(lambda tree: tree["x"] + 1, {"x": jnp.ones(11)})
+    assert by_name(jaxlens.arrays({"caps": [cap]}))["caps[0]"].bytes == 44
 
 
 def test_two_names_of_one_buffer_count_once() -> None:
@@ -105,6 +111,7 @@ def test_what_grew_since_the_last_look() -> None:
 
 def test_a_look_keeps_nothing_alive_and_makes_nothing() -> None:
     x = jnp.ones((64, 64))
+    gc.collect()  # arrays of earlier tests, which would be gone in between
     before = len(jax.live_arrays())
     answer = jaxlens.arrays({"x": x})
     str(answer), answer.html()
