@@ -138,7 +138,7 @@ def test_receipts_are_demanded_written_and_compared(project):
             "E*by line:",
             "E*model.py:6: return jnp.tanh(x @ w * 3).sum()",
             "E*was: return jnp.tanh(x @ w).sum()",
-            "E*new mul f32[[]8,2]*",
+            "E*new mul f32 x 2",
             "E*if it should be: pytest --jaxlens-update",
         ]
     )

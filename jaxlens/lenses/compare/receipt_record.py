@@ -152,17 +152,12 @@ def _lines(receipt: Receipt) -> dict[str, list[Node]]:
 
 
 def _operations(nodes: list[Node]) -> str:
-    """Returns `add f32[8] x 2, tanh f32[8] #3fa2`; the digits tell parameters and literals."""
+    """Returns `add f32 x 2, tanh f32 #3fa2`; the digits are of shapes, parameters and literals."""
     digest = hashlib.sha256()
     for node in nodes:
         digest.update(repr(printed_kind(node)).encode(errors="surrogatepass"))
-    counts = Counter(f"{node.opcode} {_types(node)}" for node in nodes)
+    counts = Counter(f"{n.opcode} {n.type.dtype}" if n.results else n.opcode for n in nodes)
     return f"{', '.join(tally(dict(sorted(counts.items()))))} #{digest.hexdigest()[:4]}"
-
-
-def _types(node: Node) -> str:
-    types = [str(value.type) for value in node.results]
-    return types[0] if len(types) == 1 else f"({len(types)} results)"
 
 
 def _fusions(receipt: Receipt) -> dict[str, tuple[str, tuple[Node, ...]]]:
@@ -206,11 +201,11 @@ def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
 
 
 def _tally_change(before: str, after: str) -> str:
-    """Returns `new mul f32[8] x 2, gone tanh f32[8]` of two texts of `_operations`."""
+    """Returns `new mul f32 x 2; gone tanh f32` of two texts of `_operations`."""
     old, new = map(_counts, (before, after))
     parts = [("new", new - old), ("gone", old - new)]
     texts = [f"{word} {', '.join(tally(counts))}" for word, counts in parts if counts]
-    return "; ".join(texts) or "the same operations with other parameters or literals"
+    return "; ".join(texts) or "the same operations with other shapes, parameters or literals"
 
 
 def _counts(text: str) -> Counter[str]:

@@ -39,7 +39,7 @@ def test_a_record_holds_the_figures_and_what_a_person_reads(cpu):
     opcodes = [node.opcode for node in found.capture.optimized.module.nodes()]
     assert sum(section["fused"].values()) == opcodes.count("fusion")
     [line] = [text for text in cpu["traced"]["lines"] if "tanh" in text or "relu" in text][:1]
-    assert "f32[" in cpu["traced"]["lines"][line]
+    assert "f32" in cpu["traced"]["lines"][line]
 
 
 def test_an_equal_program_has_no_changes(cpu):
@@ -90,8 +90,8 @@ def test_changes_name_figures_lines_and_fusions():
     lines = traced["lines"]
     text = "y = x @ w + b"
     was = lines.pop(text)
-    lines["y = x @ w - b"] = was.replace("add f32[4,2]", "sub f32[4,2] x 2")
-    lines["z = jnp.sin(x)"] = "sin f32[4,8] #abcd"
+    lines["y = x @ w - b"] = was.replace("add f32", "sub f32 x 2")
+    lines["z = jnp.sin(x)"] = "sin f32 #abcd"
     compiled["fusions"] = 1
     compiled["fused"] = {"multiply": 2, **compiled["fused"]}
     del compiled["fused"]["add, broadcast x 2, maximum"]
@@ -102,9 +102,9 @@ def test_changes_name_figures_lines_and_fusions():
         "by line:",
         f"  cell 3:2: {text}",
         "      was: y = x @ w - b",
-        "      new add f32[4,2]; gone sub f32[4,2] x 2",
+        "      new add f32; gone sub f32 x 2",
         "  gone: z = jnp.sin(x)",
-        "      gone sin f32[4,8]",
+        "      gone sin f32",
         "by fusion:",
         "  new max_fusion: add, broadcast x 2, maximum (cell 3:2 and cell 3:3)",
         "  gone: multiply x 2",
