@@ -120,7 +120,7 @@ PACKAGES = {
         "views.figures views.passes views.questions"
     ),
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
-    "api": "progress captures errors ir options questions stages.* views.*",
+    "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "pytest_plugin": "errors lenses.compare watches",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, first_line
+from jaxlens.errors import LensError, uncompiled
 from jaxlens.ir.needs import Needs
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
@@ -64,8 +64,7 @@ def column(name: str, program: Capture | LensError) -> Column:
     except LensError as why:
         return Column(name, missing=str(why))
     except Exception as error:  # JAX's or XLA's, which cannot compile this program for this target
-        kind, reason = program.program.target.kind, f"{type(error).__name__}: {first_line(error)}"
-        return Column(name, missing=f"it does not compile for {kind}: {reason}")
+        return Column(name, missing=str(uncompiled(program.program.target.kind, error)))
     figures = Figures(program)
     seconds = {time.step: time.seconds for time in program.times if time.step in _STEPS}
     target = program.program.target

@@ -416,6 +416,11 @@ class Looking:
                     return shown.compute()
             except LensError as error:
                 raise LineError(error) from None
+            except Exception:
+                # What does not compile for a target of the line is answered, and not run instead.
+                if targets and (refusal := api.refusal(capture)) is not None:
+                    raise LineError(refusal) from None
+                raise
 
         def beside(targets: Sequence[str]) -> "View":
             programs = self._captures(call, targets)
