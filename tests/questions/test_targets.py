@@ -75,10 +75,10 @@ def test_ids_of_the_panes_are_those_that_are_linked(three):
             assert ids <= web.atoms[part.table.stage].keys()
 
 
-def test_explore_opens_the_lines_beside_the_programs(three):
+def test_explore_opens_two_programs_and_the_lines(three):
     explored = jaxlens.side_by_side(*map(record, NAMES), explore=True).document
     (tabs,) = [block for block in explored.blocks if isinstance(block, Tabs)]
-    assert tabs.open == ("source", "optimized-1", "optimized-2")
+    assert tabs.open == ("optimized-1", "optimized-2", "source")
     assert {tab.key for tab in tabs.tabs} >= set(tabs.open)
     (tabs,) = [block for block in three.document.blocks if isinstance(block, Tabs)]
     assert tabs.open == ("kernels-1", "kernels-2", "kernels-3")
