@@ -15,8 +15,8 @@ that one process writes the files, whole: pytest's own, or xdist's controller.
 import json
 import os
 import sys
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,24 +28,11 @@ if TYPE_CHECKING:
 _FOLDER, _FORMAT = "__receipts__", 1
 _ABOUT = "Receipts of jaxlens, rewritten by: pytest --jaxlens-update"
 _MOST = 20  # lines below the results of a run
+_UPDATE = "pytest --jaxlens-update"
 
-
-@dataclass(slots=True)
-class MeasuredReceipts:
-    """What the receipts of one test were, as a report carries it.
-
-    Attributes:
-        records: Records by program, to be written; {} without `--jaxlens-update`.
-        receipts: Number of receipts.
-        left_out: What was not compared, a sentence each.
-    """
-
-    records: dict[str, Any] = field(default_factory=dict)
-    receipts: int = 0
-    left_out: list[str] = field(default_factory=list)
-
-
-_MEASURED = pytest.StashKey[MeasuredReceipts]()
+# Of a test with receipts, what its report carries, as plain data that xdist sends on: "file",
+# "test", "records" by program, "receipts" (their number), "left_out" (sentences).
+_MEASURED = pytest.StashKey[dict[str, Any]]()
 _BUDGET = pytest.StashKey[dict[str, float]]()
 _FILES = pytest.StashKey[dict[Path, Any]]()
 
@@ -90,8 +77,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     mark = item.get_closest_marker("compiles")
-    result = yield from _limited(mark) if mark else _run()
-    if _budget_mark(item) and not item.stash.get(_MEASURED, MeasuredReceipts()).receipts:
+    with _limited(mark) if mark else nullcontext():
+        result = yield
+    if _budget_mark(item) and not (_MEASURED in item.stash and item.stash[_MEASURED]["receipts"]):
         text = (
             "the mark budget bounds what receipts measure, and this test made none: take the "
             "fixture `receipt` and call receipt(f, *args)"
@@ -100,12 +88,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
-def _run() -> Generator[None, Any, Any]:
-    return (yield)
-
-
-def _limited(mark: pytest.Mark) -> Generator[None, Any, Any]:
-    """Runs a test under `jaxlens.assert_compiles`, which takes the mark's arguments."""
+@contextmanager
+def _limited(mark: pytest.Mark) -> Iterator[None]:
+    """Limits compiles by `jaxlens.assert_compiles`, which takes the mark's arguments."""
     from jaxlens.errors import OptionError, RecompileError
     from jaxlens.watches import assert_compiles
 
@@ -116,7 +101,7 @@ def _limited(mark: pytest.Mark) -> Generator[None, Any, Any]:
         raise pytest.fail.Exception(text, pytrace=False) from None
     limit.__enter__()
     try:
-        result = yield
+        yield
     except BaseException:
         limit.__exit__(*sys.exc_info())
         raise
@@ -124,7 +109,6 @@ def _limited(mark: pytest.Mark) -> Generator[None, Any, Any]:
         limit.__exit__(None)
     except RecompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-    return result
 
 
 def _budget_mark(item: pytest.Item) -> dict[str, Any]:
@@ -160,7 +144,13 @@ class Receipts:
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
         self._names: dict[str, int] = {}
-        item.stash[_MEASURED] = MeasuredReceipts()
+        item.stash[_MEASURED] = {
+            "file": str(_file(item)),
+            "test": _test(item),
+            "records": {},
+            "receipts": 0,
+            "left_out": [],
+        }
 
     def __call__(self, f: Any, /, *args: Any, **kwargs: Any) -> "Receipt":
         """Compiles a call, and compares it with its receipt; nothing is executed.
@@ -205,17 +195,17 @@ class Receipts:
         path, test, config = _file(self._item), _test(self._item), self._item.config
         program = self._name(title(found.capture.program))
         measured = self._item.stash[_MEASURED]
-        measured.receipts += 1
+        measured["receipts"] += 1
         earlier = _read(path, config.stash[_FILES])["tests"].get(test, {}).get(program)
         parts = [self._over(found)]
         place = f"{path.parent.name}/{path.name}"
         if config.getoption("jaxlens_update"):
-            measured.records[program] = record(found, earlier, compiled=compiled)
+            measured["records"][program] = record(found, earlier, compiled=compiled)
         elif earlier is None:
             parts.append(f"{place} has no receipt of {program} in {test}; {_UPDATE} writes it")
         else:
             differs = changes(earlier, found, compiled=compiled)
-            measured.left_out += [f"{test}, {program}: {why}" for why in differs.left_out]
+            measured["left_out"] += [f"{test}, {program}: {why}" for why in differs.left_out]
             if differs.lines:
                 head = f"{program} is another program than in {place}:"
                 parts.append("\n".join((head, *differs.lines, f"if it should be: {_UPDATE}")))
@@ -239,9 +229,6 @@ class Receipts:
         return ""
 
 
-_UPDATE = "pytest --jaxlens-update"
-
-
 def _file(item: pytest.Item) -> Path:
     """Returns the file of a test's receipts."""
     return item.path.parent / _FOLDER / f"{item.path.stem}.json"
@@ -260,8 +247,6 @@ def _read(path: Path, files: dict[Path, Any]) -> Any:
         CaptureFileError: It is no such file.
     """
     if path not in files:
-        from jaxlens.errors import CaptureFileError
-
         try:
             files[path] = json.loads(path.read_text("utf-8"))
             if files[path]["format"] != _FORMAT:
@@ -270,6 +255,8 @@ def _read(path: Path, files: dict[Path, Any]) -> Any:
             files[path] = {"//": _ABOUT, "format": _FORMAT, "tests": {}}
         except (OSError, ValueError, KeyError, TypeError) as error:
             files.pop(path, None)
+            from jaxlens.errors import CaptureFileError
+
             raise CaptureFileError(
                 f"{path} holds no receipts ({error}): resolve a merge in it, or delete it and run "
                 f"{_UPDATE}"
@@ -282,16 +269,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    measured = item.stash.get(_MEASURED, None)
-    if call.when == "call" and measured is not None:
-        # Plain data, which xdist sends to its controller with the report.
-        vars(report)["jaxlens"] = {
-            "file": str(_file(item)),
-            "test": _test(item),
-            "records": measured.records,
-            "receipts": measured.receipts,
-            "left_out": measured.left_out,
-        }
+    if call.when == "call" and _MEASURED in item.stash:
+        vars(report)["jaxlens"] = item.stash[_MEASURED]
     return report
 
 
@@ -304,7 +283,8 @@ class _ReceiptFiles:
         self._files: dict[Path, Any] = {}
         self._collected: dict[Path, set[str]] = {}
         self._left_out: list[str] = []
-        self._written = self._receipts = 0
+        self._written: list[str] = []
+        self._receipts = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -322,7 +302,7 @@ class _ReceiptFiles:
         self._receipts += found["receipts"]
         self._left_out += found["left_out"]
         if found["records"]:
-            self._written += len(found["records"])
+            self._written += [os.path.relpath(found["file"])] * len(found["records"])
             tests = _read(Path(found["file"]), self._files)["tests"]
             kept = tests.get(found["test"], {}) if report.failed else {}
             tests[found["test"]] = {**kept, **found["records"]}
@@ -353,8 +333,8 @@ class _ReceiptFiles:
             return
         terminalreporter.section("receipts of jaxlens")
         if self._written:
-            names = ", ".join(sorted(os.path.relpath(path) for path in self._files))
-            terminalreporter.line(f"{self._written} written: {names}")
+            names = ", ".join(sorted(set(self._written)))
+            terminalreporter.line(f"{len(self._written)} written: {names}")
         if self._left_out:
             terminalreporter.line(f"not compared, of {self._receipts}:")
             for line in self._left_out[:_MOST]:

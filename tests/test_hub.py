@@ -116,7 +116,7 @@ def test_two_learners_open_a_lesson_in_a_real_hub(tmp_path):
     pytest.importorskip("jupyterhub")
     if shutil.which("configurable-http-proxy") is None:
         pytest.skip("configurable-http-proxy is not on the PATH")
-    from tests.support.hub import Learner, running
+    from tests.bench.hub import Learner, running
 
     lesson = "01_one_line_five_programs.ipynb"
 
@@ -155,7 +155,7 @@ def test_two_learners_open_a_lesson_in_a_real_hub(tmp_path):
 
 def servers(pid):
     """The servers of learners, which a hub started."""
-    from tests.support.hub import descendants
+    from tests.bench.hub import descendants
 
     commands = ((p, Path(f"/proc/{p}/cmdline").read_bytes()) for p in descendants(pid))
     return [p for p, command in commands if b"jupyterhub.singleuser" in command]

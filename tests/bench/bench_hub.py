@@ -19,7 +19,7 @@ from pathlib import Path
 from jaxlens.course.lessons import BY_NUMBER
 from tornado.httpclient import AsyncHTTPClient
 
-from tests.support.hub import Hub, Learner, descendants, running
+from tests.bench.hub import Hub, Learner, descendants, running
 
 
 class Memory(threading.Thread):
