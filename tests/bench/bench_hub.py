@@ -16,9 +16,9 @@ import threading
 import time
 from pathlib import Path
 
-from jaxlens.course.lessons import BY_NUMBER
 from tornado.httpclient import AsyncHTTPClient
 
+from jaxlens.ir.lessons import BY_NUMBER
 from tests.bench.hub import Hub, Learner, descendants, running
 
 
