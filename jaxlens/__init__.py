@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         numerics,
         receipt,
         sharding,
+        side_by_side,
         silent,
         tape,
         times,
@@ -85,6 +86,7 @@ __all__ = [
     "receipt",
     "recompiles",
     "sharding",
+    "side_by_side",
     "silent",
     "tape",
     "timeline",
@@ -97,7 +99,7 @@ __all__ = [
 
 _QUESTIONS = (
     "bisect bytecode captured compare cost first_nan fusion key "
-    "ladder memory numerics receipt sharding "
+    "ladder memory numerics receipt sharding side_by_side "
     "silent tape times tree values without"
 ).split()
 _WATCHES = ("RecompileLog", "assert_compiles", "recompiles", "watch")

@@ -16,13 +16,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from jaxlens.captures import Capture, load
-from jaxlens.errors import CellError, OptionError
+from jaxlens.errors import CellError, LensError, OptionError, uncompiled
 from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.lenses.compare.side_by_side import SideBySide
 from jaxlens.options import read_options
 from jaxlens.questions.panes import OPTIONS
+from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 Function = Callable[..., Any]
@@ -220,6 +223,45 @@ def _capture_and_options(
     if kwargs.get("against") is not None:
         kwargs = {**kwargs, "against": as_capture(kwargs["against"])}
     return f, read_options(OPTIONS[verb], kwargs)
+
+
+def side_by_side(
+    programs: Sequence[tuple[str, Capture | LensError]], verb: str = "compile", full: bool = False
+) -> Answer[SideBySide]:
+    """Shows one function on several targets, with a column for each.
+
+    Args:
+        programs: The name of each target, with its program or why there is none.
+        verb: "compile" or "explore".
+        full: Whether nothing is left out.
+
+    Raises:
+        LensError: There is a program for none of the targets.
+    """
+    from jaxlens.lenses.compare.side_by_side import report
+    from jaxlens.questions import targets
+
+    captures = [program for _, program in programs if isinstance(program, Capture)]
+    if not captures:
+        raise next(why for _, why in programs if isinstance(why, LensError))
+    figures = cache(lambda: targets.side_by_side(programs))
+    return Answer(
+        captures[0],
+        lambda: targets.document(verb, programs, figures(), full),
+        lambda: report(figures()),
+        figures,
+    )
+
+
+def refusal(capture: Capture) -> LensError | None:
+    """Returns why a traced program does not compile for its target; None if it does."""
+    try:
+        _ = capture.optimized
+    except LensError as why:
+        return why
+    except Exception as error:  # JAX's or XLA's
+        return uncompiled(capture.program.target.kind, error)
+    return None
 
 
 def as_capture(value: Any) -> Capture:

@@ -21,6 +21,7 @@ from jaxlens.in_hand.bisected import Bisected, TrialProgram
 from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.compare.side_by_side import SideBySide
 from jaxlens.lenses.tracing.ladder import Ladder
 from jaxlens.options import CompilePanes
 from jaxlens.questions import about_jaxprs, table
@@ -198,6 +199,37 @@ def compare(
         return report(comparison, called, times(was, now, called) if compiled else ())
 
     return Answer(now, lambda: comparison.compare(was, now, called, facts()), reported, facts)
+
+
+def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
+    """Shows one function on several targets: a column of figures for each, and linked panes.
+
+        jaxlens.side_by_side(cap, jaxlens.capture(step, params, x, target="gpu:h100"))
+
+    Args:
+        *programs: Captures, views, or paths of saved captures.
+        explore: Whether the programs stand beside your lines at first, and not the kernels.
+
+    Returns:
+        An answer with `.columns`, each with `.name`, `.figures` by name, `.seconds` of each step,
+        and `.missing` (why a program did not compile).
+
+    Raises:
+        OptionError: There is no program, or one of them is no capture.
+        CaptureFileError: A file holds no capture.
+    """
+    from jaxlens.api import side_by_side as shown
+    from jaxlens.lenses.compare.causes import device
+
+    captures = [as_capture(program) for program in programs]
+    if not captures:
+        raise OptionError("side_by_side takes one capture or more: jaxlens.capture(f, x)")
+    names: dict[str, Capture] = {}
+    for cap in captures:
+        name = ", ".join((device(cap.program.target), *cap.program.flags))
+        count = sum(other.partition(" (")[0] == name for other in names)
+        names[f"{name} ({count + 1})" if count else name] = cap
+    return shown(list(names.items()), "explore" if explore else "compile")
 
 
 def without(f: Any, names: str | Sequence[str], /) -> Capture:

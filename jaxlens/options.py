@@ -27,7 +27,7 @@ def option(
             if the value can be omitted, which then is "here".
         values: What Tab completes: "stage", "pass", "kernel", "target", "device", or "" for
             nothing.
-        kind: Type of the value.
+        kind: Type of the value; tuple for an option that can be given several times.
     """
     about = {"help": help, "metavar": metavar, "values": values, "kind": kind}
     return field(default=default, metadata=about)

@@ -120,9 +120,10 @@ PACKAGES = {
         "views.figures views.passes views.questions"
     ),
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
-    "api": "progress captures errors ir options questions stages.* views.*",
+    "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
+    "pytest_plugin": "errors lenses.compare watches",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",
     "course.predictions": "course",
@@ -161,6 +162,7 @@ OUTSIDE = {
     "course": {"jax", "jupytext", "nbclient", "nbformat", "numpy"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "progress": {"tqdm"},
+    "pytest_plugin": {"pytest"},
     "cli": {"jax"},
 }
 

@@ -28,6 +28,8 @@ c.Spawner.http_timeout = 300
 
 # For each process of a learner: an array that does not fit is an error in that kernel alone.
 c.Spawner.mem_limit = "2G"
+# For each learner: XLA and LLVM start a thread for each core that they may use.
+c.Spawner.cpu_limit = 4
 
 c.Spawner.args = [
     # Kernels talk over files of their learner. TCP ports, which all learners share, clash when a

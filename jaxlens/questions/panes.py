@@ -30,7 +30,7 @@ def _program(capture: Capture) -> Subject:
     return subject_of(capture, *get_args(SubjectPart))
 
 
-def _overview(capture: Capture) -> Overview:
+def overview(capture: Capture) -> Overview:
     """Returns the facts of a compiled program; those of its kernels are computed on first use."""
     from jaxlens.lenses.constants.facts import closed_over
     from jaxlens.lenses.cost.facts import counted
@@ -40,7 +40,7 @@ def _overview(capture: Capture) -> Overview:
     from jaxlens.lenses.subject import Given
     from jaxlens.views.verbs.compile import Overview
 
-    overview = Overview(
+    found = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
         Given(lambda: {c.instruction: c for c in instruction_costs(capture.optimized.module)}),
@@ -50,7 +50,7 @@ def _overview(capture: Capture) -> Overview:
         _program(capture),
     )
     capture.links.known_fates()  # now, while XLA generates machine code
-    return overview
+    return found
 
 
 def _jaxpr() -> Lens[JaxprFacts]:
@@ -100,7 +100,7 @@ def _compile() -> Lens[Overview]:
     from jaxlens.views.links import weave
     from jaxlens.views.verbs.compile import blocks
 
-    return Lens(_overview, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
+    return Lens(overview, blocks=blocks, web=lambda links, facts: weave(links, LINKED))
 
 
 def _explore() -> Lens[ExploreFacts]:
@@ -111,7 +111,7 @@ def _explore() -> Lens[ExploreFacts]:
     def facts(capture: Capture) -> ExploreFacts:
         web = weave(capture.links, (*_HLO_LINKED, "kernels"))
         atoms = beside(capture.links, web) if web else None
-        return ExploreFacts(_overview(capture), web, atoms)
+        return ExploreFacts(overview(capture), web, atoms)
 
     return Lens(facts, blocks=blocks, web=lambda links, facts: facts.web)
 

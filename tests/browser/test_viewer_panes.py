@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+import jaxlens
 from jaxlens.render.document import (
     Diff,
     DiffGroup,
@@ -18,6 +19,7 @@ from jaxlens.render.document import (
 )
 from jaxlens.render.html.document_html import html
 from tests.support.browsing import PAGE
+from tests.support.paths import RECORDS
 from tests.support.viewer_pages import a_document, choose, lit, row, shown
 
 
@@ -278,3 +280,21 @@ def test_in_jupyterlab_keys_stay_in_the_output(open_notebook):
     assert "%%jaxpr" in active.inner_text()
     page.keyboard.press("Escape")
     assert lit(page, "pin") == []
+
+
+def test_a_line_lights_what_it_became_on_each_target(saved):
+    names = ("cpu", "gpu-h100", "tpu-v5e-2x2")
+    records = [RECORDS / f"mlp_step.{name}.jaxlens" for name in names]
+    view = jaxlens.side_by_side(*records, explore=True)
+    page = saved(view.html(), width=1800)
+    web, line = view.document.web, "programs.py:28"
+    for number, one in enumerate(view.columns, 1):
+        pane, atoms = f"optimized-{number}", set(web.lines[line])
+        choose(page, "source", pane)
+        page.locator(f".source-lines [data-line='{line}']").first.hover()
+        of_target = web.atoms[f"optimized on {one.name}"]
+        nodes = {f"{pane} {id}" for id, of in of_target.items() if atoms & set(of)}
+        found = {text for text in lit(page) if text.startswith(pane)}
+        assert found
+        assert found <= nodes
+        page.mouse.move(2, 2)

@@ -3,6 +3,7 @@
     receipt = jaxlens.receipt(step, params, x)
     assert receipt.fusions == 2
     receipt.expect(equations=12, kernels=3)     # says what differs, and where
+    receipt.within(peak="2GB", kernels=12)      # upper bounds, likewise
     assert receipt.fingerprint == "3c0f..."     # the same program as on that day
 
 The fingerprint is made of the jaxpr (operations, parameters, types, dataflow) and of
@@ -21,13 +22,18 @@ from typing import Any
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines, stablehlo_text
+from jaxlens.lenses.compare.bounds import read_bounds
 from jaxlens.lenses.compare.causes import title
 from jaxlens.lenses.compare.figures import FIGURES, Figures
+from jaxlens.lenses.cost import facts as cost
+from jaxlens.lenses.cost import report as cost_report
+from jaxlens.lenses.memory import report as memory
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed, named_inputs, opcodes
+from jaxlens.report import Finding, amount
 
 _DIGITS = 16
-_FEW = 8  # fusions in a failed assertion
+_FEW, _SENTENCES = 8, 2  # fusions, and findings, in a failed assertion
 _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
@@ -140,11 +146,16 @@ class Receipt:
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
         facts = _rows([("fingerprint", self.fingerprint), *rows])
-        return "\n".join([self._title, *deviations, *facts])
+        return "\n".join([self.title, *deviations, *facts])
 
-    def facts(self) -> dict[str, Any]:
-        """Every fact by name, as plain data; None for what this backend does not give. Compiles."""
-        figures = {name: self._figures.get(name) for name in FIGURES}
+    def facts(self, *, compiled: bool = True) -> dict[str, Any]:
+        """Every fact by name, as plain data; None for what this backend does not give. Compiles.
+
+        Args:
+            compiled: Whether to include the facts of a compile; without them nothing is compiled.
+        """
+        names = [name for name, figure in FIGURES.items() if compiled or not figure.compiled]
+        figures = {name: self._figures.get(name) for name in names}
         self._computed.update(figures)
         return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
 
@@ -185,7 +196,29 @@ class Receipt:
                 wrong.append(f"  {name}: {_text(fact)}, expected {_text(expected)}")
                 wrong += self._why(name)
         if wrong:
-            raise AssertionError("\n".join([f"{self._title} is another program:", *wrong]))
+            raise AssertionError("\n".join([f"{self.title} is another program:", *wrong]))
+
+    def within(self, **most: float | str) -> None:
+        """Asserts upper bounds, and says of what is over its bound where it comes from.
+
+        Args:
+            **most: Bounds by name: `peak="2GB", flops=1e9, kernels=12`.
+
+        Raises:
+            AssertionError: A figure is larger.
+            OptionError: There is no such figure, or a bound is no number.
+            UnavailableError: This backend does not give a figure.
+        """
+        over = []
+        for name, bound in read_bounds(most).items():
+            figure = self._fact(name)
+            if figure > bound:
+                unit = FIGURES[name].unit
+                texts = (amount(x, unit) if unit else f"{x:,.10g}" for x in (figure, bound))
+                over.append(f"  {name}: {' is over its budget of '.join(texts)}")
+                over += self._owners(name) or self._why(name)
+        if over:
+            raise AssertionError("\n".join([f"{self.title} is too large:", *over]))
 
     def __eq__(self, other: object) -> bool:
         """Whether every fact is the same; compiles both, unless the fingerprints differ."""
@@ -199,7 +232,7 @@ class Receipt:
     def __repr__(self) -> str:
         """One line with the facts that are known so far: what pytest shows of a failed assert."""
         facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
-        return f"<Receipt of {self._title}: {facts}>"
+        return f"<Receipt of {self.title}: {facts}>"
 
     def __str__(self) -> str:
         """The stable text, and below it what is known of the compile so far."""
@@ -207,7 +240,8 @@ class Receipt:
         return "\n".join([self.stable, *(_rows(rows) if rows else ())])
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The function, its inputs and its device: `step(params, x f32[8]) for cpu`."""
         program = self.capture.program
         inputs = named_inputs(program.inputs)
         flags = f", {', '.join(program.flags)}" if program.flags else ""
@@ -229,6 +263,15 @@ class Receipt:
 
     def _computed_facts(self) -> list[tuple[str, str]]:
         return [(name, _text(self._computed[name])) for name in FIGURES if name in self._computed]
+
+    def _owners(self, name: str) -> list[str]:
+        """Returns which lines own the memory or flops; [] for other figures."""
+        findings: tuple[Finding, ...] = ()
+        if name in ("temporaries", "peak", "reserved"):
+            findings = memory.report(memory.facts(self.capture)).findings
+        elif name == "flops":
+            findings = cost_report.report(cost.counted(self.capture, compiled=False)).findings
+        return [f"    {finding.text}" for finding in findings[:_SENTENCES]]
 
     def _why(self, name: str) -> list[str]:
         """Returns details of a fact that differs from the expected one."""

@@ -220,7 +220,7 @@ def _keys(
 
 
 def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) -> Side:
-    kinds = {node.id: _printed_kind(node) for node in module.nodes()}
+    kinds = {node.id: printed_kind(node) for node in module.nodes()}
 
     def purpose(node: Node) -> Hashable:
         text = line(node)
@@ -239,7 +239,7 @@ def _jaxpr(module: Module, table: Numbers, line: Text, inputs: Sequence[str]) ->
     return Side(bodies, module.entry, values, kinds, purpose, names)
 
 
-def _printed_kind(node: Node) -> value_numbering.Key:
+def printed_kind(node: Node) -> value_numbering.Key:
     """Returns opcode, attributes, literals and types of results, without names of functions."""
     attrs = tuple(
         (name, ADDRESS.sub("", text))

@@ -107,7 +107,7 @@ def _traced(magic: MagicLine, program: CalledProgram) -> "Capture | None":
     """Captures a program on its abstract arguments, else from the cell's trace in JAX's caches."""
     from jaxlens import api
 
-    target = magic.take.target
+    target = "".join(magic.take.target[:1])
     ways: list[Callable[[], Capture | None]] = [
         lambda: api.take(
             program.function, program.args, program.kwargs, name=program.name, target=target

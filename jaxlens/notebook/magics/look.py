@@ -11,7 +11,7 @@ met raises an error, after the cell has run.
 import ast
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -52,6 +52,7 @@ from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.views.questions.cell_calls import after_run
 
 if TYPE_CHECKING:
+    from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
@@ -403,13 +404,30 @@ class Looking:
                 return looked()
 
         def looked() -> "View":
-            capture = self._capture(call)
+            targets = magic.take.target
+            if len(targets) > 1:
+                return beside(targets)
+            capture = self._capture(call, *targets)
             if results and not api.is_jitted(call.function) and not capture.outputs:
                 raise EmptyError
             try:
                 shown: View = getattr(api, magic.verb)(capture, **magic.show)
                 with progress.when_idle(self._preview(capture)):
                     return shown.compute()
+            except LensError as error:
+                raise LineError(error) from None
+            except Exception:
+                # What does not compile for a target of the line is answered, and not run instead.
+                if targets and (refusal := api.refusal(capture)) is not None:
+                    raise LineError(refusal) from None
+                raise
+
+        def beside(targets: Sequence[str]) -> "View":
+            programs = self._captures(call, targets)
+            try:
+                return api.side_by_side(
+                    programs, magic.verb, magic.show.get("full", False)
+                ).compute()
             except LensError as error:
                 raise LineError(error) from None
 
@@ -430,8 +448,20 @@ class Looking:
 
         return self._previewed(html) if self._previewed is not None else lambda: None
 
-    def _capture(self, call: EvaluatedCall) -> Any:
-        """Captures a call, and traces it unless it is an existing program."""
+    def _captures(
+        self, call: EvaluatedCall, targets: Sequence[str]
+    ) -> "list[tuple[str, Capture | LensError]]":
+        """Captures a call for several targets; the program of an unknown one is its error."""
+        programs: dict[str, Capture | LensError] = {}
+        for target in dict.fromkeys(targets):
+            try:
+                programs[target] = self._capture(call, target)
+            except LineError as error:
+                programs[target] = error.error
+        return list(programs.items())
+
+    def _capture(self, call: EvaluatedCall, target: str = "") -> Any:
+        """Captures a call for a target, and traces it unless it is an existing program."""
         from jaxlens import api
 
         take = self._magic.take
@@ -441,7 +471,7 @@ class Looking:
                 call.args,
                 call.kwargs,
                 name=call.name,
-                target=take.target,
+                target=target,
                 shapes=call.shapes,
                 transforms=take.transforms,
                 core=take.core,

@@ -25,6 +25,7 @@ from jaxlens.questions.table import about
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
 _NUMBERS = re.compile(r"-?\d+(,(-?\d+|None))*$|None(,(-?\d+|None))+$")
+_SEVERAL = ("compile", "explore")  # the verbs that show several targets
 TRANSFORMS = {
     "grad": ("ARG", "look at its gradient, by the first argument or by ARG: 1, 0,1 or a name"),
     "vmap": ("AXES", "look at it mapped over axis 0 of all arguments, or over AXES: 0,None"),
@@ -47,7 +48,14 @@ class TakeOptions:
         "\"f32[8,128], params={'w': f32[128,4]}\"",
         "SHAPES",
     )
-    target: str = option("", "device to compile for: cpu, gpu, tpu, ...", "DEVICE", values="target")
+    target: tuple[str, ...] = option(
+        (),
+        "device to compile for: cpu, gpu, tpu, ...; several, each with a flag of its own, side by "
+        "side",
+        "DEVICE",
+        values="target",
+        kind=tuple,
+    )
     core: bool = option(False, "trace it with jaxlens.core in the place of JAX")
     o: str = option("", "store what is shown in a variable", "NAME")
     transforms: tuple[tuple[str, str], ...] = ()
@@ -140,6 +148,8 @@ def _argument(entry: "Field[Any]") -> Any:
         return argument(name, action="store_true", **common)
     if metavar[0] == "[":
         return argument(name, nargs="?", const="here", metavar=metavar.strip("[]"), **common)
+    if data["kind"] is tuple:
+        return argument(name, action="append", metavar=metavar, **common)
     more = {"nargs": len(metavar)} if isinstance(metavar, tuple) else {"type": data["kind"]}
     return argument(name, metavar=metavar, **more, **common)
 
@@ -178,6 +188,13 @@ def read(magic: Any, line: str, cell: str | None) -> MagicLine:
     take = {f.name: show.pop(f.name) for f in fields(TakeOptions) if f.name in show}
     if "diff" in show:
         show["diff"] = tuple(show["diff"])
+    take["target"] = tuple(take.get("target", ()))
+    if len(take["target"]) > 1 and (magic.__name__ not in _SEVERAL or set(show) - {"full"}):
+        with_option = "".join(f" with {flag(name)}" for name in [*show][:1])
+        raise OptionError(
+            f"several --target stand side by side in %%compile and %%explore without further "
+            f"options; give one --target in {called}{with_option}"
+        )
     OPTIONS[magic.__name__](**show)  # raises for a bad value before the cell runs
     return MagicLine(called, magic.__name__, show, TakeOptions(**take), expression, help)
 

@@ -288,7 +288,7 @@ class ProgramMagics(OutputMagics):
                 self.shell.user_ns[magic.take.o] = view
                 remember_name(magic.take.o)
             self.display(view, full=bool(magic.show.get("full")))
-            if view.capture is not None:
+            if view.capture is not None and len(magic.take.target) < 2:  # one may not compile
                 remember(view.capture, magic.verb, magic.show)
 
         return Looking(self.shell, magic, code, show, cell, self._progress.previewed)

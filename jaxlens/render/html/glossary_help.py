@@ -164,7 +164,7 @@ def _table(table: Table, words: _Words) -> None:
 
 def _listing(block: Listing, words: _Words) -> None:
     """Of a long program, whose lines would have to be made, all words of its kind."""
-    kind = _KINDS.get(block.stage)
+    kind = _KINDS.get(block.stage.partition(" ")[0])  # "optimized on cpu"
     if kind is None:
         return
     if kind not in _ATTRIBUTES:

@@ -209,6 +209,7 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
         # Without it, the plugin requires CUDA libraries that only running programs need.
         with _variable("JAX_SKIP_CUDA_CONSTRAINTS_CHECK"):
             compat.register_cuda()
+            compat.load_pallas_runtime()
         topology = topologies.get_topology_desc(
             platform="cuda", topology_name="", target_config=config(gpu), topology="1x1x1"
         )

@@ -37,6 +37,7 @@ from jaxlens.stages.compat.plugins import (
     forget_session,
     has_cuda_plugin,
     has_idle_tpu_plugin,
+    load_pallas_runtime,
     register_cuda,
 )
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo

@@ -5,11 +5,13 @@ The CUDA plugin is registered in a process without a GPU. Tested with jax 0.10.2
 writing fails, JAX regards the session as running, and none can start.
 """
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from jaxlens.stages.compat.extend import extend
 from jaxlens.stages.compat.import_private import private, when_gone
@@ -54,6 +56,21 @@ def register_cuda() -> None:
     name = next((n for n in _CUDA_PLUGINS if importlib.util.find_spec(f"jax_plugins.{n}")), "")
     if name and not registered:
         importlib.import_module(f"jax_plugins.{name}").initialize()
+
+
+def load_pallas_runtime() -> None:
+    """Loads the library whose symbols XLA looks up when it compiles a Pallas kernel for a GPU.
+
+    It comes with JAX's CUDA plugin; without a GPU nothing else loads it.
+
+    Gone (or renamed): a Pallas kernel does not compile for an absent GPU.
+    """
+    for name in _CUDA_PLUGINS:
+        spec = importlib.util.find_spec(f"{name.replace('xla', 'jax')}_plugin")
+        for folder in (spec.submodule_search_locations if spec else None) or ():
+            with suppress(OSError):
+                path = Path(folder) / "libmosaic_gpu_runtime.so"
+                ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
 @when_gone(None)

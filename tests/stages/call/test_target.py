@@ -121,6 +121,21 @@ def test_every_described_gpu(name):
 
 
 @GPU
+@pytest.mark.filterwarnings("ignore:Using ``pl.pallas_call``:DeprecationWarning")
+def test_a_pallas_kernel_compiles_for_an_absent_gpu():
+    from jax.experimental import pallas
+
+    def double(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def f(x):
+        return pallas.pallas_call(double, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    taken = capture(f, (jnp.ones((8, 128)),), target="gpu:h100")
+    assert "custom-call" in taken.optimized.text
+
+
+@GPU
 def test_what_is_compiled_for_an_absent_gpu_cannot_run():
     with pytest.raises(UnavailableError, match=r"for NVIDIA H200, which is not here; it cannot"):
         capture(jnp.tanh, (X,), target="gpu:h200").driver.run(1)

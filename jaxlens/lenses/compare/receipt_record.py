@@ -1,0 +1,234 @@
+"""Records a receipt as plain data, for a file beside a test, and finds what differs later.
+
+A record has the figures, the equations of each source line and what each fusion computes, in a form
+that a person reads in a diff: lines by their text, so that one that moves is the same line. Traced
+figures are the same on every machine with one version of JAX. Compiled ones depend on jaxlib and
+the device, and on a CPU's instruction set and cores too: they are compared where all these are as
+they were.
+"""
+
+import hashlib
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jaxlens.ir.graph import Node
+from jaxlens.lenses.compare.causes import device, edited_lines, line_text
+from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.program.kernels import inside
+from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.links.match.across_edits import printed_kind
+from jaxlens.report import tally
+
+_MOST = 12  # lines, and fusions, of a message
+_NO_LINE = "(no line of yours)"
+_ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
+_ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
+
+Record = Mapping[str, Any]
+"""JSON-able: the keys "jax", "traced" and "compiled", the last with a section for each device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between a record and a program.
+
+    Attributes:
+        lines: Lines of a message: figures, source lines, fusions. () if nothing that was compared
+            differs.
+        left_out: What was not compared, and why; () if all was.
+    """
+
+    lines: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = True) -> Record:
+    """Records a receipt.
+
+    Args:
+        receipt: The receipt of the program.
+        earlier: What was recorded before. Its figures of other devices stay if the program is
+            still the same; else they are of a program that is gone.
+        compiled: Whether to compile, for the figures of that.
+    """
+    traced, target = _traced(receipt), receipt.capture.program.target
+    sections = {device(target): _compiled(receipt)} if compiled else {}
+    if earlier is not None and earlier["jax"] == target.jax:
+        was = earlier["traced"]
+        prints = {**was["fingerprint"], **traced["fingerprint"]}
+        if was == {**traced, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
+            traced["fingerprint"] = prints
+            sections = {**earlier["compiled"], **sections}
+    return {"jax": target.jax, "traced": traced, "compiled": sections}
+
+
+def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Changes:
+    """Finds what differs between a record and a program; compiles it if that can be compared.
+
+    Args:
+        earlier: What was recorded.
+        receipt: The receipt of the program now.
+        compiled: Whether to compare the figures of a compile.
+    """
+    target = receipt.capture.program.target
+    if earlier["jax"] != target.jax:
+        why = f"it was written with jax {earlier['jax']}, this is {target.jax}"
+        return Changes((), (why,))
+    was, now = earlier["traced"], _traced(receipt)
+    left_out = []
+    if target.platform not in was["fingerprint"]:
+        left_out.append(f"it has no fingerprint for {target.platform}")
+    figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
+    lines = [*_by_line(was["lines"], now["lines"], receipt)]
+    if figures and not lines:
+        lines = ["  no line has other operations: an input, a constant or the order differs"]
+    place = device(target)
+    section = earlier["compiled"].get(place)
+    if compiled and section is None:
+        left_out.append(f"it has no compiled figures for {place}")
+    elif compiled and section["made_by"] != (by := _made_by(receipt)):
+        left_out.append(f"its compiled figures are of {section['made_by']}, this is {by}")
+    elif compiled:
+        here = _compiled(receipt)
+        figures += _figures(section, here)
+        lines += _by_fusion(section["fused"], here["fused"], receipt)
+    return Changes((*figures, *lines) if figures else (), tuple(left_out))
+
+
+def _traced(receipt: Receipt) -> dict[str, Any]:
+    target = receipt.capture.program.target
+    figures = _plain(receipt.facts(compiled=False))
+    return {
+        **figures,
+        "fingerprint": {target.platform: receipt.fingerprint},
+        "lines": {text: _operations(nodes) for text, nodes in _lines(receipt).items()},
+    }
+
+
+def _compiled(receipt: Receipt) -> dict[str, Any]:
+    traced = receipt.facts(compiled=False)
+    figures = {k: v for k, v in receipt.facts().items() if k not in traced}
+    fused = Counter(text for text, _ in _fusions(receipt).values())
+    return {**_plain(figures), "made_by": _made_by(receipt), "fused": dict(fused)}
+
+
+def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the figures that this backend gives; primitives are in the lines."""
+    return {k: v for k, v in figures.items() if v is not None and k != "primitives"}
+
+
+def _single(traced: Record, platform: str) -> Record:
+    """Returns traced figures with one platform's fingerprint."""
+    return {**traced, "fingerprint": traced["fingerprint"].get(platform)}
+
+
+def _made_by(receipt: Receipt) -> str:
+    """Returns what compiled figures depend on besides the device: jaxlib, and a CPU's make."""
+    target = receipt.capture.program.target
+    if target.platform != "cpu":
+        return f"jaxlib {target.jaxlib}"
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().partition("flags")[2].split("\n")[0].split())
+    except OSError:  # not Linux
+        flags = set()
+    isa = next((f" with {isa}" for isa in _ISAS if isa in flags), "")
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return f"jaxlib {target.jaxlib} on {platform.machine()}{isa}, {cores} cores"
+
+
+def _lines(receipt: Receipt) -> dict[str, list[Node]]:
+    """Returns the equations by the text of their line, in program order."""
+    text_of, lines = line_text(receipt.capture), dict[str, list[Node]]()
+    for node in receipt.capture.jaxpr.module.nodes():
+        lines.setdefault(text_of(node) or _NO_LINE, []).append(node)
+    return lines
+
+
+def _operations(nodes: list[Node]) -> str:
+    """Returns `add f32 x 2, tanh f32 #3fa2`; the digits are of shapes, parameters and literals."""
+    digest = hashlib.sha256()
+    for node in nodes:
+        digest.update(repr(printed_kind(node)).encode(errors="surrogatepass"))
+    counts = Counter(f"{n.opcode} {n.type.dtype}" if n.results else n.opcode for n in nodes)
+    return f"{', '.join(tally(dict(sorted(counts.items()))))} #{digest.hexdigest()[:4]}"
+
+
+def _fusions(receipt: Receipt) -> dict[str, tuple[str, tuple[Node, ...]]]:
+    """Returns what each fusion computes, in words and as instructions, by its name."""
+    module = receipt.capture.optimized.module
+    fused = {n.id: inside(n, module) for n in module.nodes() if n.opcode == "fusion"}
+    return {name: (_opcodes(nodes), nodes) for name, nodes in fused.items()}
+
+
+def _opcodes(nodes: Iterable[Node]) -> str:
+    """Returns `add x 2, tanh`, sorted, so that an order that means nothing is no difference."""
+    return ", ".join(tally(sorted(n.opcode for n in nodes if n.opcode != "constant")))
+
+
+def _figures(was: Record, now: Record) -> Iterator[str]:
+    for name in sorted({*was, *now} - {"lines", "fused", "made_by"}):
+        before, after = was.get(name), now.get(name)
+        if before != after and not (name == "fingerprint" and before is None):
+            yield f"  {name}: {_text(after)}, was {_text(before)}"
+
+
+def _text(value: Any) -> str:
+    return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+    """Yields lines with other operations, each with what is new and gone."""
+    nodes, edited = _lines(receipt), edited_lines(was.keys(), now.keys())
+    rows = []
+    for text in nodes:
+        before = was.get(text, was.get(edited.get(text, ""), ""))
+        if before != now[text]:
+            place = listed(lines_of(nodes[text]))
+            rows.append(f"  {place}{': ' if place else ''}{text}")
+            if text in edited:
+                rows.append(f"      was: {edited[text]}")
+            rows.append(f"      {_tally_change(before, now[text])}")
+    for text in sorted(was.keys() - now.keys() - set(edited.values())):
+        rows += [f"  gone: {text}", f"      {_tally_change(was[text], '')}"]
+    yield from _cut(rows, 3 * _MOST, "by line")
+
+
+def _tally_change(before: str, after: str) -> str:
+    """Returns `new mul f32 x 2; gone tanh f32` of two texts of `_operations`."""
+    old, new = map(_counts, (before, after))
+    parts = [("new", new - old), ("gone", old - new)]
+    texts = [f"{word} {', '.join(tally(counts))}" for word, counts in parts if counts]
+    return "; ".join(texts) or "the same operations with other shapes, parameters or literals"
+
+
+def _counts(text: str) -> Counter[str]:
+    found = _ENTRY.findall(text.rpartition(" #")[0])
+    return Counter({name: int(number or 1) for name, number in found})
+
+
+def _by_fusion(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+    """Yields fusions that are new, with their lines, and those that are gone."""
+    more, less = Counter(now) - Counter(was), Counter(was) - Counter(now)
+    rows = []
+    for name, (text, nodes) in _fusions(receipt).items():
+        if more[text] > 0:
+            more[text] -= 1
+            lines = listed(lines_of(nodes))
+            rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
+    rows += [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items() if n > 0]
+    yield from _cut(rows, _MOST, "by fusion")
+
+
+def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:
+    if rows:
+        yield f"{title}:"
+        yield from rows[:most]
+    if len(rows) > most:
+        yield f"  and {len(rows) - most:,} more lines"

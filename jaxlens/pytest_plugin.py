@@ -1,0 +1,357 @@
+"""The pytest plugin: `compiles` and `budget` marks, and receipts of programs beside the tests.
+
+    @pytest.mark.compiles(1)
+    def test_training(): ...
+
+    @pytest.mark.budget(peak="2GB", kernels=12)
+    def test_step(receipt):
+        receipt(step, params, x)        # compared with __receipts__/test_model.json
+
+pytest loads this file in every run where jaxlens is installed, so it imports nothing else of
+jaxlens, and no JAX, before a test uses it. Each report of a test carries what its receipts were, so
+that one process writes the files, whole: pytest's own, or xdist's controller.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from jaxlens.lenses.compare.receipt import Receipt
+
+_FOLDER, _FORMAT = "__receipts__", 1
+_ABOUT = "Receipts of jaxlens, rewritten by: pytest --jaxlens-update"
+_MOST = 20  # lines below the results of a run
+_UPDATE = "pytest --jaxlens-update"
+
+# Of a test with receipts, what its report carries, as plain data that xdist sends on: "file",
+# "test", "records" by program, "receipts" (their number), "left_out" (sentences).
+_MEASURED = pytest.StashKey[dict[str, Any]]()
+_BUDGET = pytest.StashKey[dict[str, float]]()
+_FILES = pytest.StashKey[dict[Path, Any]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("jaxlens", "programs of JAX")
+    group.addoption(
+        "--jaxlens-update",
+        action="store_true",
+        help=f"write the receipts of the tests that run, into {_FOLDER}/ beside them",
+    )
+    group.addoption(
+        "--jaxlens-budget",
+        default="",
+        metavar="BOUNDS",
+        help="fail where a receipt is over a bound: peak=2GB,flops=1e9,kernels=12",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "compiles(n, operations=False): fails if the test compiles more than n programs of JAX",
+        "budget(**bounds): bounds of what the test's receipts measure: peak='2GB', kernels=12",
+    ):
+        config.addinivalue_line("markers", line)
+    config.stash[_FILES], config.stash[_BUDGET] = {}, {}
+    if text := config.getoption("jaxlens_budget"):
+        from jaxlens.errors import OptionError
+        from jaxlens.lenses.compare.bounds import split_bounds
+
+        try:
+            config.stash[_BUDGET] = split_bounds(text)
+        except OptionError as error:
+            raise pytest.UsageError(f"--jaxlens-budget: {error}") from None
+    if not hasattr(config, "workerinput"):  # a worker of xdist writes nothing
+        config.pluginmanager.register(_ReceiptFiles(config), "jaxlens-receipt-files")
+
+
+# ---- marks ---------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    mark = item.get_closest_marker("compiles")
+    with _limited(mark) if mark else nullcontext():
+        result = yield
+    if _budget_mark(item) and not (_MEASURED in item.stash and item.stash[_MEASURED]["receipts"]):
+        text = (
+            "the mark budget bounds what receipts measure, and this test made none: take the "
+            "fixture `receipt` and call receipt(f, *args)"
+        )
+        raise pytest.fail.Exception(text, pytrace=False)
+    return result
+
+
+@contextmanager
+def _limited(mark: pytest.Mark) -> Iterator[None]:
+    """Limits compiles by `jaxlens.assert_compiles`, which takes the mark's arguments."""
+    from jaxlens.errors import OptionError, RecompileError
+    from jaxlens.watches import assert_compiles
+
+    try:
+        limit = assert_compiles(*mark.args, **mark.kwargs)
+    except (OptionError, TypeError) as error:
+        text = f"write @pytest.mark.compiles(1), with a count: {error}"
+        raise pytest.fail.Exception(text, pytrace=False) from None
+    limit.__enter__()
+    try:
+        yield
+    except BaseException:
+        limit.__exit__(*sys.exc_info())
+        raise
+    try:
+        limit.__exit__(None)
+    except RecompileError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _budget_mark(item: pytest.Item) -> dict[str, Any]:
+    """Returns the bounds of a test's `budget` marks, the closest wins; {} of another plugin's."""
+    marks = [mark for mark in item.iter_markers("budget") if not mark.args]
+    bounds = {name: bound for mark in reversed(marks) for name, bound in mark.kwargs.items()}
+    if bounds and "receipt" not in getattr(item, "fixturenames", ()):
+        from jaxlens.lenses.compare.figures import FIGURES
+
+        return bounds if bounds.keys() <= FIGURES.keys() else {}
+    return bounds
+
+
+# ---- receipts ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def receipt(request: pytest.FixtureRequest) -> "Receipts":
+    """Compares the program of a call with the receipt in a file beside the test."""
+    return Receipts(request.node)
+
+
+class Receipts:
+    """The fixture `receipt`: called like `jaxlens.receipt`, it compares and returns a receipt.
+
+    The first call is named after its function, a second of the same function "step 2". A test
+    fails if the program is another than in the file, or if the file has none.
+
+    Args:
+        item: The test.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._names: dict[str, int] = {}
+        item.stash[_MEASURED] = {
+            "file": str(_file(item)),
+            "test": _test(item),
+            "records": {},
+            "receipts": 0,
+            "left_out": [],
+        }
+
+    def __call__(self, f: Any, /, *args: Any, **kwargs: Any) -> "Receipt":
+        """Compiles a call, and compares it with its receipt; nothing is executed.
+
+        Args:
+            f: A function, or a Capture, such as one for a device that is not here.
+            *args: Its arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+            **kwargs: Its keyword arguments.
+
+        Raises:
+            AssertionError: The program is another, over its budget, or has no receipt yet.
+        """
+        __tracebackhide__ = True
+        return self._checked(f, args, kwargs, True)
+
+    def traced(self, f: Any, /, *args: Any, **kwargs: Any) -> "Receipt":
+        """Compares what tracing gives; compiles only where a budget bounds what a compile gives."""
+        __tracebackhide__ = True
+        return self._checked(f, args, kwargs, False)
+
+    def _checked(
+        self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: bool
+    ) -> "Receipt":
+        __tracebackhide__ = True
+        from jaxlens import receipt
+        from jaxlens.errors import LensError
+
+        try:
+            found = receipt(f, *args, **kwargs)
+            failure = self._failure(found, compiled)
+        except LensError as error:
+            raise error.with_traceback(None) from None
+        if failure:
+            raise AssertionError(failure)
+        return found
+
+    def _failure(self, found: "Receipt", compiled: bool) -> str:
+        """Returns why a receipt fails; "" where it does not."""
+        from jaxlens.lenses.compare.causes import title
+        from jaxlens.lenses.compare.receipt_record import changes, record
+
+        path, test, config = _file(self._item), _test(self._item), self._item.config
+        program = self._name(title(found.capture.program))
+        measured = self._item.stash[_MEASURED]
+        measured["receipts"] += 1
+        earlier = _read(path, config.stash[_FILES])["tests"].get(test, {}).get(program)
+        parts = [self._over(found)]
+        place = f"{path.parent.name}/{path.name}"
+        if config.getoption("jaxlens_update"):
+            measured["records"][program] = record(found, earlier, compiled=compiled)
+        elif earlier is None:
+            parts.append(f"{place} has no receipt of {program} in {test}; {_UPDATE} writes it")
+        else:
+            differs = changes(earlier, found, compiled=compiled)
+            measured["left_out"] += [f"{test}, {program}: {why}" for why in differs.left_out]
+            if differs.lines:
+                head = f"{program} is another program than in {place}:"
+                parts.append("\n".join((head, *differs.lines, f"if it should be: {_UPDATE}")))
+        return "\n".join(filter(None, parts))
+
+    def _name(self, name: str) -> str:
+        """Returns a program's name in the file: "step", or "step 2" for a second one."""
+        number = self._names[name] = self._names.get(name, 0) + 1
+        return f"{name} {number}" if number > 1 else name
+
+    def _over(self, found: "Receipt") -> str:
+        """Returns what is over a bound of the command line or of the test's marks."""
+        for bounds, where in (
+            (self._item.config.stash[_BUDGET], "--jaxlens-budget"),
+            (_budget_mark(self._item), "the test's mark budget"),
+        ):
+            try:
+                found.within(**bounds)
+            except AssertionError as error:
+                return f"{error}\n  ({where})"
+        return ""
+
+
+def _file(item: pytest.Item) -> Path:
+    """Returns the file of a test's receipts."""
+    return item.path.parent / _FOLDER / f"{item.path.stem}.json"
+
+
+def _test(item: pytest.Item) -> str:
+    """Returns a test's name in its file: "TestStep::test_small[f32]"."""
+    nodes = (node for node in item.listchain() if isinstance(node, pytest.Class | pytest.Item))
+    return "::".join(node.name for node in nodes)
+
+
+def _read(path: Path, files: dict[Path, Any]) -> Any:
+    """Returns the content of a file of receipts, read once; an empty one if there is none.
+
+    Raises:
+        CaptureFileError: It is no such file.
+    """
+    if path not in files:
+        try:
+            files[path] = json.loads(path.read_text("utf-8"))
+            if files[path]["format"] != _FORMAT:
+                raise ValueError(f"it has format {files[path]['format']} and not {_FORMAT}")
+        except FileNotFoundError:
+            files[path] = {"//": _ABOUT, "format": _FORMAT, "tests": {}}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            files.pop(path, None)
+            from jaxlens.errors import CaptureFileError
+
+            raise CaptureFileError(
+                f"{path} holds no receipts ({error}): resolve a merge in it, or delete it and run "
+                f"{_UPDATE}"
+            ) from None
+    return files[path]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call" and _MEASURED in item.stash:
+        vars(report)["jaxlens"] = item.stash[_MEASURED]
+    return report
+
+
+class _ReceiptFiles:
+    """Collects the receipts of all reports, writes the files, and says what was not compared."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._update: bool = config.getoption("jaxlens_update")
+        self._files: dict[Path, Any] = {}
+        self._collected: dict[Path, set[str]] = {}
+        self._left_out: list[str] = []
+        self._written: list[str] = []
+        self._receipts = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Notes the tests of each file, before any is deselected."""
+        chosen = any("::" in str(arg) for arg in self._config.args)
+        if chosen or self._config.getoption("lf", False) or self._config.option.collectonly:
+            return
+        for item in items:
+            self._collected.setdefault(_file(item), set()).add(_test(item))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = getattr(report, "jaxlens", None)
+        if found is None:
+            return
+        self._receipts += found["receipts"]
+        self._left_out += found["left_out"]
+        if found["records"]:
+            self._written += [os.path.relpath(found["file"])] * len(found["records"])
+            tests = _read(Path(found["file"]), self._files)["tests"]
+            kept = tests.get(found["test"], {}) if report.failed else {}
+            tests[found["test"]] = {**kept, **found["records"]}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        for path, collected in self._collected.items():
+            if not path.exists():
+                continue
+            try:
+                tests = _read(path, self._files)["tests"]
+            except Exception as error:  # a test that needs the file has failed with the same words
+                self._left_out.append(str(error))
+                continue
+            for test in sorted(tests.keys() - collected):
+                if self._update:
+                    del tests[test]
+                else:
+                    self._left_out.append(f"{test} is in {path.name}, and no test any more")
+        for path, content in self._files.items() if self._update else ():
+            try:
+                _write(path, content)
+            except OSError as error:
+                self._left_out.append(f"{path} was not written: {error}")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not (self._written or self._left_out):
+            return
+        terminalreporter.section("receipts of jaxlens")
+        if self._written:
+            names = ", ".join(sorted(set(self._written)))
+            terminalreporter.line(f"{len(self._written)} written: {names}")
+        if self._left_out:
+            terminalreporter.line(f"not compared, of {self._receipts}:")
+            for line in self._left_out[:_MOST]:
+                terminalreporter.line(f"  {line}")
+            if len(self._left_out) > _MOST:
+                terminalreporter.line(f"  and {len(self._left_out) - _MOST:,} more")
+
+
+def _write(path: Path, content: Any) -> None:
+    """Writes a file of receipts whole, or not at all; one that is equal stays as it is."""
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if not content["tests"]:
+        path.unlink(missing_ok=True)
+        return
+    if path.exists() and path.read_text("utf-8") == text:
+        return
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, "utf-8")
+    os.replace(part, path)
