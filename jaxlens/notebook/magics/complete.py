@@ -23,6 +23,8 @@ _PLAIN = {
     "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
     "arrays": ("-o", "-h", "--help"),
+    "explain": ("-o", "-h", "--help"),
+    "jaxlens": ("on", "off", "-h", "--help"),
     "stablehlo": ("--run", "-o", "-h", "--help"),
     "hlotext": ("--optimized", "--run", "-o", "-h", "--help"),
 }
