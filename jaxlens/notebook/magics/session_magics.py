@@ -96,7 +96,7 @@ class JaxLens(WholeCellMagics):
 
     def _answer(self) -> "View":
         from jaxlens import api  # imports JAX, which %load_ext does not
-        from jaxlens.views.questions.after_cell import explained
+        from jaxlens.views.questions.recompiles import explained
         from jaxlens.views.view import View
 
         if self._has_failed and (failure := api.explain()) is not None:
@@ -158,9 +158,9 @@ class JaxLens(WholeCellMagics):
         return None
 
     def _show(self, after: Any) -> None:
-        from jaxlens.views.questions import after_cell
+        from jaxlens.views.questions.recompiles import cell_html, cell_text
 
-        bundle = {"text/plain": after_cell.text(after, times=not self.in_html)}
+        bundle = {"text/plain": cell_text(after, times=not self.in_html)}
         if self.in_html:
-            bundle["text/html"] = after_cell.html(after)
+            bundle["text/html"] = cell_html(after)
         display(bundle, raw=True)
