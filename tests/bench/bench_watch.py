@@ -14,7 +14,6 @@ from statistics import median
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
@@ -98,30 +97,30 @@ def cells():
     shell = InteractiveShell.instance(config=config)
     shell.run_cell("%load_ext jaxlens\nimport jax, numpy as np\nf = jax.jit(lambda x: x + 1)")
     shell.run_cell("keep = [jax.device_put(np.ones(8)) for _ in range(2_000)]\nx = keep[0]; f(x)")
-    codes = {"1 + 1": 300, "a call that is served": 300, "a small compile": 40}
+    codes = {"1 + 1": 100, "a call that is served": 100, "a small compile": 10}
     found = {f"{code}, {way}": [] for code in codes for way in ("off", "on")}
     with capture_output():
-        for _ in range(ROUNDS):
+        for _round in range(ROUNDS):
             for way in ("off", "on"):
                 shell.run_cell(f"%jaxlens {way}")
                 for code, n in codes.items():
                     text = {"1 + 1": "1 + 1", "a call that is served": "f(x);"}.get(code)
                     begun = time.process_time()
-                    for i in range(n):
+                    for _ in range(n):
                         shell.run_cell(text or f"f(np.ones({next(SIZES)}));")
                     found[f"{code}, {way}"].append((time.process_time() - begun) / n * 1e3)
     return {name: median(times) for name, times in found.items()}
 
 
 def large_compile():
-    """Seconds of a compile of some 3,000 equations, %jaxlens off and on, and the share of it."""
+    """Seconds of a compile of some 1,200 equations, %jaxlens off and on."""
 
     def loss(ws, x):
         for w in ws:
             x = jnp.tanh(x @ w) + jnp.where(x > 0, x, 0.1 * x)
         return x.mean()
 
-    ws, x = [jnp.ones((32, 32))] * 150, jnp.ones((8, 32))
+    ws, x = [jnp.ones((32, 32))] * 60, jnp.ones((8, 32))
     found = {"off": [], "on": []}
     for _ in range(3):
         for way, times in found.items():

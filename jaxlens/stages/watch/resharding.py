@@ -47,7 +47,8 @@ def way_around(one: Replication) -> Cure | None:
     devices = _devices(one)
     if before is None or after is None or devices > _DEVICES:
         return None
-    ways = sorted(_ways(before, after), key=lambda way: len(str(way)))[:_WAYS]
+    # the more axes, the smaller the pieces on the way
+    ways = sorted(_ways(before, after), key=lambda way: -sum(map(len, way)))[:_WAYS]
     chains = [[before, after], *([before, way, after] for way in ways)]
     task = {"mesh": one.mesh, "shape": _shape(one.whole), "chains": chains}
     direct, *indirect = _replicates(task, devices) or [False]
@@ -71,7 +72,8 @@ def _ways(before: Dims, after: Dims) -> Iterator[Dims]:
 def _replicates(task: dict[str, Any], devices: int) -> list[bool] | None:
     """Returns of each chain of shardings whether XLA replicates the value; None if unknown."""
     settings = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", **_SETTINGS}
-    command = [sys.executable, "-m", __name__, json.dumps(task)]
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # not the folder it runs in
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(task)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ | settings

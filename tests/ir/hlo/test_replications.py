@@ -1,10 +1,10 @@
-"""XLA's warnings of an involuntary full rematerialization, as jaxlib 0.10.2 and older wrote them."""
+"""XLA's warnings of an involuntary full rematerialization, of jaxlib 0.10.2 and older ones."""
 
 from jaxlens.ir.hlo.replications import replications
 
 NOW = (
-    "W1124 14:06:00.32 9201 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. The "
-    "compiler cannot go from sharding {devices=[1,2,4]<=[8] last_tile_dim_replicate} to "
+    "W1124 14:06:00.32 9201 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. "
+    "The compiler cannot go from sharding {devices=[1,2,4]<=[8] last_tile_dim_replicate} to "
     "{devices=[4,1,2]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} efficiently for HLO operation "
     "%sharding_constraint.2 = f32[64,32]{1,0} copy(%sin.1), "
     "sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate}, "
@@ -12,10 +12,10 @@ NOW = (
     "will replicate the tensor and then partition it.\n"
 )
 BEFORE = (  # openxla/xla issue 15207, and Enzyme-JAX issue 822
-    "E0531 10:54:04.8 26 spmd_partitioner.cc:569] [spmd] Involuntary full rematerialization. The "
-    "compiler was not able to go from sharding {devices=[2,1,4]<=[4,2]T(1,0)} to "
-    "{devices=[1,8,1]<=[8]} without doing a full rematerialization of the tensor for HLO operation: "
-    "%pad = f64[96]{0} pad(%broadcast.690, %constant), padding=8_7, "
+    "E0531 10:54:04.8 26 spmd_partitioner.cc:569] [spmd] Involuntary full rematerialization. "
+    "The compiler was not able to go from sharding {devices=[2,1,4]<=[4,2]T(1,0)} to "
+    "{devices=[1,8,1]<=[8]} without doing a full rematerialization of the tensor for HLO "
+    "operation: %pad = f64[96]{0} pad(%broadcast.690, %constant), padding=8_7, "
     "sharding={devices=[1,1,2,2]<=[4] last_tile_dim_replicate}. You probably want to enrich it.\n"
 )
 PROGRAM = """HloModule jit_f, is_scheduled=true

@@ -94,12 +94,14 @@ def test_what_html_adds(shell, run, monkeypatch):
     )
     assert "Time of each step" in page
     assert len(page) < 4_000  # each such cell is saved with the notebook
-    assert "<script" not in page and "<style" not in page
+    assert "<script" not in page
+    assert "<style" not in page
 
 
 def test_a_captured_array(run):
     ran = run(
-        "W = jnp.ones((2000, 2000))\n@jax.jit\ndef big(x):\n    return x @ W\nbig(np.ones((2, 2000)));"
+        "W = jnp.ones((2000, 2000))\n@jax.jit\ndef big(x):\n    return x @ W\n"
+        "big(np.ones((2, 2000)));"
     )
     assert ran.shown.splitlines()[1] == (
         "Warning: In the program of `big`, one array is closed over, `W` (f32[2000,2000], 16 MB), "
