@@ -253,8 +253,9 @@ class CallEvent:
         program: Fingerprint of the StableHLO program; "" where it was not compiled, and for an
             operation that is none of `LOOPS`.
         cure: What would avoid it; None for a first call.
-        bytes: What its program needs on one device: arguments, outputs and temporaries. None where
-            the watch does not read it, or the backend does not give it.
+        bytes: What its program needs on one device: arguments, outputs, temporaries and the arrays
+            that it closes over. None where the watch does not read it, or the backend does not
+            give it.
         captured: The large arrays that its program contains, where the watch reads them.
         replicated: What XLA could not reshard, where the watch reads it.
     """

@@ -47,7 +47,7 @@ def test_a_reshard_by_replication(kernel: Kernel) -> None:
         "Compiled `f`.",
         "Warning: XLA replicates f32[64,64], made at cell 3:2 (called at cell 3:5), on every "
         "device, to reshard it from P(None, 'x') to P(('y', 'x'), None) (involuntary full "
-        "rematerialization); %explain tries what would avoid it.",
+        "rematerialization); `%explain` tries what would avoid it.",
     ]
 
 

@@ -16,7 +16,7 @@ from jaxlens.report import Finding, Report, amount, count, duration
 _NAMED = 2  # functions in one line
 _SHOWN = 3  # warnings of one kind
 _OFTEN, _DOUBLED = 3, 20  # recompiles for one cause that are too many; then at 6, 12, 24, ...
-_TRY = "; %explain tries what would avoid it"
+_TRY = "; `%explain` tries what would avoid it"
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 Cause = tuple[Identity, tuple[str, ...]]
@@ -145,7 +145,7 @@ def _grown(after: AfterCell) -> Iterator[Finding]:
     if after.growth is not None:
         before, now = after.growth
         yield Finding(
-            "%arrays says what holds the arrays of this process: they grew with each of the last "
+            "`%arrays` says what holds the arrays of this process: they grew with each of the last "
             "cells.",
             "measured",
             tail=f" ({amount(now - before)} more, {amount(now)} in all).",

@@ -44,6 +44,7 @@ class CellWatch(CompileWatch):
         if stack.program is None:
             return
         found = survey(stack.program)
+        call.bytes = found.bytes  # they are copied into the executable
         if any(array.bytes >= LARGE for array in found.captured):
             function = call.key.function() if call.key is not None else None
             named = constants(found, function or (lambda: None))
@@ -51,7 +52,8 @@ class CellWatch(CompileWatch):
 
     def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
         """Reads the program's memory, and what XLA wrote about it."""
-        call.bytes = events.needed_bytes(executable)
+        needed = events.needed_bytes(executable)
+        call.bytes = None if needed is None else needed + (call.bytes or 0)
         if not _has_partitions(module) or MARK not in (text := self._stderr()):
             return
         asm = module.operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=False)

@@ -100,7 +100,7 @@ def often(earlier, now):
 def test_too_often_at_the_third_the_sixth_and_the_twelfth_recompile():
     expected = (
         "`step` was recompiled 3 times because x's first axis changed; "
-        "%explain tries what would avoid it."
+        "`%explain` tries what would avoid it."
     )
     assert often(3, 1) == [expected]  # a first compile and two recompiles came before
     said = {n: bool(often(n, 1)) for n in range(1, 26)}
@@ -125,7 +125,7 @@ def test_a_reshard_is_put_on_the_users_lines():
     assert found.text == (
         "XLA replicates a value, made at cell 1:4 (called at cell 1:7), on every device, to "
         f"reshard it from {tiles} to {{maximal device=0}} (involuntary full rematerialization); "
-        "%explain tries what would avoid it."
+        "`%explain` tries what would avoid it."
     )
     (found,) = warnings(after(call(replicated=(one,))), explained=True)
     assert found.text.endswith("(involuntary full rematerialization).")
@@ -134,7 +134,7 @@ def test_a_reshard_is_put_on_the_users_lines():
 def test_growing_arrays_without_a_compile():
     cell = after(growth=(1_000_000, 41_000_000))
     assert cell_text(cell, times=True) == (
-        "Warning: %arrays says what holds the arrays of this process: they grew with each of the "
+        "Warning: `%arrays` says what holds the arrays of this process: they grew with each of the "
         "last cells (40 MB more, 41 MB in all)."
     )
     assert "<details>" not in cell_html(cell)

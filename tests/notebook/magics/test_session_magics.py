@@ -75,7 +75,7 @@ def test_too_many_recompiles(run):
     assert ran.shown.splitlines() == [
         "Compiled `step` 4 times, because x's first axis changed: 5, 6, 7, 8.",
         "Warning: `step` was recompiled 3 times because x's first axis changed; "
-        "%explain tries what would avoid it.",
+        "`%explain` tries what would avoid it.",
     ]
     assert "Warning" not in run("step(w, batch(9))").shown
 
@@ -117,7 +117,7 @@ def test_growing_arrays(run, monkeypatch):
     shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
     assert [bool(text) for text in shown] == [False] * 4 + [True] + [False] * 2
     assert shown[4] == (
-        "Warning: %arrays says what holds the arrays of this process: they grew with each of the "
+        "Warning: `%arrays` says what holds the arrays of this process: they grew with each of the "
         "last cells."
     )
 
