@@ -292,6 +292,7 @@ class SessionWatch:
         self.cells = 0
         self.after: AfterCell | None = None
         self.answer: Answer[Recompiles] | None = None
+        self._ways: tuple[Cure, ...] | None = None
         self._watch = CellWatch(stderr)
         self._growth = ArrayGrowth()
         self._programs: Counter[Any] = Counter()
@@ -308,15 +309,19 @@ class SessionWatch:
         self._watch.stop()
 
     def ways_around(self) -> tuple[Cure, ...]:
-        """Tries in a process of their own what would avoid the last cell's replications."""
-        calls = self.after.compiles if self.after else ()
-        values = [one for call in calls for one in call.replicated][:_TRIED]
-        return tuple(cure for one in values if (cure := way_around(one)) is not None)
+        """Tries once, in a process of its own, what would avoid the last replications."""
+        if self._ways is None:
+            calls = self.after.compiles if self.after else ()
+            values = [one for call in calls for one in call.replicated][:_TRIED]
+            self._ways = tuple(cure for one in values if (cure := way_around(one)) is not None)
+        return self._ways
 
     def cell_done(self) -> AfterCell:
         """Returns what the cell compiled that ends now, with what came before it."""
         self.cells += 1
         growth = self._growth.look()
+        if self._watch.is_empty:
+            return AfterCell(CompileLog(), {}, {}, growth)
         ended = RecompileLog(self._watch.split())
         after = AfterCell(ended.log, {}, {}, growth)
         if not after.compiles:
@@ -327,5 +332,5 @@ class SessionWatch:
         programs = {call.identity: self._programs[call.identity] for call in after.compiles}
         recompiles = {cause: self._recompiles[cause] for cause in causes}
         self.after = replace(after, programs=programs, recompiles=recompiles)
-        self.answer = ended.answer
+        self.answer, self._ways = ended.answer, None
         return self.after

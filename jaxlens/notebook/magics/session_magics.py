@@ -113,11 +113,8 @@ class JaxLens(WholeCellMagics):
             return "jaxlens is off: %jaxlens on watches every cell"
         if self._session is None:
             return "jaxlens is on; it watches from the end of the cell that imports jax"
-        cells, programs = (
-            count(self._session.cells, "cell"),
-            count(self._session.programs, "program"),
-        )
-        return f"jaxlens is on: {programs} compiled in {cells}"
+        programs = count(self._session.programs, "program")
+        return f"jaxlens is on: {programs} compiled in {count(self._session.cells, 'cell')}"
 
     @observe("watch")
     def _switched(self, _: Any) -> None:

@@ -104,6 +104,11 @@ class CompileWatch:
     def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
         """Called at the end of the compile of a logged call, with its executable and StableHLO."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call was logged."""
+        return not self._calls
+
     def split(self) -> "CompileWatch":
         """Returns a watch that has ended, with the calls so far, which this watch forgets.
 
