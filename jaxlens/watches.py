@@ -13,19 +13,26 @@ import functools
 import sys
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
+from dataclasses import replace
 from traceback import walk_stack
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
 from jaxlens.ir.compile_log import CompileLog, Cure
+from jaxlens.lenses.recompile.after_cell import AfterCell
 from jaxlens.lenses.recompile.report import Recompiles, facts, one_line
 from jaxlens.lenses.recompile.report import recompiles as report
+from jaxlens.stages.watch.cell_watch import ArrayGrowth, CellWatch
 from jaxlens.stages.watch.fixes import with_cures
 from jaxlens.stages.watch.listen import CompileWatch
+from jaxlens.stages.watch.resharding import way_around
 from jaxlens.views.answer import Answer
 from jaxlens.views.questions.recompiles import document
+
+_TRIED = 2  # reshards for which ways around are tried
 
 
 class RecompileLog:
@@ -267,3 +274,63 @@ def watch(f: Callable[..., Any]) -> Watched:
     if not callable(f):
         raise OptionError(f"watch takes a function, got {type(f).__name__}: jaxlens.watch(step)")
     return Watched(f)
+
+
+class SessionWatch:
+    """Watches every cell of a session, for `%jaxlens on`.
+
+    Args:
+        stderr: Returns what was written to stderr since it was last called.
+
+    Attributes:
+        cells: Number of cells that have ended.
+        after: What the last cell that compiled a function did; None if none has.
+        answer: The full answer about that cell, whose cures are tried when it is read.
+    """
+
+    def __init__(self, stderr: Callable[[], str] = lambda: "") -> None:
+        self.cells = 0
+        self.after: AfterCell | None = None
+        self.answer: Answer[Recompiles] | None = None
+        self._ways: tuple[Cure, ...] | None = None
+        self._watch = CellWatch(stderr)
+        self._growth = ArrayGrowth()
+        self._programs: Counter[Any] = Counter()
+        self._recompiles: Counter[Any] = Counter()
+        self._watch.start()
+
+    @property
+    def programs(self) -> int:
+        """Number of programs of functions that were made."""
+        return self._programs.total()
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        self._watch.stop()
+
+    def ways_around(self) -> tuple[Cure, ...]:
+        """Tries once, in a process of its own, what would avoid the last replications."""
+        if self._ways is None:
+            calls = self.after.compiles if self.after else ()
+            values = [one for call in calls for one in call.replicated][:_TRIED]
+            self._ways = tuple(cure for one in values if (cure := way_around(one)) is not None)
+        return self._ways
+
+    def cell_done(self) -> AfterCell:
+        """Returns what the cell compiled that ends now, with what came before it."""
+        self.cells += 1
+        growth = self._growth.look()
+        if self._watch.is_empty:
+            return AfterCell(CompileLog(), {}, {}, growth)
+        ended = RecompileLog(self._watch.split())
+        after = AfterCell(ended.log, {}, {}, growth)
+        if not after.compiles:
+            return after
+        causes = [(call.identity, call.cause) for call in after.compiles if call.changes]
+        self._programs.update(call.identity for call in after.compiles)
+        self._recompiles.update(causes)
+        programs = {call.identity: self._programs[call.identity] for call in after.compiles}
+        recompiles = {cause: self._recompiles[cause] for cause in causes}
+        self.after = replace(after, programs=programs, recompiles=recompiles)
+        self.answer, self._ways = ended.answer, None
+        return self.after

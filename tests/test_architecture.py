@@ -106,7 +106,9 @@ PACKAGES = {
         "captures errors ir.* links.* report lenses lenses.program lenses.fusion lenses.times "
         "lenses.cost lenses.memory"
     ),
-    "lenses.recompile": "captures errors ir.* links.* report lenses lenses.times",
+    "lenses.recompile": (
+        "captures errors ir.* links.* report lenses lenses.times lenses.constants"
+    ),
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",

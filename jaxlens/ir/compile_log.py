@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jaxlens.ir.facts import Verdict
+from jaxlens.ir.facts import Constant, Verdict
 from jaxlens.ir.graph import Span
 
 KeyPartKind = Literal["function", "input", "static", "structure", "option", "setting", "mesh"]
@@ -206,6 +206,33 @@ class Cure:
 
 
 @dataclass(frozen=True, slots=True)
+class Replication:
+    """A value that XLA could reshard only by replicating it on every device of the mesh.
+
+    Attributes:
+        instruction: The HLO instruction that makes it, before partitioning.
+        piece: Type of one device's piece ("f32[64,32]").
+        old: Its sharding, as HLO prints it.
+        new: The sharding that its reader needs.
+        lines: The user's lines that it came from, innermost first.
+        mesh: Names and sizes of the mesh axes; empty if the program declares none.
+        whole: Type of the whole value; "" where unknown, as for the next two.
+        old_spec: Its sharding as a PartitionSpec.
+        new_spec: The sharding that its reader needs as a PartitionSpec.
+    """
+
+    instruction: str
+    piece: str
+    old: str
+    new: str
+    lines: tuple[Span, ...] = ()
+    mesh: tuple[tuple[str, int], ...] = ()
+    whole: str = ""
+    old_spec: str = ""
+    new_spec: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CallEvent:
     """One call for which JAX did more than start a program.
 
@@ -226,6 +253,11 @@ class CallEvent:
         program: Fingerprint of the StableHLO program; "" where it was not compiled, and for an
             operation that is none of `LOOPS`.
         cure: What would avoid it; None for a first call.
+        bytes: What its program needs on one device: arguments, outputs, temporaries and the arrays
+            that it closes over. None where the watch does not read it, or the backend does not
+            give it.
+        captured: The large arrays that its program contains, where the watch reads them.
+        replicated: What XLA could not reshard, where the watch reads it.
     """
 
     number: int
@@ -242,6 +274,14 @@ class CallEvent:
     under: str = ""
     program: str = ""
     cure: Cure | None = None
+    bytes: int | None = None
+    captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, Span | None, str]:
+        """What is compared with earlier calls: function, definition and transform."""
+        return self.function, self.defined, self.under
 
     def step(self, kind: CompileStepKind) -> CompileStep | None:
         """The step of that kind, or None."""

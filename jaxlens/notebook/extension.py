@@ -10,23 +10,26 @@ from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
+from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
 _NAMES = (
-    "jaxpr hlo compile explore nan numerics silent values recompiles norecompile timeline arrays"
+    "jaxpr hlo compile explore nan numerics silent values recompiles norecompile timeline arrays "
+    "jaxlens explain"
 ).split()
 _TEXTS = ("stablehlo", "hlotext")
 _COURSE = ("puzzle", "hint", "reveal", "predict", "glossary")
 _PLACES = [(kind, name) for kind in ("line", "cell") for name in (*_NAMES, *_TEXTS, *_COURSE)]
+_MAGICS = (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics, JaxLens)
 
 _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no view
 
 # Per shell: the magics whose names jaxlens took over (restored by `unload`), the completion
-# matcher, the input transformer of cells that await, and the output comms.
-_Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress]
+# matcher, the input transformer of cells that await, the output comms, and the watch.
+_Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress, JaxLens]
 _loaded: WeakKeyDictionary[Any, _Loaded]
 _loaded = WeakKeyDictionary()
 
@@ -42,16 +45,18 @@ def load(shell: Any) -> None:
     progress.front_end = cell.front_end
     awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
-    _loaded[shell] = before, completions, awaits, comms, cell
+    watch = JaxLens(shell, comms, cell)
+    _loaded[shell] = before, completions, awaits, comms, cell, watch
     shell.input_transformers_post.append(awaits)
     shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
     shell.register_magics(RunningMagics(shell, comms, cell), TextMagics(shell, comms, cell))
-    shell.register_magics(CourseMagics(shell))
+    shell.register_magics(CourseMagics(shell), watch)
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
     shell.events.register("post_run_cell", comms.cell_done)
     shell.events.register("pre_run_cell", cell.cell_begins)
     shell.events.register("post_run_cell", cell.cell_done)
+    shell.events.register("post_run_cell", watch.cell_done)
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
 
 
@@ -59,7 +64,7 @@ def unload(shell: Any) -> None:
     """Removes what `load` registered, and restores the magics that it replaced."""
     if shell not in _loaded:
         return
-    before, completions, awaits, comms, cell = _loaded.pop(shell)
+    before, completions, awaits, comms, cell, watch = _loaded.pop(shell)
     if awaits in shell.input_transformers_post:
         shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():
@@ -67,11 +72,14 @@ def unload(shell: Any) -> None:
         magics.pop(name, None)
         if magic is not None:
             magics[name] = magic
-    for magics_type in (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics):
+    for magics_type in _MAGICS:
         shell.magics_manager.registry.pop(magics_type.__name__, None)
+    shell.configurables[:] = [c for c in shell.configurables if not isinstance(c, _MAGICS)]
     shell.events.unregister("post_run_cell", comms.cell_done)
     shell.events.unregister("pre_run_cell", cell.cell_begins)
     shell.events.unregister("post_run_cell", cell.cell_done)
+    shell.events.unregister("post_run_cell", watch.cell_done)
+    watch.stop()
     progress.front_end = None
     shell.display_formatter.mimebundle_formatter.pop(".".join(_VIEW), None)
     cells_from(None)

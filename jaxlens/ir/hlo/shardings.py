@@ -11,7 +11,7 @@ Source: XLA's hlo_sharding.h, tile_assignment.h, mesh_and_axis.h and replica_gro
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 
@@ -136,6 +136,63 @@ def partitions(stablehlo: str) -> int:
     """Number of devices of a StableHLO program: a `shard_map` may use more than inputs do."""
     match = re.search(r"mhlo\.num_partitions = (\d{1,6})", stablehlo)
     return int(match[1]) if match else 1
+
+
+def partitioned(
+    tiles: Tiling | None, axes: Sequence[tuple[str, int]]
+) -> tuple[tuple[str, ...], ...] | None:
+    """Returns the mesh axes that partition each dimension: `(("data",), ())`.
+
+    Device number `stride` differs from device 0 in the coordinate of one axis only, so that axis
+    partitions the dimensions in which the tiles of the two differ:
+
+        mesh data 2, model 4: strides 4 and 1
+        tiles 2 x 1: device 4 has tile 1, devices 0 and 1 have tile 0, so P('data', None)
+
+    Of two axes of one dimension, the one with the larger step is the major one: P(('y', 'x')).
+
+    Args:
+        tiles: How an array lies on the devices; None if that is unknown.
+        axes: Names and sizes of the mesh axes.
+
+    Returns:
+        None if the tiles are unknown, or the mesh has no axes.
+    """
+    if tiles is None or not axes:
+        return None
+    tile_of = {device: n for n, holders in enumerate(tiles.holders) for device in holders}
+    first = _indices(tiles, tile_of.get(0, 0))
+    cut: list[list[tuple[int, str]]] = [[] for _ in first]
+    for name, stride, size in reversed(list(strides(axes))):
+        for dim, index in enumerate(_indices(tiles, tile_of.get(stride, 0))):
+            if size > 1 and index != first[dim]:
+                cut[dim].append((-index, name))
+    return tuple(tuple(name for _, name in sorted(names, key=lambda one: one[0])) for names in cut)
+
+
+def spec_text(dims: Sequence[Sequence[str]] | None) -> str:
+    """Returns mesh axes by dimension as a PartitionSpec, `P('data', None)`; "" for None."""
+    if dims is None:
+        return ""
+    names = [repr(n[0]) if len(n) == 1 else str(tuple(n)) if n else "None" for n in dims]
+    return f"P({', '.join(names)})"
+
+
+def strides(axes: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
+    """Yields each axis with its stride in device numbers and its size, innermost first."""
+    stride = 1
+    for name, size in reversed(axes):
+        yield name, stride, size
+        stride *= size
+
+
+def _indices(tiles: Tiling, tile: int) -> list[int]:
+    """Returns the index of a tile along each dimension; tiles are in row-major order."""
+    indices = []
+    for size in reversed(tiles.tiles):
+        tile, index = divmod(tile, size)
+        indices.append(index)
+    return indices[::-1]
 
 
 def _numbers(text: str) -> list[int]:

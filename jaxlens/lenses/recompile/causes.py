@@ -5,7 +5,7 @@ Recompiles of one function with one cause are one clause, which lists the values
     step compiled 4 times; 2 of them because x's first axis changed: 32, 31, 30; 1 because ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.ir.compile_log import (
     TYPE_TEXT,
@@ -32,18 +32,18 @@ _SENTENCES = {
     "calling": "{name} was passed {new}, and {old} before",
     "donated": "{name} was {new}, and {old} before",
 }
+Identity = tuple[str, Span | None, str]
+"""Function, definition and transform of a call."""
+
 _AXES = ("first", "second", "third", "fourth", "fifth")
 
 
 def answers(log: CompileLog, where: str) -> Iterator[Finding]:
     """Yields a finding for each function that recompiled, its cures, and one for all others."""
     place = f" {where}" if where else ""
-    by_function: dict[tuple[str, Span | None, str], list[CallEvent]] = {}
-    for call in log.compiles:
-        by_function.setdefault((call.function, call.defined, call.under), []).append(call)
     first_only = []
     recompiled = []
-    for (function, _, under), calls in by_function.items():
+    for (function, _, under), calls in by_function(log.compiles).items():
         name = f"{function} under {under}" if under else function
         if recompiles := [call for call in calls if call.changes]:
             recompiled.append((name, len(calls), recompiles))
@@ -69,6 +69,20 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
             start = f"Nothing recompiled{place}; {functions} {verb} compiled"
         names = listed(list(dict.fromkeys(first_only)), 6)
         yield Finding(f"{start} for the first time: {names}.")
+
+
+def by_function(calls: Iterable[CallEvent]) -> dict[Identity, list[CallEvent]]:
+    """Returns the calls of each function, in order."""
+    grouped: dict[Identity, list[CallEvent]] = {}
+    for call in calls:
+        grouped.setdefault(call.identity, []).append(call)
+    return grouped
+
+
+def cause_sentence(recompiles: Sequence[CallEvent]) -> str:
+    """Returns the most frequent cause of one function's recompiles in words."""
+    first = next(_because(recompiles)).partition("because ")[2]
+    return first if len({call.cause for call in recompiles}) == 1 else f"{first}, and more"
 
 
 def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:

@@ -14,7 +14,19 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.ir.hlo.shardings import Device, Tiling, axes, groups, partitions, parts, tiling, whole
+from jaxlens.ir.hlo.shardings import (
+    Device,
+    Tiling,
+    axes,
+    groups,
+    partitioned,
+    partitions,
+    parts,
+    spec_text,
+    strides,
+    tiling,
+    whole,
+)
 from jaxlens.lenses.program.instructions import inputs_of, parameters, written
 from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
@@ -220,53 +232,17 @@ class _Mesh:
         tiles = tiling(text, rank, self.devices) if text else None
         if not text and shard is not None and shard.shape == type.shape:
             tiles = whole(rank, self.devices)
-        return Spread(name, kind, Type(type.dtype, type.shape), tiles, self._spec(tiles), line)
-
-    def _spec(self, tiles: Tiling | None) -> str:
-        """Returns `P('data', None)`: the mesh axes along which each dimension's tile index changes.
-
-        Device number `stride` differs from device 0 in the coordinate of one axis only, so that
-        axis partitions the dimensions in which the tiles of the two differ:
-
-            mesh data 2, model 4: strides 4 and 1
-            tiles 2 x 1: device 4 has tile 1, devices 0 and 1 have tile 0, so P('data', None)
-        """
-        if tiles is None or not self.axes:
-            return ""
-        tile_of = {device: n for n, holders in enumerate(tiles.holders) for device in holders}
-        first = _indices(tiles, tile_of.get(0, 0))
-        cut: list[list[str]] = [[] for _ in first]  # the axes that partition each dimension
-        for name, stride, size in reversed(list(self._strides())):
-            for dim, index in enumerate(_indices(tiles, tile_of.get(stride, 0))):
-                if size > 1 and index != first[dim]:
-                    cut[dim].append(name)
-        dims = [repr(n[0]) if len(n) == 1 else str(tuple(n)) if n else "None" for n in cut]
-        return f"P({', '.join(dims)})"
-
-    def _strides(self) -> Iterator[tuple[str, int, int]]:
-        """Yields each axis with its stride in device numbers and its size, innermost first."""
-        stride = 1
-        for name, size in reversed(self.axes):
-            yield name, stride, size
-            stride *= size
+        spec = spec_text(partitioned(tiles, self.axes))
+        return Spread(name, kind, Type(type.dtype, type.shape), tiles, spec, line)
 
     def over(self, groups: tuple[Device, ...] | None) -> tuple[str, ...]:
         """Returns the axes along which the devices of a group differ."""
         names = []
-        for name, stride, size in self._strides():
+        for name, stride, size in strides(self.axes):
             coordinates = ({device // stride % size for device in group} for group in groups or ())
             if any(len(distinct) > 1 for distinct in coordinates):
                 names.append(name)
         return tuple(reversed(names))
-
-
-def _indices(tiles: Tiling, tile: int) -> list[int]:
-    """Returns the index of a tile along each dimension; tiles are in row-major order."""
-    indices = []
-    for size in reversed(tiles.tiles):
-        tile, index = divmod(tile, size)
-        indices.append(index)
-    return indices[::-1]
 
 
 def _inputs(

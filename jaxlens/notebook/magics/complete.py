@@ -23,6 +23,8 @@ _PLAIN = {
     "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
     "arrays": ("-o", "-h", "--help"),
+    "explain": ("-o", "-h", "--help"),
+    "jaxlens": ("on", "off", "-h", "--help"),
     "stablehlo": ("--run", "-o", "-h", "--help"),
     "hlotext": ("--optimized", "--run", "-o", "-h", "--help"),
 }
@@ -72,7 +74,7 @@ def complete(line: str) -> list[str]:
     word = _LAST.search(typed)
     begun = word.group() if word else ""
     before = typed[: len(typed) - len(begun)].replace("=", " ").split()
-    if begun.startswith("-"):
+    if begun.startswith("-") or magic == "jaxlens":  # it takes words
         return [name for name in values_by_flag if name.startswith(begun) and name not in before]
     option = next((w for w in reversed(before[-2:]) if w in values_by_flag), "")
     places = 2 if option == "--diff" else 1

@@ -206,6 +206,46 @@ def failure(frame: FrameType) -> str:
     return ""
 
 
+def compiled(frame: FrameType | None) -> tuple[Any, Any]:
+    """Returns the executable and the MLIR module of a compile, during its end event.
+
+    Gone: (None, None), and neither its memory nor what XLA says about it is read.
+    """
+    for outer, _ in islice(walk_stack(frame), 8):
+        if outer.f_code.co_name == "_cached_compilation":
+            values = outer.f_locals
+            return values.get("xla_executable"), values.get("computation")
+    return None, None
+
+
+@when_gone(None, RuntimeError, TypeError)
+def needed_bytes(executable: Any) -> int | None:
+    """Returns the bytes of a program's arguments, outputs and temporaries on one device.
+
+    Bytes of arguments that are reused for outputs count once.
+
+    Gone, or not given by the backend: None.
+    """
+    stats = executable.get_compiled_memory_stats()
+    sizes = (stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes)
+    return int(sum(sizes) - stats.alias_size_in_bytes)
+
+
+@when_gone("", RuntimeError)
+def optimized_text(executable: Any) -> str:
+    """Returns the text of an executable's HLO; "" when gone."""
+    return str(executable.hlo_modules()[0].to_string())
+
+
+@when_gone(False)
+def has_backends() -> bool:
+    """Whether the process has started its backends; False when gone.
+
+    Until then `jax.distributed.initialize` and settings of the backends can still be called.
+    """
+    return bool(private("xla_bridge").backends_are_initialized())
+
+
 def is_primitive(fun: Any) -> bool:
     """Whether JAX jitted the function to run one primitive outside of jit.
 

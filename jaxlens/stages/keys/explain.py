@@ -30,6 +30,7 @@ from jaxlens.stages.keys.changes import (
 from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function
 
 _MOST = 256  # earlier keys that a call is compared with
+_ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read
 _LOST = (
     "the same key was traced before, and JAX's caches hold it no more: jax.clear_caches() was "
     "called, or the earlier trace failed"
@@ -46,7 +47,8 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
         return (KeyChange("lost", new.name, _LOST),), len(own)
-    cached_own, cached_siblings = _cached(new, memory)
+    # With that many at hand, those of JAX's caches would add little, and take long to read.
+    cached_own, cached_siblings = _cached(new, memory) if len(own) < _ENOUGH else ([], [])
     own = [*reversed(own), *cached_own]
     if own:
         differences, _ = _nearest(new, own)

@@ -40,7 +40,14 @@ UNHEARD = "this version of JAX does not tell of calls that compile nothing; they
 
 
 class CompileWatch:
-    """The calls between `start` and `stop` that made JAX trace, lower or compile."""
+    """The calls between `start` and `stop` that made JAX trace, lower or compile.
+
+    Attributes:
+        entries: Whether calls that only miss the fast path are logged. Programs with callbacks
+            have no fast path, and each of their calls is read.
+    """
+
+    entries = True
 
     def __init__(self) -> None:
         self._calls: list[PendingCall] = []
@@ -90,6 +97,30 @@ class CompileWatch:
             self._calls.append(call)
         else:
             self._forgotten += 1
+
+    def lowered(self, call: PendingCall, stack: Stack) -> None:
+        """Called when the lowering of a logged call begins; its jaxpr is `stack.program`."""
+
+    def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
+        """Called at the end of the compile of a logged call, with its executable and StableHLO."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call was logged."""
+        return not self._calls
+
+    def split(self) -> "CompileWatch":
+        """Returns a watch that has ended, with the calls so far, which this watch forgets.
+
+        A call that is lowered and not compiled stays here if it is the last.
+        """
+        ended = CompileWatch()
+        calls = self._calls
+        last = calls[-1:] if calls and calls[-1].begun - {"trace"} == {"lower"} else []
+        self._calls, ended._calls = last, calls[: len(calls) - len(last)]
+        ended._forgotten, self._forgotten = self._forgotten, 0
+        ended._troubles |= self._troubles
+        return ended
 
     def trouble(self, text: str) -> None:
         """Adds a sentence about something that could not be observed."""
@@ -196,6 +227,9 @@ class _Recorder:
                 programs = self._programs[source, call.function, len(parts)]
                 call.changes, call.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
+        if kind == "lower" and call.role == "user":
+            for watch in self._watches:
+                watch.lowered(call, stack)
         elif kind == "compile" and (call.role == "user" or call.function in LOOPS):
             call.program = _fingerprint(stack.module)
             call.others = compat_events.on_disk(name)
@@ -218,6 +252,10 @@ class _Recorder:
         call.steps.append(CompileStep(kind, seconds, served, failed, same_name, disk))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
+        if kind == "compile" and call.role == "user" and not failed:
+            executable, module = compat_events.compiled(sys._getframe(3))
+            for watch in self._watches if executable is not None else ():
+                watch.compiled(call, executable, module)
 
     def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
@@ -252,7 +290,7 @@ class _Recorder:
             return
         elif event == "traced":
             self._traced_aside()
-        else:
+        elif any(watch.entries for watch in self._watches):
             self._entered()
 
     def _traced_aside(self) -> None:

@@ -68,6 +68,11 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
     return LiveArrays(tuple(arrays), deleted, freed, first, tuple(gone), _allocated())
 
 
+def total() -> int:
+    """Returns the bytes of all live arrays; arrays that share a buffer count each."""
+    return sum(array.nbytes for array in _all_live() if not array.is_deleted())
+
+
 def _all_live() -> Iterator[Any]:
     for platform in _clients():
         yield from jax.live_arrays(platform)  # type: ignore[no-untyped-call]

@@ -3,7 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jaxlens.ir.compile_log import CacheLayer, CallEvent, CompileStep, KeyChange, KeyPart
+from jaxlens.ir.compile_log import (
+    CacheLayer,
+    CallEvent,
+    CompileStep,
+    KeyChange,
+    KeyPart,
+    Replication,
+)
+from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
 from jaxlens.ir.spans import spans
 from jaxlens.stages.compat.events import Stack
@@ -11,7 +19,10 @@ from jaxlens.stages.keys.disk_key_parts import DiskPart
 from jaxlens.stages.keys.jax_key import JaxKey
 
 # Attributes that a `CallEvent` has too.
-_SAME = tuple("function role line defined layer earlier parts thread under program".split())
+_SAME = tuple(
+    "function role line defined layer earlier parts thread under program bytes captured "
+    "replicated".split()
+)
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
 
@@ -51,6 +62,9 @@ class PendingCall:
     others: int | None = None
     disk_parts: dict[str, DiskPart] = field(default_factory=dict)
     hidden: bool = False
+    bytes: int | None = None
+    captured: tuple[Constant, ...] = ()
+    replicated: tuple[Replication, ...] = ()
 
     def frozen(self, number: int) -> CallEvent:
         """Returns the call as frozen data."""

@@ -1,10 +1,19 @@
-"""The views of cache keys: of one call (`jaxlens.key`), and of each compile (`%%recompiles`)."""
+"""The views of cache keys: of one call (`jaxlens.key`), and of each compile (`%%recompiles`).
 
-from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog
+Under `%jaxlens on` each cell that compiles has one line, and `%explain` has the whole view.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog, Cure
+from jaxlens.lenses.recompile.after_cell import AfterCell, report, warnings
 from jaxlens.lenses.recompile.call_key import disk_table, key_report, key_table
 from jaxlens.lenses.recompile.report import recompiles
-from jaxlens.render.document import Document, Fold, TableBlock
-from jaxlens.report import count
+from jaxlens.lenses.recompile.tables import tables
+from jaxlens.render.document import Document, Findings, Fold, TableBlock
+from jaxlens.render.html.brief import brief_html
+from jaxlens.report import Finding, count
 from jaxlens.views.report_blocks import report_blocks
 
 _KEYS = 50  # maximum number of calls whose keys are in the output
@@ -45,3 +54,36 @@ def key_document(call: CallKey) -> Document:
         rest = (TableBlock(key_table(call.rest)),)
         blocks.append(Fold("Options and settings that are as always", rest))
     return Document("key", f"{call.function}({', '.join(inputs)})", tuple(blocks))
+
+
+def cell_text(after: AfterCell, times: bool) -> str:
+    """Returns what is said unasked after a cell: a line if it compiled, then warnings.
+
+    Args:
+        after: What the cell compiled.
+        times: Whether figures that change from run to run are written.
+    """
+    lines = [one.measured if times else one.text for one in report(after).findings]
+    start = int(bool(after.compiles))
+    return "\n".join([*lines[:start], *(f"Warning: {text}" for text in lines[start:])])
+
+
+def cell_html(after: AfterCell) -> str:
+    """Returns the same as HTML; a click on the line opens the tables of the cell's calls."""
+    line = report(after).findings[0] if after.compiles else None
+    blocks = tuple(map(TableBlock, tables(after.log))) if line else ()
+    return brief_html(line, warnings(after), blocks)
+
+
+def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Document:
+    """Returns the full answer about a cell, below the warnings.
+
+    Args:
+        answer: The document of the cell's compile log.
+        after: What the cell compiled.
+        ways: What would avoid that XLA replicates values.
+    """
+    found = warnings(replace(after, growth=None), explained=True)
+    cures = tuple(Finding(f"Cure: {way.text} ({way.tried}).", "compared") for way in ways)
+    first = (Findings((*found, *cures)),) if found else ()
+    return replace(answer, blocks=(*first, *answer.blocks))

@@ -1,0 +1,163 @@
+"""`%jaxlens on`: one line after each cell that compiled; `%explain`: the answer behind it."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument
+from IPython.display import display
+from traitlets import Bool, observe
+
+from jaxlens.errors import CellError, OptionError, nearest
+from jaxlens.notebook.cell.kernel_stderr import KernelStderr
+from jaxlens.notebook.magics.magics import parser_on_use
+from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
+from jaxlens.report import count
+
+if TYPE_CHECKING:
+    from jaxlens.views.view import View  # not imported by %load_ext
+    from jaxlens.watches import SessionWatch  # not imported by %load_ext
+
+
+@magics_class
+class JaxLens(WholeCellMagics):
+    """`%jaxlens` and `%explain`, and the section `c.JaxLens` of IPython's configuration."""
+
+    watch = Bool(
+        False, help="Whether a line says what was compiled, after each cell that compiled."
+    ).tag(config=True)
+
+    _session: "SessionWatch | None" = None
+    _stderr: KernelStderr | None = None
+    _has_failed = False
+
+    @line_magic
+    @no_var_expand
+    @parser_on_use
+    @HELP
+    def jaxlens(self, line: str) -> None:
+        """Say after each cell what it compiled, in one line, and warn of what goes wrong.
+
+        Nothing is said after a cell that compiled no function of yours, and nothing is slower
+        that JAX's caches serve. Warnings: a function is recompiled again and again for one
+        reason, a program contains an array of more than 10 MB, XLA replicates an array to
+        reshard it, or the arrays of the process grow with every cell.
+
+            %jaxlens on
+            %jaxlens off
+            %jaxlens            says whether it is on
+            %explain            why the last cell that compiled did so, and what would avoid it
+
+        Cells count from the one after `import jax`. In ipython_config.py, for every session:
+
+            c.InteractiveShellApp.extensions = ["jaxlens"]
+            c.JaxLens.watch = True
+        """
+        options, state = self.options_of(self.jaxlens, line, None)
+        if options.help:
+            return print(self.jaxlens.getdoc())
+        if state not in ("", "on", "off"):
+            raise OptionError(
+                f"%jaxlens takes on or off, got {state!r}; {nearest(state, ('on', 'off'))}"
+            )
+        if state:
+            self.watch = state == "on"
+            self._begin()
+        print(self._state())
+        return None
+
+    @line_magic
+    @no_var_expand
+    @parser_on_use
+    @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
+    @HELP
+    def explain(self, line: str) -> None:
+        """Explain the last cell: why it compiled, or why its tracing failed.
+
+        After `%jaxlens on`, the last cell that compiled a function of yours is explained in full:
+        what differs from the earlier calls, and what would avoid the recompile, tried now. If the
+        last error came from tracing, and came later, it is explained instead:
+
+            %explain
+
+        In Python:  jaxlens.explain() for errors, with jaxlens.recompiles() as log: ... for cells
+        """
+        options, rest = self.options_of(self.explain, line, None)
+        if options.help:
+            return print(self.explain.getdoc())
+        check_name(options.o, "answer")
+        if rest:
+            raise OptionError(f"%explain takes no code, got {rest!r}: %explain alone explains")
+        view = self._answer()
+        if options.o:
+            self.shell.user_ns[options.o] = view
+        self.display(view)
+        return None
+
+    def _answer(self) -> "View":
+        from jaxlens import api  # imports JAX, which %load_ext does not
+        from jaxlens.views.questions.recompiles import explained
+        from jaxlens.views.view import View
+
+        if self._has_failed and (failure := api.explain()) is not None:
+            return failure
+        session = self._session
+        if session is None or session.after is None or session.answer is None:
+            first = "" if self.watch else "%jaxlens on, run the cell, then %explain: "
+            raise CellError(f"{first}no cell has compiled a function while jaxlens watched")
+        answer, after, ways = session.answer, session.after, session.ways_around()
+        return View(None, lambda: explained(answer.document, after, ways))
+
+    def _state(self) -> str:
+        if not self.watch:
+            return "jaxlens is off: %jaxlens on watches every cell"
+        if self._session is None:
+            return "jaxlens is on; it watches from the end of the cell that imports jax"
+        programs = count(self._session.programs, "program")
+        return f"jaxlens is on: {programs} compiled in {count(self._session.cells, 'cell')}"
+
+    @observe("watch")
+    def _switched(self, _: Any) -> None:
+        if not self.watch:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ends the watch."""
+        if self._session is not None:
+            self._session.stop()
+        if self._stderr is not None:
+            self._stderr.stop()
+        self._session, self._stderr = None, None
+
+    def _begin(self) -> None:
+        """Starts the watch as soon as JAX is there; importing it is left to the user's cells."""
+        if self.watch and self._session is None and "jax" in sys.modules:
+            from jaxlens.watches import SessionWatch
+
+            self._stderr = KernelStderr()
+            self._stderr.start()
+            self._session = SessionWatch(self._stderr.read)
+
+    def cell_done(self, result: Any) -> None:
+        """Shows a line if the cell compiled, and warnings; called by IPython after each cell."""
+        self._has_failed = self._has_failed or result.error_in_exec is not None
+        try:
+            if self._session is None:
+                return self._begin()
+            after = self._session.cell_done()
+            if after.compiles:
+                self._has_failed = result.error_in_exec is not None
+            if after.compiles or after.growth:
+                self._show(after)
+        except Exception as error:  # a fault of jaxlens must not be the user's
+            self.watch = False
+            print(f"jaxlens is off: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+        return None
+
+    def _show(self, after: Any) -> None:
+        from jaxlens.views.questions.recompiles import cell_html, cell_text
+
+        bundle = {"text/plain": cell_text(after, times=not self.in_html)}
+        if self.in_html:
+            bundle["text/html"] = cell_html(after)
+        display(bundle, raw=True)

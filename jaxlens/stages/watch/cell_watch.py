@@ -1,0 +1,94 @@
+"""Watches the cells of a session: also the memory, captured arrays and reshards of each program.
+
+All of it is read from objects that JAX has in hand at the events of a compile; nothing is traced or
+compiled for it. Nothing is read at a call that JAX's caches serve.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from jaxlens.ir.hlo import shardings
+from jaxlens.ir.hlo.replications import MARK, replications
+from jaxlens.stages.arguments.captured_arrays import constants, survey
+from jaxlens.stages.compat import events
+from jaxlens.stages.compat.events import Stack
+from jaxlens.stages.watch import live_arrays
+from jaxlens.stages.watch.listen import CompileWatch
+from jaxlens.stages.watch.pending_call import PendingCall
+from jaxlens.stages.watch.resharding import described
+
+LARGE = 10_000_000  # bytes of a captured array that is reported
+_LOOKS, _GROWTH = 5, 10_000_000  # looks in a row at growing arrays, and the bytes they grew by
+_SHARE = 100  # a look at the arrays follows after this many times the duration of the last one
+_ELIDED = 64  # elements from which a constant is not printed
+
+
+class CellWatch(CompileWatch):
+    """A watch that does not end with a cell.
+
+    Args:
+        stderr: Returns what was written to stderr since it was last called, by C++ too; it is
+            called at the end of the compile of a program for several devices.
+    """
+
+    entries = False
+
+    def __init__(self, stderr: Callable[[], str]) -> None:
+        super().__init__()
+        self._stderr = stderr
+
+    def lowered(self, call: PendingCall, stack: Stack) -> None:
+        """Reads the large arrays that the program closes over."""
+        if stack.program is None:
+            return
+        found = survey(stack.program)
+        call.bytes = found.bytes  # they are copied into the executable
+        if any(array.bytes >= LARGE for array in found.captured):
+            function = call.key.function() if call.key is not None else None
+            named = constants(found, function or (lambda: None))
+            call.captured = tuple(array for array in named if array.bytes >= LARGE)
+
+    def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
+        """Reads the program's memory, and what XLA wrote about it."""
+        needed = events.needed_bytes(executable)
+        call.bytes = None if needed is None else needed + (call.bytes or 0)
+        if not _has_partitions(module) or MARK not in (text := self._stderr()):
+            return
+        asm = module.operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=False)
+        mesh = shardings.axes(asm)
+        found = replications(text, events.optimized_text(executable))
+        call.replicated = tuple(described(replace(one, mesh=mesh)) for one in found)
+
+
+def _has_partitions(module: Any) -> bool:
+    attributes = module.operation.attributes if module is not None else {}
+    name = "mhlo.num_partitions"
+    return name in attributes and attributes[name].value > 1
+
+
+class ArrayGrowth:
+    """Looks at the bytes of the process's arrays after cells, at less than 1 % of their time."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._bytes: list[int] = []
+
+    def look(self) -> tuple[int, int] | None:
+        """Returns bytes before and now if they grew at each of the last looks by much; else None.
+
+        Arrays that share a buffer count each.
+        """
+        begun = time.perf_counter()
+        if begun < self._next or not events.has_backends():
+            return None
+        self._bytes = [*self._bytes[-_LOOKS:], live_arrays.total()]
+        now = time.perf_counter()
+        self._next = now + _SHARE * (now - begun)
+        first, *rest = self._bytes
+        grew = all(a < b for a, b in zip(self._bytes, rest, strict=False))
+        if len(rest) < _LOOKS or not grew or rest[-1] - first < _GROWTH:
+            return None
+        self._bytes = rest[-1:]
+        return first, rest[-1]

@@ -1,0 +1,125 @@
+"""Finds a sharding between two others, by way of which XLA reshards without replicating.
+
+Ways are tried in a process of their own, on as many virtual CPU devices as the mesh has: XLA says
+only on stderr that it replicates, and there stderr is nobody else's. The partitioner is the same
+for every kind of device.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from jaxlens.ir.compile_log import Cure, Replication
+from jaxlens.ir.hlo.replications import MARK
+from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
+
+Dims = tuple[tuple[str, ...], ...]  # the mesh axes that partition each dimension
+
+_DEVICES, _WAYS, _PATIENCE = 64, 24, 60.0  # most devices and ways of a trial, and its seconds
+_SETTINGS = {
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "0",
+    "JAX_ENABLE_COMPILATION_CACHE": "0",  # what is loaded is not partitioned
+}
+
+
+def described(one: Replication) -> Replication:
+    """Adds the whole type and both PartitionSpecs, from the shardings and the mesh."""
+    before, after = _dims(one)
+    tiles = tiling(one.old, len(_shape(one.piece)), _devices(one))
+    if tiles is None or before is None:
+        return one
+    whole = [n * k for n, k in zip(_shape(one.piece), tiles.tiles, strict=True)]
+    text = f"{one.piece.partition('[')[0]}[{','.join(map(str, whole))}]"
+    return replace(one, whole=text, old_spec=spec_text(before), new_spec=spec_text(after))
+
+
+def way_around(one: Replication) -> Cure | None:
+    """Tries the shardings between the two; None if none helps, or the trial does not replicate."""
+    before, after = _dims(one)
+    devices = _devices(one)
+    if before is None or after is None or devices > _DEVICES:
+        return None
+    # the more axes, the smaller the pieces on the way
+    ways = sorted(_ways(before, after), key=lambda way: -sum(map(len, way)))[:_WAYS]
+    chains = [[before, after], *([before, way, after] for way in ways)]
+    task = {"mesh": one.mesh, "shape": _shape(one.whole), "chains": chains}
+    direct, *indirect = _replicates(task, devices) or [False]
+    works = [way for way, bad in zip(ways, indirect, strict=False) if not bad]
+    if not direct or not works:
+        return None
+    text = f"reshard it first to {spec_text(works[0])}, by jax.lax.with_sharding_constraint"
+    return Cure(text, f"compiled for {devices} CPU devices: XLA does not replicate it then")
+
+
+def _ways(before: Dims, after: Dims) -> Iterator[Dims]:
+    """Yields shardings over the axes of both, each axis along one dimension or none."""
+    axes = list(dict.fromkeys(name for names in (*before, *after) for name in names))
+    for places in product(range(-1, len(before)), repeat=len(axes)):
+        pairs = list(zip(axes, places, strict=True))
+        way = tuple(tuple(a for a, dim in pairs if dim == n) for n in range(len(before)))
+        if any(way) and way not in (before, after):
+            yield way
+
+
+def _replicates(task: dict[str, Any], devices: int) -> list[bool] | None:
+    """Returns of each chain of shardings whether XLA replicates the value; None if unknown."""
+    settings = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", **_SETTINGS}
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # not the folder it runs in
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(task)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ | settings
+        )
+        found: list[bool] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return found
+
+
+def _trial(jax: Any, task: dict[str, Any], chain: Sequence[Sequence[Sequence[str]]]) -> bool:
+    """Compiles a chain of reshards; redirects the stderr of this process, which runs trials."""
+    names, sizes = zip(*task["mesh"], strict=True)
+    mesh = jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))
+
+    def resharded(x: Any) -> Any:
+        for dims in chain:
+            spec = jax.sharding.PartitionSpec(*(tuple(axes) or None for axes in dims))
+            place = jax.sharding.NamedSharding(mesh, spec)
+            x = jax.lax.with_sharding_constraint(jax.numpy.sin(x), place)
+        return jax.numpy.cos(x)
+
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        jax.jit(resharded).lower(jax.ShapeDtypeStruct(task["shape"], "float32")).compile()
+        said.seek(0)
+        return MARK in said.read().decode(errors="replace")
+
+
+def _dims(one: Replication) -> tuple[Dims | None, Dims | None]:
+    """Returns the mesh axes by dimension, before and after."""
+    rank, devices = len(_shape(one.piece)), _devices(one)
+    before, after = tiling(one.old, rank, devices), tiling(one.new, rank, devices)
+    return partitioned(before, one.mesh), partitioned(after, one.mesh)
+
+
+def _shape(type: str) -> list[int]:
+    return [int(size) for size in type.partition("[")[2][:-1].split(",") if size]
+
+
+def _devices(one: Replication) -> int:
+    return math.prod(size for _, size in one.mesh)
+
+
+if __name__ == "__main__":
+    import jax
+
+    task = json.loads(sys.argv[1])
+    print(json.dumps([_trial(jax, task, chain) for chain in task["chains"]]))

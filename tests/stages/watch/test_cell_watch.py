@@ -1,0 +1,94 @@
+"""What a watch of cells reads of each compile, beside JAX's own figures."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlens.stages.watch import cell_watch
+from jaxlens.stages.watch.cell_watch import ArrayGrowth, CellWatch
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.fixture
+def watch():
+    watch = CellWatch(lambda: "")
+    watch.start()
+    yield watch
+    watch.stop()
+
+
+def compiled(watch):
+    return watch.split().log().compiles
+
+
+def analysed(f, *args):
+    stats = f.lower(*args).compile().memory_analysis()
+    sizes = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    return sizes - stats.alias_size_in_bytes
+
+
+def test_the_bytes_are_those_of_jax(watch):
+    def step(w, x):
+        return w - jnp.tanh(x @ w).sum() * jnp.cos(x.T @ x) @ w
+
+    w, x = np.ones((64, 32), np.float32), np.ones((128, 64), np.float32)
+    for donated in ((), (0,)):
+        f = jax.jit(step, donate_argnums=donated)
+        f(jnp.asarray(w), x)
+        (call,) = compiled(watch)
+        assert call.bytes == analysed(f, w, x)
+        assert call.bytes >= w.nbytes + x.nbytes
+        compiled(watch)
+
+
+def test_large_captured_arrays_alone(watch):
+    large, small = jnp.ones((1500, 2000)), jnp.ones((10, 10))
+
+    @jax.jit
+    def f(x):
+        return jax.lax.scan(lambda c, _: (c @ large.T @ large, small.sum()), x, length=2)
+
+    x = np.ones((2, 2000), np.float32)
+    f(x)
+    (call,) = compiled(watch)
+    (array,) = call.captured
+    assert (array.name, array.bytes) == ("large", 12_000_000)
+    # XLA does not count what is in the executable
+    assert call.bytes == analysed(f, x) + large.nbytes + small.nbytes
+
+
+def test_a_split_takes_what_has_ended(watch):
+    f = jax.jit(lambda x: x * 3)
+    low = f.lower(np.ones(3))
+    assert compiled(watch) == ()
+    low.compile()
+    (call,) = compiled(watch)
+    assert [step.kind for step in call.steps] == ["trace", "lower", "compile"]
+    assert compiled(watch) == ()
+
+
+def test_growth_needs_five_looks_and_bytes(monkeypatch):
+    monkeypatch.setattr(cell_watch, "_SHARE", 0)
+    sizes = iter(
+        [0, 1, 2, 3, 4, 5, 6 * 10**7, 7 * 10**7, 6 * 10**7, *range(10**8, 8 * 10**8, 10**8)]
+    )
+    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: next(sizes))
+    jnp.ones(3)  # starts the backend
+    growth = ArrayGrowth()
+    found = [growth.look() for _ in range(16)]
+    assert [n for n, one in enumerate(found) if one] == [6, 13]
+    assert found[6] == (1, 6 * 10**7)
+    assert found[13] == (6 * 10**7, 5 * 10**8)
+
+
+def test_a_look_waits_for_a_hundred_times_its_cost(monkeypatch):
+    times = iter([0.0, 1.0, 50.0, 101.5, 101.6])
+    monkeypatch.setattr(cell_watch.time, "perf_counter", lambda: next(times))
+    looks = []
+    monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: looks.append(1) or 0)
+    growth = ArrayGrowth()
+    for _ in range(3):
+        growth.look()
+    assert len(looks) == 2
