@@ -94,8 +94,9 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
         runpy.run_module(script, run_name="__main__", alter_sys=True)
         return
     sys.argv = [script, *arguments]
-    sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
-    runpy.run_path(script, run_name="__main__")
+    path = os.path.abspath(script)
+    sys.path[0:1] = [os.path.dirname(path)]
+    runpy.run_path(path, run_name="__main__")
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:

@@ -89,6 +89,7 @@ class SavedDriver(RecordedDriver):
         self._missing = self._read(Mapping[str, str], get("missing"))
         self._numbers = self._read(Mapping[str, int], get("stages"))
         self._pass_rows = self._read(tuple[_PassRow, ...], get("passes"))
+        self._from_text = self._read(tuple[str], get("read_from_text", []))
         facts, kernels = get("facts"), get("kernels")
         if not isinstance(facts, dict) or not isinstance(kernels, list):
             raise archive.wrong("its manifest is damaged")
@@ -168,7 +169,7 @@ class SavedDriver(RecordedDriver):
     def _stage(self, name: str, number: int) -> Stage:
         if name in ("jaxpr", "stablehlo"):
             text = partial(self._text, "early.bin", number)
-            if name == "stablehlo" and "stablehlo.json" not in self._archive.names:
+            if name == "stablehlo" and name in self._from_text:
                 read = partial(self._module, name, lambda: stablehlo.read(text()))
                 return Stage(
                     BY_NAME[name],

@@ -8,7 +8,6 @@ before it is parsed. Equal parts give equal bytes.
 import io
 import json
 import os
-import threading
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -203,9 +202,10 @@ def write_whole(path: Path, data: bytes) -> None:
         OSError: It cannot be written; what was there is as it was.
     """
     # Not by `tempfile`, whose files others may not read: captures are made to be shared.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    # Its name is no other's: containers that write into one folder may share process ids.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())  # else a crash of the machine can leave an empty file

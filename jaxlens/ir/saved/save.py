@@ -118,6 +118,8 @@ class _Writer:
             "facts": dict(self._facts()),
             "missing": self._missing,
         }
+        if texts := sorted(set(AS_COLUMNS) - self._as_columns):
+            manifest["read_from_text"] = texts
         sources = self._ask("sources", "jaxpr") or {}
         return {
             **self._parts,

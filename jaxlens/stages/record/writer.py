@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -185,35 +185,16 @@ class Writer:
             self._troubles[text] = self._troubles.get(text, 0) + 1
 
     def _write(self, compile: Pending) -> None:
-        program = compile.program
+        data, program = compile.data, compile.program
+        self._going.pop(data.number, None)
         try:
-            data = self._recorded(compile)
+            if program is not None:
+                data = _described(data, program)
             self._save(data)
             if program is not None and data.program:
                 self._write_program(program)
         finally:
             self._count(-len(program.text) if program else 0)
-
-    def _recorded(self, compile: Pending) -> RecordedCompile:
-        """Returns the data of a compile, with the name of its program if that is to be written."""
-        self._going.pop(compile.data.number, None)
-        data, program = compile.data, compile.program
-        if program is None:
-            return data
-        cost: dict[str, float] = {}
-        with suppress(UnavailableError):
-            cost = dict(program.cost())
-        is_large = program.size > _ONE
-        note = f"its text has {program.size / 1e6:.0f} MB, more than the limit" if is_large else ""
-        return replace(
-            data,
-            memory=program.memory(),
-            cost={name: cost[name] for name in ("flops", "bytes accessed") if name in cost},
-            platform=program.platform,
-            constants=program.hashed_constants(),
-            program="" if is_large else program.digest,
-            note=note,
-        )
 
     def _save(self, data: RecordedCompile) -> None:
         """Writes a compile; keeps it for later if the disk is full."""
@@ -285,3 +266,25 @@ class Writer:
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
+
+
+def _described(data: RecordedCompile, program: CompiledProgram) -> RecordedCompile:
+    """Returns the data with XLA's figures, and the program's name if it is to be written."""
+    cost: Mapping[str, float] = {}
+    with suppress(UnavailableError):
+        cost = program.cost()
+    data = replace(
+        data,
+        memory=program.memory(),
+        cost={name: cost[name] for name in ("flops", "bytes accessed") if name in cost},
+        platform=program.platform,
+    )
+    try:
+        if program.size > _ONE:
+            note = f"its text has {program.size / 1e6:.0f} MB, more than the limit"
+            return replace(data, note=note)
+        constants = program.hashed_constants()
+        return replace(data, constants=constants, program=program.digest, note="")
+    except Exception as error:  # of XLA, or of a version of JAX that has other attributes
+        note = f"its program could not be read: {type(error).__name__}: {error}"
+        return replace(data, note=note[:200])
