@@ -14,6 +14,7 @@ import os
 import runpy
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,6 +38,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     record.set_defaults(run=_record)
     show = commands.add_parser("show", help="what a record holds: compiles, reasons, processes")
     show.add_argument("record", type=Path)
+    show.add_argument(
+        "--pages", type=int, default=20, help="with -o: of how many programs a page is written too"
+    )
     show.set_defaults(run=_show)
     diff = commands.add_parser("diff", help="what two records compiled, function by function")
     diff.add_argument("before", type=Path)
@@ -110,7 +114,10 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
 def _show(options: argparse.Namespace) -> int:
     from jaxlens.recording import runs
 
-    return _given(runs(options.record), options.output)
+    answer = runs(options.record)
+    if options.output is None:
+        return _given(answer, None)
+    return _written(partial(answer.save, programs=options.pages), options.output)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -124,7 +131,7 @@ def _page(options: argparse.Namespace) -> int:
     from jaxlens.recording import opened
 
     file: Path = options.file
-    return _written(explore(opened(file)), options.output or Path(f"{file.stem}.html"))
+    return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
 
 
 def _explore(options: argparse.Namespace) -> int:
@@ -134,7 +141,7 @@ def _explore(options: argparse.Namespace) -> int:
     if not path:
         raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: train:step")
     capture = take(_function(name, path), (), {}, target=options.target, shapes=options.shapes)
-    return _written(explore(capture), options.output or Path(f"{path}.html"))
+    return _written(explore(capture).save, options.output or Path(f"{path}.html"))
 
 
 def _function(name: str, path: str) -> Callable[..., Any]:
@@ -169,7 +176,7 @@ def _given(answer: Any, output: Path | None) -> int:
         except BrokenPipeError:  # `| head` has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return _written(answer, output)
+    return _written(answer.save, output)
 
 
 def _width() -> int:
@@ -179,9 +186,9 @@ def _width() -> int:
         return 120
 
 
-def _written(view: Any, output: Path) -> int:
+def _written(save: Callable[[Path], Path], output: Path) -> int:
     try:
-        print(view.save(output))
+        print(save(output))
     except OSError as error:
         raise LensError(f"cannot write {output}: {error.strerror}; name another place") from None
     return 0

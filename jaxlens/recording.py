@@ -12,12 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from jaxlens import progress
 from jaxlens.captures import Capture, load
 from jaxlens.errors import CaptureFileError, OptionError, UnavailableError
 from jaxlens.ir.facts import Stage
@@ -198,6 +199,42 @@ class JobAnswer(Answer[JobFacts]):
     def __iter__(self) -> Iterator[RecordedRun]:
         return (self[i] for i in range(len(self)))
 
+    def save(self, path: str | os.PathLike[str], *, picture: str = "", programs: int = 0) -> Path:
+        """Writes the view to a file, in the format of its suffix; see `View.save`.
+
+        Args:
+            path: Name of the file.
+            picture: One of `pictures`; "" for the first.
+            programs: Of how many programs a page is written into a folder beside an HTML page,
+                which links to them.
+
+        Returns:
+            The path.
+
+        Raises:
+            OptionError: The suffix is none that a view is saved as.
+        """
+        path = Path(path)
+        if path.suffix.lower() != ".html" or not programs:
+            return super().save(path, picture=picture)
+        pages = self._pages(path.with_name(f"{path.stem}-programs"), programs)
+        return _answer(replace(self.facts, pages=pages)).save(path)
+
+    def _pages(self, folder: Path, most: int) -> dict[str, str]:
+        """Writes pages about programs; returns their addresses by the program's name."""
+        from jaxlens.api import explore
+
+        pages: dict[str, str] = {}
+        for run in self:
+            name = run.compile.program
+            if len(pages) < most and name in run.job.programs and name not in pages:
+                folder.mkdir(exist_ok=True)
+                end = progress.begin(f"writes the page of {run.function}")
+                explore(run.capture).save(folder / f"{name}.html")
+                end(True)
+                pages[name] = f"{folder.name}/{name}.html"
+        return pages
+
     def diff(self, other: "str | os.PathLike[str] | JobAnswer") -> Answer[JobDifference]:
         """What another run compiled: programs, seconds and memory, function by function.
 
@@ -236,7 +273,10 @@ def runs(path: str | os.PathLike[str]) -> JobAnswer:
     Raises:
         CaptureFileError: The folder is no record.
     """
-    known = facts(read_job(path), _stages(Path(path)))
+    return _answer(facts(read_job(path), _stages(Path(path))))
+
+
+def _answer(known: JobFacts) -> JobAnswer:
     return JobAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
 
 

@@ -128,7 +128,7 @@ PACKAGES = {
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
-    "recording": "api captures errors ir.* lenses.* stages.* views.*",
+    "recording": "progress api captures errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",

@@ -183,15 +183,15 @@ def write(path: str | os.PathLike[str], parts: Mapping[str, bytes]) -> None:
         raise CaptureFileError(f"cannot write {where.name}: {reason}; choose a place") from None
 
 
-def packed(parts: Mapping[str, bytes]) -> bytes:
-    """Returns the bytes of a file with these parts."""
+def packed(parts: Mapping[str, bytes], level: int = 9) -> bytes:
+    """Returns the bytes of a file with these parts; `level` is zlib's, 1 the fastest."""
     archived = io.BytesIO()
     with zipfile.ZipFile(archived, "w") as archive:
         for name in sorted(parts):
             info = zipfile.ZipInfo(name, _ANY_DAY)
             info.create_system = 3  # the same bytes on Windows
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, parts[name], compresslevel=9)
+            archive.writestr(info, parts[name], compresslevel=level)
     return archived.getvalue()
 
 

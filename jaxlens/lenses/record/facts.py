@@ -1,7 +1,7 @@
 """The figures of a job's record."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.record.same_program import Mismatch, StageOf, attempts, mismatch, together
@@ -67,6 +67,7 @@ class JobFacts:
         together: Programs that several processes compiled, in the process with most of them.
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
+        pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
     job: JobRecord
@@ -76,6 +77,7 @@ class JobFacts:
     together: int
     compared: int
     mismatch: Mismatch | None
+    pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def compiles(self) -> int:

@@ -8,7 +8,18 @@ from jaxlens.lenses.recompile.tables import place
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
 from jaxlens.lenses.record.same_program import Mismatch
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, cells, count, duration
+from jaxlens.report import (
+    Cell,
+    CellLink,
+    Finding,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    duration,
+)
 
 _ROWS = 200  # compiles in the table
 _PROCESSES = 50  # processes in the table
@@ -16,7 +27,7 @@ _PROCESSES = 50  # processes in the table
 
 def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
-    findings = [*_same(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
+    findings = [*_same(job), *_longest(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
     if not job.rows:
         findings.insert(0, Finding("No function of the user's was compiled."))
     tables = [_functions(job.functions), _compiles(job)] if job.rows else []
@@ -50,6 +61,15 @@ def _apart(found: Mismatch) -> str:
 def _ordinal(n: int) -> str:
     words = ("first", "second", "third", "fourth", "fifth")
     return words[n - 1] if n <= len(words) else f"{n}th"
+
+
+def _longest(job: JobFacts) -> Iterator[Finding]:
+    """Yields the function whose compiles took most of the time."""
+    if job.functions and job.seconds:
+        first, recorded = job.functions[0], sum(p.process.seconds for p in job.job.processes)
+        took = f"{duration(first.seconds)} of {duration(job.seconds)}"
+        tail = f": {took} for all, in {duration(recorded)} that were recorded."
+        yield Finding(f"{first.name} took most of the compile time.", "measured", tail=tail)
 
 
 def _recompiled(job: JobFacts) -> Iterator[Finding]:
@@ -117,7 +137,7 @@ def _functions(functions: Sequence[FunctionRow]) -> Table:
 
 def _compiles(job: JobFacts) -> Table:
     shown = job.rows[:_ROWS]
-    rows = tuple(_row(number, row) for number, row in enumerate(shown))
+    rows = tuple((*_row(n, row), _program(row, job)) for n, row in enumerate(shown))
     columns = (
         "#", "process", "function", "called at", "begins", "trace", "lower", "compile", "memory",
         "why", "program",
@@ -147,8 +167,17 @@ def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
         *(Cell("" if t is None else duration(t), t) for t in times),
         Cell(amount(row.compile.bytes) if row.compile.memory else "", row.compile.bytes),
         Cell(f"{state}{disk}{call.reason}"),
-        Cell(row.compile.program[:8] or row.compile.note),
     )
+
+
+def _program(row: CompileRow, job: JobFacts) -> Cell:
+    name = row.compile.program
+    if not name:
+        return Cell(row.compile.note)
+    if name not in job.job.programs:
+        return Cell("not written")
+    page = job.pages.get(name)
+    return Cell(name[:8], links=(CellLink(name[:8], page),) if page else ())
 
 
 def _processes(job: JobFacts) -> Table:

@@ -35,6 +35,7 @@ from jaxlens.stages.session.program_stages import stage_of_jaxpr
 from jaxlens.stages.trace import sources
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
+_LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
 
 
@@ -98,7 +99,7 @@ class CompiledProgram(OptimizedDriver):
 
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
-        return packed(parts(self.program, self, _STAGES, ("jaxpr",)))
+        return packed(parts(self.program, self, _STAGES, ("jaxpr",)), _LEVEL)
 
     @property
     def program(self) -> Program:
