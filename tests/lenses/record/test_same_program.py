@@ -8,7 +8,7 @@ from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.lenses.record.facts import facts
 from jaxlens.lenses.record.report import report
-from tests.support.job_records import compiled, job, process
+from tests.lenses.record.job_records import compiled, job, process
 
 
 def sentence(*processes):

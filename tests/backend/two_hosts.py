@@ -1,6 +1,6 @@
 """One process of a job of several, under `jax.distributed`, that records what it compiles.
 
-    python -m tests.support.two_hosts INDEX COUNT PORT FOLDER WHAT...
+    python -m tests.backend.two_hosts INDEX COUNT PORT FOLDER WHAT...
 
 What the processes do not have in common is WHAT: nothing, a constant, a batch, a program. Each is a
 record of its own in FOLDER.
