@@ -123,6 +123,12 @@ class ProcessRecord:
     damaged: tuple[str, ...] = ()
 
     @property
+    def seconds(self) -> float:
+        """Seconds from the start of the record until it was last written."""
+        ends = (c.start + c.call.seconds for c in self.compiles)
+        return max(self.process.seconds, *ends, 0.0)
+
+    @property
     def log(self) -> CompileLog:
         """The compiles as the log of a watch."""
         return CompileLog(tuple(c.call for c in self.compiles), self.process.trouble)

@@ -66,7 +66,7 @@ def _ordinal(n: int) -> str:
 def _longest(job: JobFacts) -> Iterator[Finding]:
     """Yields the function whose compiles took most of the time."""
     if job.functions and job.seconds:
-        first, recorded = job.functions[0], sum(p.process.seconds for p in job.job.processes)
+        first, recorded = job.functions[0], sum(p.seconds for p in job.job.processes)
         took = f"{duration(first.seconds)} of {duration(job.seconds)}"
         tail = f": {took} for all, in {duration(recorded)} that were recorded."
         yield Finding(f"{first.name} took most of the compile time.", "measured", tail=tail)
@@ -196,6 +196,6 @@ def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
-        Cell(duration(p.seconds), p.seconds),
+        Cell(duration(record.seconds), record.seconds),
         Cell("ended" if p.ended else "did not end, or still runs"),
     )

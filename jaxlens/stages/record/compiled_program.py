@@ -123,8 +123,14 @@ class CompiledProgram(OptimizedDriver):
         if len(names) != len(avals):
             names = [f"input {i}" for i in range(len(avals))]
         flags = donated if len(donated) == len(avals) else (False,) * len(avals)
-        rows = zip(names, avals, flags, strict=True)
-        return tuple(Input(name, type_of(aval), flag) for name, aval, flag in rows)
+        # The key has the user's names where a library hands over containers of its own.
+        own = [part.name for part in self._call.parts if part.kind == "input"]
+        own = own if len(own) == len(avals) else list(names)
+        rows = zip(own, names, avals, flags, strict=True)
+        return tuple(
+            Input(user, type_of(aval), flag, path="" if name == user else name)
+            for user, name, aval, flag in rows
+        )
 
     def stage(self, name: str) -> Stage:
         if name == "jaxpr" and self._lowered is not None:

@@ -156,7 +156,8 @@ class Recording(CompileWatch):
             note = self._limits.refused(self._writer.programs, self._writer.waiting)
             try:
                 if not note:
-                    done.program = _program(done.data.call, compiled, mine.lowered)
+                    event = replace(done.data.call, parts=call.parts)  # with all of its parts
+                    done.program = _program(event, compiled, mine.lowered)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             done.data = replace(done.data, note=note)

@@ -161,17 +161,18 @@ class Writer:
     # ---- in the thread -----------------------------------------------------------------------
 
     def _work(self) -> None:
+        last = time.perf_counter()
         while True:
-            try:
+            with suppress(queue.Empty):
                 task = self._queue.get(timeout=_TICK)
-            except queue.Empty:
+                if task is None:
+                    break
+                self._safely(task)
+            if time.perf_counter() - last >= _TICK:
                 self._safely(self._write_going)
-                continue
-            if task is None:
-                self._safely(self._write_kept)
-                self._safely(lambda: self._write_process(ended=True))
-                return
-            self._safely(task)
+                last = time.perf_counter()
+        self._safely(self._write_kept)
+        self._safely(lambda: self._write_process(ended=True))
 
     def _safely(self, task: Callable[[], None]) -> None:
         try:

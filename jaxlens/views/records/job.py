@@ -118,7 +118,7 @@ def _seconds(row: CompileRow) -> float:
     """Returns the seconds of a compile; of one that has not ended, those until the last write."""
     if row.compile.state != "compiling":
         return row.compile.call.seconds
-    return max(row.process.process.seconds - row.compile.start, 0.0)
+    return max(row.process.seconds - row.compile.start, 0.0)
 
 
 def _tip(row: CompileRow) -> str:
