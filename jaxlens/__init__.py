@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
+    from jaxlens.recording import record, runs
     from jaxlens.running import arrays, timeline
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
@@ -85,6 +86,8 @@ __all__ = [
     "numerics",
     "receipt",
     "recompiles",
+    "record",
+    "runs",
     "sharding",
     "side_by_side",
     "silent",
@@ -119,6 +122,7 @@ _HOMES = (
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
+    | dict.fromkeys(("record", "runs"), "jaxlens.recording")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, overload
 
 from jaxlens.errors import CaptureFileError, UnavailableError, nearest
 from jaxlens.in_hand.edited import Edited, changes
@@ -439,6 +439,14 @@ def load(path: str | os.PathLike[str]) -> Capture:
     Raises:
         CaptureFileError: The file is no saved capture, is damaged, or has a later version's format.
     """
+    return load_with(path, SavedDriver)
+
+
+def load_with(
+    path: str | os.PathLike[str],
+    make: Callable[[saved_file.Archive, dict[str, Any]], SavedDriver],
+) -> Capture:
+    """Reads a saved capture with a driver that can do more than read; see `load`."""
     archive = saved_file.read(path)
     with archive.json("manifest.json") as manifest:
         version = manifest.get("version") if isinstance(manifest, dict) else None
@@ -450,5 +458,5 @@ def load(path: str | os.PathLike[str]) -> Capture:
                 f"{str(version)[:40]} in {archive.where}; "
                 "use the jaxlens that wrote it"
             )
-        driver = SavedDriver(archive, manifest)
+        driver = make(archive, manifest)
     return Capture(driver.program, driver)

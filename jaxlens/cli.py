@@ -1,4 +1,4 @@
-"""The `jaxlens` command: `jaxlens lab` opens the course, `jaxlens doctor` says what works here."""
+"""The `jaxlens` command: records jobs, writes pages, opens the course, says what works here."""
 
 import argparse
 import importlib.metadata
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from jaxlens import commands as programs
 from jaxlens.errors import LensError
 
 _OLDEST_JAX = (0, 10, 2)
@@ -33,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     lab.add_argument("--no-open", action="store_true", help="only put the course there")
     commands.add_parser("doctor", help="what works here, and what to do about the rest")
     commands.add_parser("course", help="list, check and build the course", add_help=False)
+    programs.add(commands)
     words = sys.argv[1:] if argv is None else argv
     options = parser.parse_args(words[:1] if words[:1] == ["course"] else words)
     try:
@@ -42,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
             return command.main(words[1:])  # which has verbs and a help of its own
         if options.command == "doctor":
             return doctor()
+        if "run" in options:
+            return int(options.run(options))
         return open_lab(options.folder, start=not options.no_open)
     except LensError as error:
         print(f"jaxlens: {error}", file=sys.stderr)

@@ -60,11 +60,11 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class CellLink:
-    """Words of a cell that open another notebook.
+    """Words of a cell that open another notebook, or a page.
 
     Attributes:
         text: The words, as the cell has them.
-        address: Where they lead, relative to the notebook with the output.
+        address: Where they lead, relative to the notebook or page with the output.
         label: What a screen reader says instead, and the tooltip; it holds the words. "": the
             words themselves.
     """

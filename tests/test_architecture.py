@@ -35,7 +35,7 @@ PACKAGES = {
     "ir.stablehlo": "errors ir",
     "ir.hlo": "errors ir",
     "ir.machine": "errors ir ir.hlo",
-    "ir.saved": "errors ir ir.hlo ir.machine",
+    "ir.saved": "errors ir ir.hlo ir.machine ir.stablehlo",
     "links.match": "errors ir.*",
     "links": "errors ir.* links.match",
     "options": "errors ir",
@@ -82,6 +82,10 @@ PACKAGES = {
         "captures errors ir.* stages.compat stages.arguments stages.call stages.keys "
         "stages.existing"
     ),
+    "stages.record": (
+        "captures errors ir.* stages.compat stages.arguments stages.call stages.compile "
+        "stages.existing stages.session stages.trace stages.watch"
+    ),
     "lenses": "captures errors ir.* links.* report",
     "lenses.timeline": "errors ir.* report",
     "lenses.program": "captures errors ir.* links.* report lenses",
@@ -109,6 +113,7 @@ PACKAGES = {
     "lenses.recompile": (
         "captures errors ir.* links.* report lenses lenses.times lenses.constants"
     ),
+    "lenses.record": "errors ir report lenses lenses.recompile",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
@@ -121,9 +126,11 @@ PACKAGES = {
         "errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
+    "views.records": "errors ir report render.* lenses.* views",
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
+    "recording": "progress api captures errors ir.* lenses.* stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "pytest_plugin": "errors lenses.compare watches",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
@@ -149,7 +156,8 @@ PACKAGES = {
     ),
     "notebook": "progress errors ir notebook.cell notebook.magics notebook.widgets",
     # The shell command starts programs and asks each layer whether it works here.
-    "cli": "course errors render.*",
+    "commands": "api captures errors ir options recording views.*",
+    "cli": "commands course errors render.*",
     "__main__": "cli",
 }
 # What the packages of each folder may import from outside the standard library.

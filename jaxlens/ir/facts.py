@@ -84,6 +84,7 @@ class Target:
         absent: Whether the device is not in this process (compiled from a description).
         jax: Version of jax.
         jaxlib: Version of jaxlib.
+        processes: The process of each device, in the program's order; () if all are of one.
     """
 
     platform: str
@@ -92,6 +93,7 @@ class Target:
     absent: bool = False
     jax: str = ""
     jaxlib: str = ""
+    processes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

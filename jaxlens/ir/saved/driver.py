@@ -30,6 +30,7 @@ from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
+from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.text_store import Texts, from_bytes, memory
 
@@ -88,6 +89,7 @@ class SavedDriver(RecordedDriver):
         self._missing = self._read(Mapping[str, str], get("missing"))
         self._numbers = self._read(Mapping[str, int], get("stages"))
         self._pass_rows = self._read(tuple[_PassRow, ...], get("passes"))
+        self._from_text = self._read(tuple[str], get("read_from_text", []))
         facts, kernels = get("facts"), get("kernels")
         if not isinstance(facts, dict) or not isinstance(kernels, list):
             raise archive.wrong("its manifest is damaged")
@@ -167,11 +169,19 @@ class SavedDriver(RecordedDriver):
     def _stage(self, name: str, number: int) -> Stage:
         if name in ("jaxpr", "stablehlo"):
             text = partial(self._text, "early.bin", number)
+            if name == "stablehlo" and name in self._from_text:
+                read = partial(self._module, name, lambda: stablehlo.read(text()))
+                return Stage(
+                    BY_NAME[name],
+                    text,
+                    lambda: self._named(read()),
+                    plain=lambda: stablehlo.without_locations(text()),
+                )
             return Stage(BY_NAME[name], text, lambda: self._columns(name))
         if name in ("llvm", "asm"):
-            read = llvm.read if name == "llvm" else native.read
+            reader = llvm.read if name == "llvm" else native.read
             text = partial(self._text, "code.bin", number)
-            return Stage(BY_NAME[name], text, lambda: self._module(name, lambda: read(text())))
+            return Stage(BY_NAME[name], text, lambda: self._module(name, lambda: reader(text())))
         return self._hlo(name, number)
 
     def _hlo(self, name: str, number: int, title: str = "", like: Stage | None = None) -> Stage:

@@ -8,7 +8,6 @@ before it is parsed. Equal parts give equal bytes.
 import io
 import json
 import os
-import threading
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -176,21 +175,42 @@ def write(path: str | os.PathLike[str], parts: Mapping[str, bytes]) -> None:
     Raises:
         CaptureFileError: The path cannot be written to.
     """
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+    where = Path(path)
+    try:
+        write_whole(where, packed(parts))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CaptureFileError(f"cannot write {where.name}: {reason}; choose a place") from None
+
+
+def packed(parts: Mapping[str, bytes], level: int = 9) -> bytes:
+    """Returns the bytes of a file with these parts; `level` is zlib's, 1 the fastest."""
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w") as archive:
         for name in sorted(parts):
             info = zipfile.ZipInfo(name, _ANY_DAY)
             info.create_system = 3  # the same bytes on Windows
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, parts[name], compresslevel=9)
-    where = Path(path)
+            archive.writestr(info, parts[name], compresslevel=level)
+    return archived.getvalue()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all, whatever ends the process or the machine meanwhile.
+
+    Raises:
+        OSError: It cannot be written; what was there is as it was.
+    """
     # Not by `tempfile`, whose files others may not read: captures are made to be shared.
-    temporary = where.with_name(f".{where.name}.{os.getpid()}.{threading.get_ident()}")
+    # Its name is no other's: containers that write into one folder may share process ids.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        temporary.write_bytes(packed.getvalue())
-        os.replace(temporary, where)
-    except OSError as error:
+        with temporary.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())  # else a crash of the machine can leave an empty file
+        os.replace(temporary, path)
+    except BaseException:
         with suppress(OSError):
             temporary.unlink()
-        reason = error.strerror or type(error).__name__
-        raise CaptureFileError(f"cannot write {where.name}: {reason}; choose a place") from None
+        raise

@@ -23,6 +23,8 @@ from jaxlens.ir.saved.facts import to_json
 from jaxlens.ir.text_store import pack, to_bytes
 
 STAGES = ("jaxpr", "stablehlo", "hlo", "passes", "optimized", "llvm", "asm")
+AS_COLUMNS = ("jaxpr", "stablehlo")
+"""Stages whose text lacks some of what their module has."""
 _COMPILED = frozenset({"passes", "optimized", "llvm", "asm"})
 # The stages whose texts are packed together.
 _GROUPS = {"early": ("jaxpr", "stablehlo"), "hlo": ("hlo", "optimized"), "code": ("llvm", "asm")}
@@ -55,16 +57,41 @@ def save(
     for name in chosen:
         if name not in STAGES:
             raise UnavailableError(f"no stage {name!r} to save; {nearest(name, STAGES)}")
-    saved_file.write(path, _Writer(program, driver, frozenset(chosen)).parts())
+    saved_file.write(path, parts(program, driver, chosen))
+
+
+def parts(
+    program: Program,
+    driver: Driver,
+    stages: Collection[str],
+    as_columns: Collection[str] = AS_COLUMNS,
+) -> dict[str, bytes]:
+    """Returns the parts of a file.
+
+    Args:
+        program: As for `save`.
+        driver: As for `save`.
+        stages: The stages to save.
+        as_columns: The stages whose modules are saved. StableHLO of which only the text is saved,
+            with its locations, takes jaxlib to be read.
+    """
+    return _Writer(program, driver, frozenset(stages), frozenset(as_columns)).parts()
 
 
 class _Writer:
     """Gathers the parts of a file."""
 
-    def __init__(self, program: Program, driver: Driver, chosen: frozenset[str]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        driver: Driver,
+        chosen: frozenset[str],
+        as_columns: frozenset[str],
+    ) -> None:
         self._program = program
         self._driver = driver
         self._chosen = chosen
+        self._as_columns = as_columns
         self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
         self._missing: dict[str, str] = {}
         self._texts: dict[str, list[str]] = {group: [] for group in _GROUPS}
@@ -91,6 +118,8 @@ class _Writer:
             "facts": dict(self._facts()),
             "missing": self._missing,
         }
+        if texts := sorted(set(AS_COLUMNS) - self._as_columns):
+            manifest["read_from_text"] = texts
         sources = self._ask("sources", "jaxpr") or {}
         return {
             **self._parts,
@@ -125,7 +154,7 @@ class _Writer:
             return
         self._stages[name] = len(texts)
         texts.append(stage.raw)
-        if name in ("jaxpr", "stablehlo"):
+        if name in self._as_columns:
             self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
     def _passes(self) -> Iterator[dict[str, Any]]:

@@ -69,6 +69,15 @@ def parse(text: str) -> Any:
         raise ReadError(f"this jaxlib cannot parse the StableHLO text: {reason}") from None
 
 
+def without_locations(text: str) -> str:
+    """Returns a module's text without the locations that it has; as it is if there is no jaxlib."""
+    try:
+        module = parse(text)
+    except (ReadError, UnavailableError):
+        return text
+    return str(module.operation.get_asm(enable_debug_info=False))
+
+
 def _bindings() -> Any:
     try:
         from jaxlib.mlir import ir

@@ -112,6 +112,37 @@ class Collective:
         share = often * (size - 1) / size if often else 1.0
         return share * self.bytes * (self.trips or 1)
 
+    def between(self, processes: Sequence[int]) -> tuple[float, float] | None:
+        """Returns the bytes that all devices send in a run: inside a process, and between two.
+
+        It is an estimate. A ring enters and leaves each process once; in an all-to-all each device
+        sends the others equal parts.
+
+        Args:
+            processes: The process of each device.
+
+        Returns:
+            The two sums; None if the bytes or the groups are not known.
+        """
+        sent = self.sent
+        if sent is None or self.groups is None:
+            return None
+        inside = crossing = 0.0
+        for group in self.groups:
+            own = [processes[device] for device in group]
+            n, hosts = len(own), len(set(own))
+            if self.opcode in ("all-to-all", "ragged-all-to-all") and n > 1:
+                pairs = sum(a != b for a in own for b in own)
+                across = sent * pairs / (n - 1)
+                inside, crossing = inside + sent * n - across, crossing + across
+            elif self.opcode == "collective-permute":
+                inside += sent * (hosts == 1 and n > 1 and group[0] != group[1])
+                crossing += sent * (hosts > 1)
+            else:
+                edges = hosts if hosts > 1 else 0
+                inside, crossing = inside + sent * (n - edges), crossing + sent * edges
+        return inside, crossing
+
 
 @dataclass(frozen=True, slots=True)
 class Sharding(ProgramFacts):
@@ -124,6 +155,7 @@ class Sharding(ProgramFacts):
         outputs: Outputs in order.
         values: Intermediate values, largest first.
         collectives: Collectives in program order.
+        processes: The process of each device; () if all are of one, or it is not known.
     """
 
     devices: int
@@ -133,6 +165,7 @@ class Sharding(ProgramFacts):
     values: tuple[Spread, ...]
     collectives: tuple[Collective, ...]
     _flops: float | None = None
+    processes: tuple[int, ...] = ()
 
     def flops(self) -> float | None:
         """Returns XLA's count of flops for one device; None if the backend has none."""
@@ -145,6 +178,17 @@ class Sharding(ProgramFacts):
         Collectives in `unknown` are not included.
         """
         return sum(c.sent or 0.0 for c in self.collectives)
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """Bytes that all devices send in a run, inside a process and between two: an estimate.
+
+        Collectives in `unknown` are not included. Zeros if the processes are not known.
+        """
+        if not self.processes:
+            return 0.0, 0.0
+        known = [c.between(self.processes) or (0.0, 0.0) for c in self.collectives]
+        return sum(inside for inside, _ in known), sum(crossing for _, crossing in known)
 
     @property
     def unknown(self) -> tuple[Collective, ...]:
@@ -164,6 +208,7 @@ def facts(capture: Capture) -> Sharding:
         return Sharding(1, (), one_device[0], one_device[1], (), (), _subject=subject)
     dumps = Given(lambda: capture.passes).or_else(())
     optimized, hlo = capture.optimized.module, capture.hlo.module
+    processes = capture.program.target.processes
     mesh = _Mesh(count, axes(_head(capture)))
     unpartitioned = _unpartitioned(dumps, hlo)
     flops = Given(lambda: capture.cost).or_else({}).get("flops", -1.0)
@@ -175,6 +220,7 @@ def facts(capture: Capture) -> Sharding:
         _values(unpartitioned, mesh) if unpartitioned else (),
         tuple(_collectives(capture, optimized, mesh)),
         flops if flops >= 0 else None,
+        processes if len(processes) == count else (),
         _subject=subject,
     )
 

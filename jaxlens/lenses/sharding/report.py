@@ -51,10 +51,27 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         names = listed([_name(c) for c in unknown])
         text = f"Not in the sum, as their groups or sizes could not be read: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
+    yield from _between(sharding)
     endless = [c.id for c in sharding.collectives if c.trips is None]
     if endless:
         text = f"In loops of unknown length, counted once: {listed(endless)}."
         yield Finding(text, "unknown", tuple(endless))
+
+
+def _between(sharding: Sharding) -> Iterator[Finding]:
+    """Yields what travels between processes, where the devices are of several."""
+    if not sharding.processes:
+        return
+    inside, crossing = sharding.between
+    hosts = count(len(set(sharding.processes)), "process", "processes")
+    across = [c for c in sharding.collectives if (c.between(sharding.processes) or (0, 0))[1]]
+    if not across:
+        text = f"Nothing travels between the {hosts}: all groups lie inside one."
+        yield Finding(text, "unknown" if sharding.unknown else "counted")
+        return
+    text = f"All devices together send {amount(crossing)} a run between the {hosts}, in "
+    text += f"{listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    yield Finding(text, "estimate", tuple(c.id for c in across))
 
 
 def _name(collective: Collective) -> str:
@@ -100,18 +117,32 @@ def _travels(sharding: Sharding) -> Table:
             Cell(amount(c.bytes), c.bytes),
             Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
             Cell(amount(c.sent), c.sent),
+            *_across(c, sharding),
             Cell(listed(sorted(c.lines))),
         )
         for c in sharding.collectives
     )
-    sizes = ("bytes a device", "runs", "sent a device")
+    sizes: tuple[str, ...] = ("bytes a device", "runs", "sent a device")
+    if sharding.processes:
+        sizes += ("inside processes", "between them")
     columns = ("collective", "over", "groups", *sizes, "from lines")
     note = (
         "Bytes: what a device puts in, or gets out of an all-gather. Sent: an estimate, as if each "
         "group were a ring."
     )
+    if sharding.processes:
+        note += " Inside and between: of all devices, a ring enters and leaves each process once."
     shown = barred(rows, (3,), (5,))
-    return Table("What travels", columns, shown, note, right=(3, 4, 5), stage="optimized")
+    right = (3, 4, 5, 6, 7) if sharding.processes else (3, 4, 5)
+    return Table("What travels", columns, shown, note, right=right, stage="optimized")
+
+
+def _across(collective: Collective, sharding: Sharding) -> tuple[Cell, ...]:
+    """Returns the cells on what travels inside processes and between them; none for one process."""
+    if not sharding.processes:
+        return ()
+    sent = collective.between(sharding.processes)
+    return tuple(Cell(amount(n), n) for n in sent) if sent else cells("unknown", "unknown")
 
 
 def _groups(collective: Collective) -> str:

@@ -138,7 +138,9 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
     ]
     if with_devices := list(filter(_has_devices, shardings)):
         largest = max(with_devices, key=lambda s: len(s.device_set))
-        return sorted(largest.device_set, key=lambda d: d.id)
+        # A mesh has the devices in the program's order, which the collectives number.
+        meshed = getattr(getattr(largest, "mesh", None), "devices", None)
+        return list(getattr(meshed, "flat", sorted(largest.device_set, key=lambda d: d.id)))
     config: Any = jax.config
     default = config.jax_default_device
     if isinstance(default, str):
@@ -155,6 +157,7 @@ def _has_devices(sharding: Any) -> bool:
 
 def _target(devices: Sequence[Any], absent: bool = False) -> Target:
     first = devices[0]
+    processes = tuple(device.process_index for device in devices)
     return Target(
         _SYNONYMS.get(first.platform, first.platform),
         first.device_kind,
@@ -162,6 +165,7 @@ def _target(devices: Sequence[Any], absent: bool = False) -> Target:
         absent,
         jax.__version__,
         jaxlib.__version__,
+        processes if len(set(processes)) > 1 else (),
     )
 
 

@@ -133,6 +133,7 @@ class Stack:
         lowering: The arguments of the lowering after the jaxpr; None if nothing is lowered.
         under: Whether a transform runs a jitted function op by op.
         module: The MLIR module that is being compiled; None if there is none.
+        devices: The devices that it is compiled for, of all processes.
     """
 
     frames: list[Frame]
@@ -142,6 +143,7 @@ class Stack:
     lowering: tuple[Any, ...] | None = None
     under: bool = False
     module: Any = None
+    devices: tuple[Any, ...] = ()
 
 
 LOWERING = tuple(
@@ -164,6 +166,7 @@ def stack(frame: FrameType | None) -> Stack:
             _read(code.co_name, outer, whole)
         elif code.co_name == "_cached_compilation" and whole.module is None:
             whole.module = outer.f_locals.get("computation")
+            whole.devices = tuple(getattr(outer.f_locals.get("dev"), "flat", ()))
         whole.frames.append((code.co_filename, line or 0, 0, -1, -1, code.co_qualname))
     return whole
 
@@ -206,16 +209,34 @@ def failure(frame: FrameType) -> str:
     return ""
 
 
-def compiled(frame: FrameType | None) -> tuple[Any, Any]:
-    """Returns the executable and the MLIR module of a compile, during its end event.
+@dataclass(frozen=True, slots=True)
+class CompileResult:
+    """What JAX has just compiled, or loaded from its persistent cache.
 
-    Gone: (None, None), and neither its memory nor what XLA says about it is read.
+    Attributes:
+        executable: The loaded executable of XLA.
+        module: Its StableHLO, as an MLIR module. Only the thread that compiles may read it.
+        devices: The devices that it is for, of all processes.
     """
-    for outer, _ in islice(walk_stack(frame), 8):
+
+    executable: Any
+    module: Any
+    devices: tuple[Any, ...]
+
+
+def compiled(frame: FrameType) -> CompileResult | None:
+    """Returns what was compiled, during the end event of a compile.
+
+    Gone: None; nothing is known of the program then.
+    """
+    for outer, _ in islice(walk_stack(frame), 6):
         if outer.f_code.co_name == "_cached_compilation":
             values = outer.f_locals
-            return values.get("xla_executable"), values.get("computation")
-    return None, None
+            executable, devices = values.get("xla_executable"), values.get("dev")
+            if executable is not None:
+                flat = tuple(getattr(devices, "flat", ()))
+                return CompileResult(executable, values.get("computation"), flat)
+    return None
 
 
 @when_gone(None, RuntimeError, TypeError)

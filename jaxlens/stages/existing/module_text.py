@@ -156,7 +156,7 @@ class _ModuleOnly:
             raise UnavailableError("this jaxlib does not compile HLO text; StableHLO it does")
         return bytecode
 
-    def compile(self, compiler_options: Mapping[str, Any]) -> "_Executable":
+    def compile(self, compiler_options: Mapping[str, Any]) -> "LoadedExecutable":
         """Compiles the module with XLA's client, without JAX's caches."""
         count = self._partitions
         if len(self.devices) % count:
@@ -174,10 +174,10 @@ class _ModuleOnly:
             ) from None
         if loaded is None:
             raise UnavailableError("this jaxlib compiles no module without its function")
-        return _Executable(loaded)
+        return LoadedExecutable(loaded)
 
 
-class _Executable:
+class LoadedExecutable:
     """A loaded executable with those methods of `jax.stages.Compiled` that jaxlens uses."""
 
     output_shardings = ()

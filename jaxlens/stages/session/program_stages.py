@@ -17,7 +17,11 @@ from jaxlens.stages.trace import lower, stamp
 
 def jaxpr_stage(staging: TracedCall) -> Stage:
     """Returns the jaxpr stage."""
-    program, name = staging.program, staging.call.name
+    return stage_of_jaxpr(staging.program, staging.call.name)
+
+
+def stage_of_jaxpr(program: Any, name: str) -> Stage:
+    """Returns the stage of a jaxpr of JAX or of `jaxlens.core`."""
 
     def read() -> Module:
         with stamp.none():

@@ -9,12 +9,13 @@ from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Span
 
 
-def sources(module: Module, *more: Span | None) -> Mapping[str, Source]:
+def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mapping[str, Source]:
     """Reads the files of a module's spans through `linecache`, where IPython stores its cells.
 
     Args:
         module: Any module with spans.
         more: Further spans, such as the function's definition.
+        libraries: Whether the text of installed packages is read too.
 
     Returns:
         Source by `Span.key`, in the order of first mention.
@@ -22,7 +23,8 @@ def sources(module: Module, *more: Span | None) -> Mapping[str, Source]:
     by_key: dict[str, Source] = {}
     for span in chain(filter(None, more), *mentioned(module)):
         if span.key and span.key not in by_key:
-            by_key[span.key] = Source(span.file, source_text(span.key), span.library)
+            text = source_text(span.key) if libraries or not span.library else ""
+            by_key[span.key] = Source(span.file, text, span.library)
     return by_key
 
 

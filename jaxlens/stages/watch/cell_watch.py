@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from jaxlens.ir.compile_log import CompileStepKind
 from jaxlens.ir.hlo import shardings
 from jaxlens.ir.hlo.replications import MARK, replications
 from jaxlens.stages.arguments.captured_arrays import constants, survey
 from jaxlens.stages.compat import events
-from jaxlens.stages.compat.events import Stack
+from jaxlens.stages.compat.events import CompileResult, Stack
 from jaxlens.stages.watch import live_arrays
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
@@ -39,9 +40,9 @@ class CellWatch(CompileWatch):
         super().__init__()
         self._stderr = stderr
 
-    def lowered(self, call: PendingCall, stack: Stack) -> None:
-        """Reads the large arrays that the program closes over."""
-        if stack.program is None:
+    def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
+        """Reads the large arrays that a program closes over, when it is lowered."""
+        if kind != "lower" or call.role != "user" or stack.program is None:
             return
         found = survey(stack.program)
         call.bytes = found.bytes  # they are copied into the executable
@@ -50,15 +51,19 @@ class CellWatch(CompileWatch):
             named = constants(found, function or (lambda: None))
             call.captured = tuple(array for array in named if array.bytes >= LARGE)
 
-    def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
-        """Reads the program's memory, and what XLA wrote about it."""
-        needed = events.needed_bytes(executable)
+    def ended(
+        self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
+    ) -> None:
+        """Reads a program's memory, and what XLA wrote about it, when it is compiled."""
+        if compiled is None or call.role != "user":
+            return
+        needed, module = events.needed_bytes(compiled.executable), compiled.module
         call.bytes = None if needed is None else needed + (call.bytes or 0)
         if not _has_partitions(module) or MARK not in (text := self._stderr()):
             return
         asm = module.operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=False)
         mesh = shardings.axes(asm)
-        found = replications(text, events.optimized_text(executable))
+        found = replications(text, events.optimized_text(compiled.executable))
         call.replicated = tuple(described(replace(one, mesh=mesh)) for one in found)
 
 

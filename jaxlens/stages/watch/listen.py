@@ -24,7 +24,7 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compat import events as compat_events
-from jaxlens.stages.compat.events import Caller, Stack
+from jaxlens.stages.compat.events import Caller, CompileResult, Stack
 from jaxlens.stages.keys import disk_key_parts, explain
 from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
@@ -98,12 +98,6 @@ class CompileWatch:
         else:
             self._forgotten += 1
 
-    def lowered(self, call: PendingCall, stack: Stack) -> None:
-        """Called when the lowering of a logged call begins; its jaxpr is `stack.program`."""
-
-    def compiled(self, call: PendingCall, executable: Any, module: Any) -> None:
-        """Called at the end of the compile of a logged call, with its executable and StableHLO."""
-
     @property
     def is_empty(self) -> bool:
         """Whether no call was logged."""
@@ -125,6 +119,20 @@ class CompileWatch:
     def trouble(self, text: str) -> None:
         """Adds a sentence about something that could not be observed."""
         self._troubles.add(text)
+
+    def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
+        """Hears that a step of a call begins; by default does nothing."""
+
+    def ended(
+        self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
+    ) -> None:
+        """Hears that a step of a call has ended; by default does nothing.
+
+        Args:
+            kind: The step, which is the last of `call.steps`.
+            call: The call.
+            compiled: What was compiled; None for another step, and where it failed.
+        """
 
 
 class _Local(threading.local):
@@ -227,12 +235,11 @@ class _Recorder:
                 programs = self._programs[source, call.function, len(parts)]
                 call.changes, call.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
-        if kind == "lower" and call.role == "user":
-            for watch in self._watches:
-                watch.lowered(call, stack)
         elif kind == "compile" and (call.role == "user" or call.function in LOOPS):
             call.program = _fingerprint(stack.module)
             call.others = compat_events.on_disk(name)
+        for watch in self._watching():
+            watch.began(kind, call, stack)
         return call
 
     def _ended(self, kind: CompileStepKind, seconds: float, name: str) -> None:
@@ -252,10 +259,14 @@ class _Recorder:
         call.steps.append(CompileStep(kind, seconds, served, failed, same_name, disk))
         if kind == "trace" and served and call.layer == "trace":
             call.layer = ""  # the lowering or compile cache may still miss
-        if kind == "compile" and call.role == "user" and not failed:
-            executable, module = compat_events.compiled(sys._getframe(3))
-            for watch in self._watches if executable is not None else ():
-                watch.compiled(call, executable, module)
+        is_made = kind == "compile" and not failed
+        compiled = compat_events.compiled(sys._getframe(3)) if is_made else None
+        for watch in self._watching():
+            watch.ended(kind, call, compiled)
+
+    def _watching(self) -> list[CompileWatch]:
+        """Returns the watches that include the current event of this thread."""
+        return [watch for watch in self._watches if watch.wants()]
 
     def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
@@ -365,10 +376,9 @@ class _Recorder:
     def _log(self, call: PendingCall) -> None:
         """Adds a call to the watches that include this thread."""
         own = threading.get_ident()
-        for watch in self._watches:
-            if watch.wants():
-                call.thread = "" if own == watch._thread else threading.current_thread().name
-                watch.add(call)
+        for watch in self._watching():
+            call.thread = "" if own == watch._thread else threading.current_thread().name
+            watch.add(call)
 
     def _read_caller(self, call: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun

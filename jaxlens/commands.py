@@ -1,0 +1,194 @@
+"""The commands about programs: record a script, show and compare records, write pages.
+
+jaxlens record -o runs/a train.py --steps 100
+jaxlens show runs/a                     # or with -o page.html
+jaxlens diff runs/a runs/b
+jaxlens page step.jaxlens               # a saved capture, a dump folder or HLO text, as a page
+jaxlens explore train:step --in "f32[8,128]"
+"""
+
+import argparse
+import builtins
+import importlib
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from jaxlens.errors import LensError, OptionError, nearest
+
+_OWN = (str(Path(__file__).parent), os.path.dirname(runpy.__file__) + os.sep + "runpy.py")
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Adds the commands to the parser of `jaxlens`."""
+    record = commands.add_parser("record", help="run a script, and record what it compiles")
+    record.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
+    record.add_argument("--programs", type=int, default=200, help="most programs of a process")
+    record.add_argument(
+        "--megabytes", type=float, default=200, help="most megabytes of programs of a process"
+    )
+    record.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module's name")
+    record.add_argument("script", metavar="SCRIPT")
+    record.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    record.set_defaults(run=_record)
+    show = commands.add_parser("show", help="what a record holds: compiles, reasons, processes")
+    show.add_argument("record", type=Path)
+    show.add_argument(
+        "--pages", type=int, default=20, help="with -o: of how many programs a page is written too"
+    )
+    show.set_defaults(run=_show)
+    diff = commands.add_parser("diff", help="what two records compiled, function by function")
+    diff.add_argument("before", type=Path)
+    diff.add_argument("after", type=Path)
+    diff.set_defaults(run=_diff)
+    page = commands.add_parser("page", help="write a program as a page to share")
+    page.add_argument("file", type=Path, help="a saved capture, a folder of dumps, HLO text")
+    page.set_defaults(run=_page)
+    explore = commands.add_parser("explore", help="write a function's program as a page")
+    explore.add_argument("function", metavar="MODULE:FUNCTION")
+    explore.add_argument("--in", dest="shapes", default="", metavar="SHAPES", help="f32[8,128]")
+    explore.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
+    explore.set_defaults(run=_explore)
+    for command in (show, diff, page, explore):
+        command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
+
+
+def _record(options: argparse.Namespace) -> int:
+    """Runs the script as Python would, with its own exit status and traceback."""
+    from jaxlens.recording import record
+
+    if not options.module and not Path(options.script).is_file():
+        name = Path(options.script).stem
+        raise OptionError(f"no script {options.script!r} here; a module is -m {name}")
+    command = " ".join([options.script, *options.arguments])
+    block = record(
+        options.output, programs=options.programs, megabytes=options.megabytes, command=command
+    )
+    status: int | str | None = 0
+    try:
+        with block:
+            _run(options.script, options.arguments, options.module)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int | str) else int(end.code is not None)
+    except BaseException as error:
+        shown = error.with_traceback(_of_script(error.__traceback__))
+        sys.excepthook(type(error), shown, shown.__traceback__)
+        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    if isinstance(status, str):  # sys.exit("words")
+        print(status, file=sys.stderr)
+        status = 1
+    if block.written:
+        compiles = f"{block.written} compile{'s' * (block.written != 1)}"
+        text = f"jaxlens: {compiles} recorded; jaxlens show {options.output}"
+    else:
+        text = "jaxlens: nothing was recorded: no function of yours was compiled"
+    print(text, file=sys.stderr)
+    return status or 0
+
+
+def _run(script: str, arguments: list[str], module: bool) -> None:
+    if module:
+        sys.argv = [script, *arguments]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        return
+    sys.argv = [script, *arguments]
+    path = os.path.abspath(script)
+    sys.path[0:1] = [os.path.dirname(path)]
+    runpy.run_path(path, run_name="__main__")
+
+
+def _of_script(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the traceback from the script's first frame on; whole if it has none."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename.startswith((*_OWN, "<frozen ")):
+        first = first.tb_next
+    return first or trace
+
+
+def _show(options: argparse.Namespace) -> int:
+    from jaxlens.recording import runs
+
+    answer = runs(options.record)
+    if options.output is None:
+        return _given(answer, None)
+    return _written(partial(answer.save, programs=options.pages), options.output)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from jaxlens.recording import runs
+
+    return _given(runs(options.before).diff(options.after), options.output)
+
+
+def _page(options: argparse.Namespace) -> int:
+    from jaxlens.api import explore
+    from jaxlens.recording import opened
+
+    file: Path = options.file
+    return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))
+
+
+def _explore(options: argparse.Namespace) -> int:
+    from jaxlens.api import explore, take
+
+    name, _, path = options.function.partition(":")
+    if not path:
+        raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: train:step")
+    capture = take(_function(name, path), (), {}, target=options.target, shapes=options.shapes)
+    return _written(explore(capture).save, options.output or Path(f"{path}.html"))
+
+
+def _function(name: str, path: str) -> Callable[..., Any]:
+    """Imports a module, or runs a file, and returns a function of it."""
+    sys.path.insert(0, os.getcwd())
+    if name.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
+        name = Path(name).stem
+    sys.argv = [name]  # a script may read its own when it is imported
+    try:
+        value: Any = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] and error.name != name:
+            raise  # of a module that it imports
+        raise OptionError(f"no module {name!r} here; run this where it can be imported") from None
+    for part in path.split("."):
+        if not hasattr(value, part):
+            functions = [n for n in vars(value) if callable(getattr(value, n))]
+            known = [n for n in functions if not n.startswith("_") and not hasattr(builtins, n)]
+            raise OptionError(f"{name} has no {path!r}; {nearest(part, known)}")
+        value = getattr(value, part)
+    if not callable(value):
+        raise OptionError(f"{name}:{path} is no function, but a {type(value).__name__}")
+    return value  # type: ignore[no-any-return]
+
+
+def _given(answer: Any, output: Path | None) -> int:
+    """Prints an answer, or writes it to a page."""
+    if output is None:
+        try:
+            print(answer.text(times=True, width=_width()), flush=True)
+        except BrokenPipeError:  # `| head` has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return _written(answer.save, output)
+
+
+def _width() -> int:
+    try:
+        return max(os.get_terminal_size().columns, 60)
+    except OSError:
+        return 120
+
+
+def _written(save: Callable[[Path], Path], output: Path) -> int:
+    try:
+        print(save(output))
+    except OSError as error:
+        raise LensError(f"cannot write {output}: {error.strerror}; name another place") from None
+    return 0

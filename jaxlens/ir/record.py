@@ -1,0 +1,154 @@
+"""The record of a job: what each of its processes compiled, when, why, and how large it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jaxlens.ir.compile_log import CallEvent, CompileLog
+from jaxlens.ir.facts import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedConstant:
+    """An array that is part of a program.
+
+    Attributes:
+        type: Its type, as text.
+        digest: Hash of its values; "" where they were not read: they are large or elsewhere.
+    """
+
+    type: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCompile:
+    """One compile of one process.
+
+    Attributes:
+        number: Order in the process, from 1.
+        call: The call that compiled: its steps with their seconds, its key, what is new in it.
+        start: Seconds from the start of the process's record to its first step.
+        state: "compiling" for a compile that had not ended when the process last wrote.
+        memory: XLA's sizes; None where it gave none.
+        cost: XLA's cost analysis, a loop's body counted once.
+        platform: "cpu", "gpu" or "tpu"; "" where it is unknown.
+        devices: Number of devices that the program is for, of all processes.
+        processes: The processes that these belong to.
+        constants: The arrays that are part of the program, in its order.
+        program: Name of the file with its capture, without suffix; "" for none.
+        note: Why there is no capture.
+        parts_left_out: Parts of the key that are not in `call.parts`, as there were many.
+        key_digest: Hash of all parts of the key.
+    """
+
+    number: int
+    call: CallEvent
+    start: float
+    state: Literal["done", "failed", "compiling"] = "done"
+    memory: Memory | None = None
+    cost: Mapping[str, float] = field(default_factory=dict)
+    platform: str = ""
+    devices: int = 1
+    processes: tuple[int, ...] = ()
+    constants: tuple[RecordedConstant, ...] = ()
+    program: str = ""
+    note: str = ""
+    parts_left_out: int = 0
+    key_digest: str = ""
+
+    @property
+    def bytes(self) -> int | None:
+        """What the program takes of a device's memory: arguments, results and temporaries.
+
+        It is XLA's sum, donated arguments once; None where XLA does not say.
+        """
+        m = self.memory
+        if m is None or m.arguments is None or m.outputs is None or m.temporaries is None:
+            return None
+        return m.arguments + m.outputs + m.temporaries - (m.aliases or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    """One process of a job.
+
+    Attributes:
+        index: Its index under `jax.distributed`; 0 without it.
+        count: Number of processes of the job, as it saw it.
+        host: Name of its machine.
+        pid: Its process id there.
+        started: When the record began, in seconds since 1970 by the machine's clock.
+        command: Its command line.
+        jax: Version of JAX.
+        devices: Its devices: "4 x NVIDIA H200".
+        ended: Whether its record was closed: not where it was killed, or still runs.
+        seconds: Seconds from the start of the record until this was written.
+        operations: Compiles of JAX's own functions that were called outside of jit, by name.
+        operation_seconds: Seconds of those.
+        left_out: Compiles that were not recorded, as there were too many.
+        trouble: What went wrong with the record, in sentences.
+    """
+
+    index: int
+    count: int
+    host: str
+    pid: int
+    started: float
+    command: str = ""
+    jax: str = ""
+    devices: str = ""
+    ended: bool = False
+    seconds: float = 0.0
+    operations: Mapping[str, int] = field(default_factory=dict)
+    operation_seconds: float = 0.0
+    left_out: int = 0
+    trouble: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """A process with its compiles, in order.
+
+    Attributes:
+        folder: Name of its folder in the record.
+        process: The process.
+        compiles: Its compiles.
+        damaged: Names of files that could not be read.
+    """
+
+    folder: str
+    process: RecordedProcess
+    compiles: tuple[RecordedCompile, ...]
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the start of the record until it was last written."""
+        ends = (c.start + c.call.seconds for c in self.compiles)
+        return max(self.process.seconds, *ends, 0.0)
+
+    @property
+    def log(self) -> CompileLog:
+        """The compiles as the log of a watch."""
+        return CompileLog(tuple(c.call for c in self.compiles), self.process.trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The record of a job.
+
+    Attributes:
+        name: Its folder as the user wrote it.
+        processes: By index, then by start.
+        programs: Names of the captures that are there, without suffix.
+    """
+
+    name: str
+    processes: tuple[ProcessRecord, ...]
+    programs: frozenset[str] = frozenset()
+
+    @property
+    def compiles(self) -> tuple[tuple[ProcessRecord, RecordedCompile], ...]:
+        """All compiles, each with its process: processes in order, then by number."""
+        return tuple((p, c) for p in self.processes for c in p.compiles)

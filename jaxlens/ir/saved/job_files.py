@@ -1,0 +1,126 @@
+"""The files of a job's record: one folder per process, and the programs that all share.
+
+runs/a/process-0-HOST-PID/process.json    what the process is, written again as it goes on
+runs/a/process-0-HOST-PID/000001.json     one compile
+runs/a/programs/DIGEST.jaxlens            a program, as `Capture.save` writes it
+
+Each file is written whole or not at all, and none is changed by another process. Two processes that
+compile the same program write the same file, whichever is first.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jaxlens.errors import CaptureFileError
+from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile, RecordedProcess
+from jaxlens.ir.saved.facts import from_json, to_json
+from jaxlens.ir.saved.file import write_whole
+
+SUFFIX = ".jaxlens"
+_PROGRAMS = "programs"
+_PROCESS = "process.json"
+_COMPILE = re.compile(r"\d{6,9}\.json")
+_FOLDER = re.compile(r"process-(\d{1,9})-(.*)-(\d{1,12})(?:-\d+)?$")
+_LARGEST = 64 << 20  # bytes of one file
+_BAD = (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError)
+T = TypeVar("T")
+
+
+class ProcessFolder:
+    """The folder that one process writes into."""
+
+    def __init__(self, root: Path, index: int, host: str, pid: int) -> None:
+        """Makes the folder, of a name that no other process has.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        self.programs = root / _PROGRAMS
+        self.programs.mkdir(parents=True, exist_ok=True)
+        plain = re.sub(r"[^\w.-]", "_", host)[:60]
+        for attempt in range(1000):  # process ids come again
+            again = f"-{attempt + 1}" if attempt else ""
+            self.path = root / f"process-{index}-{plain}-{pid}{again}"
+            try:
+                self.path.mkdir()
+            except FileExistsError:
+                continue
+            return
+        raise FileExistsError(f"{self.path} and 999 more are there")
+
+    def write_process(self, process: RecordedProcess) -> None:
+        """Writes what the process is."""
+        write_whole(self.path / _PROCESS, _dumped(process))
+
+    def write_compile(self, compile: RecordedCompile) -> int:
+        """Writes one compile; returns its bytes."""
+        data = _dumped(compile)
+        write_whole(self.path / f"{compile.number:06}.json", data)
+        return len(data)
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is there, written by this process or another."""
+        return (self.programs / f"{name}{SUFFIX}").exists()
+
+    def write_program(self, name: str, data: bytes) -> None:
+        """Writes a program."""
+        write_whole(self.programs / f"{name}{SUFFIX}", data)
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(to_json(value), separators=(",", ":")).encode()
+
+
+def program_path(root: Path, name: str) -> Path:
+    """Returns the path of a program's file."""
+    return root / _PROGRAMS / f"{name}{SUFFIX}"
+
+
+def read_job(path: str | os.PathLike[str]) -> JobRecord:
+    """Reads the record of a job, also while it goes on.
+
+    Raises:
+        CaptureFileError: The folder is no record.
+    """
+    root = Path(path)
+    folders = sorted(folder for folder in root.glob("process-*") if _FOLDER.match(folder.name))
+    if not folders:
+        what = "a folder without records" if root.is_dir() else "no such folder"
+        raise CaptureFileError(
+            f"expected the folder of a record, got {str(path)!r}, {what}: "
+            f"jaxlens record -o {path} train.py makes one"
+        )
+    processes = list(map(_read_process, folders))
+    processes.sort(key=lambda p: (p.process.index, p.process.started))
+    programs = (root / _PROGRAMS).glob(f"*{SUFFIX}")
+    names = frozenset(p.name.removesuffix(SUFFIX) for p in programs if not p.name.startswith("."))
+    return JobRecord(str(path), tuple(processes), names)
+
+
+def _read_process(folder: Path) -> ProcessRecord:
+    damaged: list[str] = []
+    parts = _FOLDER.match(folder.name)
+    index, host, pid = parts.groups() if parts else ("0", "", "0")
+    named = RecordedProcess(int(index), 1, host, int(pid), 0.0)
+    process = None
+    if (folder / _PROCESS).exists():  # it is written first, unless the disk was full
+        process = _read(RecordedProcess, folder / _PROCESS, damaged)
+    files = sorted(file for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+    compiles = [_read(RecordedCompile, file, damaged) for file in files]
+    return ProcessRecord(
+        folder.name, process or named, tuple(filter(None, compiles)), tuple(damaged)
+    )
+
+
+def _read(kind: type[T], file: Path, damaged: list[str]) -> T | None:
+    """Reads one file; None for one that is damaged, which is noted."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise ValueError("too large")
+        return from_json(kind, json.loads(file.read_bytes()))
+    except (OSError, *_BAD):
+        damaged.append(file.name)
+        return None

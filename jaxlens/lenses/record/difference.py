@@ -1,0 +1,131 @@
+"""What changed between the records of two runs, function by function."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jaxlens.lenses.record.facts import FunctionRow, JobFacts
+from jaxlens.lenses.record.same_program import parts_differ
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Finding, Report, Table, amount, cells, count, duration
+
+_RATIO = 1.2  # times of compiles that differ by less are not mentioned
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionChange:
+    """One function in two runs; None where a run did not compile it."""
+
+    name: str
+    before: FunctionRow | None
+    after: FunctionRow | None
+    keys: tuple[str, ...] = ()  # what differs between the keys of the first compiles
+
+    @property
+    def same_programs(self) -> bool:
+        """Whether both runs compiled the same programs, by their fingerprints."""
+        return bool(self.before and self.after and self.before.programs == self.after.programs)
+
+
+@dataclass(frozen=True, slots=True)
+class JobDifference:
+    """What changed between two runs.
+
+    Attributes:
+        before: The figures of the first.
+        after: Those of the second.
+        functions: In the first's order, then those that only the second has.
+    """
+
+    before: JobFacts
+    after: JobFacts
+    functions: tuple[FunctionChange, ...]
+
+
+def difference(before: JobFacts, after: JobFacts) -> JobDifference:
+    """Compares two records; functions are the same if they have one name."""
+    left = {f.name: f for f in reversed(before.functions)}
+    right = {f.name: f for f in reversed(after.functions)}
+    names = dict.fromkeys([*(f.name for f in before.functions), *(f.name for f in after.functions)])
+    return JobDifference(
+        before,
+        after,
+        tuple(
+            FunctionChange(n, left.get(n), right.get(n), tuple(_keys(before, after, n)))
+            for n in names
+        ),
+    )
+
+
+def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
+    calls = [
+        next((r.compile.call for r in job.rows if r.compile.call.function == name), None)
+        for job in (before, after)
+    ]
+    if calls[0] is not None and calls[1] is not None:
+        labels = (before.job.name, after.job.name)
+        yield from parts_differ(calls[0].parts, calls[1].parts, labels)
+
+
+def report(found: JobDifference) -> Report:
+    """Reports what changed in sentences and a table."""
+    a, b = found.before, found.after
+    totals = [f"{count(j.compiles, 'compile')} in {j.job.name}" for j in (a, b)]
+    times = [f"{duration(j.seconds)}" for j in (a, b)]
+    head = Finding(f"{totals[0]}, {totals[1]}.", "counted", tail=f": {times[0]} and {times[1]}.")
+    return Report("What changed", (head, *_findings(found)), (_table(found),))
+
+
+def _findings(found: JobDifference) -> Iterator[Finding]:
+    for job, row in ((found.before, "after"), (found.after, "before")):
+        alone = [c.name for c in found.functions if getattr(c, row) is None]
+        if alone:
+            yield Finding(f"Only {job.job.name} compiled {listed(alone)}.", "compared")
+    same = True
+    for change in found.functions:
+        one, two = change.before, change.after
+        if one is None or two is None:
+            same = False
+            continue
+        parts = []
+        if one.counts != two.counts:
+            parts.append(f"compiled {two.counts} times a process, was {one.counts}")
+        if not change.same_programs:
+            keys = f" ({'; '.join(change.keys)})" if change.keys else ""
+            parts.append(f"its programs are others{keys}")
+        if one.bytes != two.bytes:
+            parts.append(f"takes {amount(two.bytes)} of memory, was {amount(one.bytes)}")
+        ratio = two.seconds / one.seconds if one.seconds else 1.0
+        took = f"; {duration(two.seconds)}, was {duration(one.seconds)}."
+        if parts:
+            same = False
+            tail = "" if 1 / _RATIO < ratio < _RATIO else took
+            yield Finding(f"{change.name}: {'; '.join(parts)}.", "compared", tail=tail)
+    if same:
+        yield Finding("Both compiled the same programs, equally often.", "compared")
+
+
+def _table(found: JobDifference) -> Table:
+    rows = tuple(
+        (
+            Cell(change.name),
+            *_pair(change, "counts"),
+            *(
+                Cell(duration(f.seconds), f.seconds) if f else Cell("-")
+                for f in (change.before, change.after)
+            ),
+            *(
+                Cell(amount(f.bytes), f.bytes) if f else Cell("-")
+                for f in (change.before, change.after)
+            ),
+            Cell("same" if change.same_programs else "other"),
+        )
+        for change in found.functions
+    )
+    columns = ("function", "compiles", "then", "time", "then", "memory", "then", "programs")
+    note = f"The first is {found.before.job.name}, then {found.after.job.name}."
+    right = (1, 2, 3, 4, 5, 6)
+    return Table("Functions of both", columns, rows, note, volatile=True, right=right)
+
+
+def _pair(change: FunctionChange, name: str) -> tuple[Cell, ...]:
+    return cells(*(getattr(f, name) if f else "-" for f in (change.before, change.after)))

@@ -1,0 +1,155 @@
+"""The figures of a job's record."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.lenses.record.same_program import Mismatch, StageOf, attempts, mismatch, together
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRow:
+    """One compile with its process.
+
+    Attributes:
+        process: The process.
+        label: Its name in tables: "0", or "0 (2)" for the second start of process 0.
+        compile: The compile.
+        start: Seconds from the start of the first process to the first step, by their clocks.
+    """
+
+    process: ProcessRecord
+    label: str
+    compile: RecordedCompile
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRow:
+    """What was compiled of one function.
+
+    Attributes:
+        name: Its name.
+        defined: Where it is defined: "train.py:12"; "" where unknown.
+        compiles: Number of compiles in each process that compiled it.
+        again: Recompiles in all processes: compiles for another key than an earlier one.
+        seconds: Seconds of all steps in all processes.
+        bytes: The most memory that one of its programs takes; None where that is unknown.
+        programs: Fingerprints of its distinct programs.
+        failed: Compiles that failed.
+    """
+
+    name: str
+    defined: str
+    compiles: tuple[int, ...]
+    again: int
+    seconds: float
+    bytes: int | None
+    programs: frozenset[str]
+    failed: int
+
+    @property
+    def counts(self) -> str:
+        """Compiles in a process: "3", or "2 to 4" where processes differ."""
+        least, most = min(self.compiles), max(self.compiles)
+        return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """The figures of a job's record.
+
+    Attributes:
+        job: The record.
+        rows: All compiles, in order of their start.
+        functions: By seconds, longest first.
+        seconds: Seconds of all steps of all compiles.
+        together: Programs that several processes compiled, in the process with most of them.
+        compared: Processes that were compared.
+        mismatch: The first program that was not the same in all processes; None if all were.
+        pages: Addresses of pages about programs, by the program's name, which the tables link to.
+    """
+
+    job: JobRecord
+    rows: tuple[CompileRow, ...]
+    functions: tuple[FunctionRow, ...]
+    seconds: float
+    together: int
+    compared: int
+    mismatch: Mismatch | None
+    pages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compiles(self) -> int:
+        """Number of compiles."""
+        return len(self.rows)
+
+    @property
+    def recompiles(self) -> int:
+        """Number of compiles for another key than an earlier one's."""
+        return sum(bool(row.compile.call.changes) for row in self.rows)
+
+
+def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
+    """Returns the figures of a record.
+
+    Args:
+        job: The record.
+        stage_of: Gives a stage of a program; called where processes differ.
+    """
+    labels = _labels(job.processes)
+    first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
+    rows = [
+        CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
+        for p, c in job.compiles
+    ]
+    rows.sort(key=lambda row: (row.start, row.process.process.index))
+    starts = attempts(job)
+    found = (mismatch(start, stage_of) for start in starts)
+    return JobFacts(
+        job,
+        tuple(rows),
+        tuple(_functions(rows)),
+        sum(row.compile.call.seconds for row in rows),
+        max((len(together(p)) for p in job.processes), default=0),
+        max(map(len, starts), default=0),
+        next(filter(None, found), None),
+    )
+
+
+def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
+    """Names each process by its index; processes of one index are numbered."""
+    seen: dict[int, int] = {}
+    labels = {}
+    for p in processes:
+        index = p.process.index
+        seen[index] = seen.get(index, 0) + 1
+        labels[p.folder] = f"{index} ({seen[index]})" if seen[index] > 1 else str(index)
+    return labels
+
+
+def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
+    by_name: dict[tuple[str, str], list[CompileRow]] = {}
+    for row in rows:
+        call = row.compile.call
+        defined = f"{call.defined.file}:{call.defined.line}" if call.defined else ""
+        by_name.setdefault((call.function, defined), []).append(row)
+    functions = []
+    for (name, defined), own in by_name.items():
+        counts: dict[str, int] = {}
+        for row in own:
+            counts[row.label] = counts.get(row.label, 0) + 1
+        sizes = [row.compile.bytes for row in own if row.compile.bytes is not None]
+        functions.append(
+            FunctionRow(
+                name,
+                defined,
+                tuple(counts.values()),
+                sum(bool(row.compile.call.changes) for row in own),
+                sum(row.compile.call.seconds for row in own),
+                max(sizes, default=None),
+                frozenset(row.compile.call.program for row in own if row.compile.call.program),
+                sum(row.compile.state == "failed" for row in own),
+            )
+        )
+    return sorted(functions, key=lambda function: -function.seconds)

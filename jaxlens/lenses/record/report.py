@@ -1,0 +1,201 @@
+"""Reports a job's record: whether processes agree, why functions recompiled, what took long."""
+
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.record import ProcessRecord
+from jaxlens.lenses.recompile.causes import answers
+from jaxlens.lenses.recompile.tables import place
+from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
+from jaxlens.lenses.record.same_program import Mismatch
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import (
+    Cell,
+    CellLink,
+    Finding,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    duration,
+)
+
+_ROWS = 200  # compiles in the table
+_PROCESSES = 50  # processes in the table
+
+
+def report(job: JobFacts) -> Report:
+    """Reports a record in sentences and tables."""
+    findings = [*_same(job), *_longest(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
+    if not job.rows:
+        findings.insert(0, Finding("No function of the user's was compiled."))
+    tables = [_functions(job.functions), _compiles(job)] if job.rows else []
+    return Report("Record", tuple(findings), (*tables, _processes(job)))
+
+
+def _same(job: JobFacts) -> Iterator[Finding]:
+    """Yields whether the processes compiled the same programs."""
+    if job.compared < 2 or not job.together:
+        return
+    if job.mismatch is None:
+        programs = count(job.together, "program")
+        text = f"It is the same program on every host: {job.compared} processes compiled "
+        yield Finding(f"{text}{programs} together, in one order.", "compared")
+        return
+    yield Finding(_apart(job.mismatch), "compared")
+
+
+def _apart(found: Mismatch) -> str:
+    left, right = (f"process {p.process.index}" for p in (found.left, found.right))
+    others = f" and {found.others} more" * (found.others > 0)
+    program = f"the {_ordinal(found.position)} program that they compile together"
+    head = "It is not the same program on every host: "
+    if found.first is None or found.second is None:
+        there, absent = (left, right) if found.second is None else (right, left)
+        return f"{head}{absent}{others} did not get to {program}, {found.function}, as {there} did."
+    what = "; ".join(found.differences) or "only its fingerprint is known"
+    return f"{head}{program}, {found.function}, differs between {left} and {right}{others}: {what}."
+
+
+def _ordinal(n: int) -> str:
+    words = ("first", "second", "third", "fourth", "fifth")
+    return words[n - 1] if n <= len(words) else f"{n}th"
+
+
+def _longest(job: JobFacts) -> Iterator[Finding]:
+    """Yields the function whose compiles took most of the time."""
+    if job.functions and job.seconds:
+        first, recorded = job.functions[0], sum(p.seconds for p in job.job.processes)
+        took = f"{duration(first.seconds)} of {duration(job.seconds)}"
+        tail = f": {took} for all, in {duration(recorded)} that were recorded."
+        yield Finding(f"{first.name} took most of the compile time.", "measured", tail=tail)
+
+
+def _recompiled(job: JobFacts) -> Iterator[Finding]:
+    """Yields why functions recompiled in the process that recompiled most."""
+    processes = job.job.processes
+    most = max(processes, key=lambda p: len(p.log.recompiles), default=None)
+    if most is None or not most.log.recompiles:
+        return
+    where = f"in process {most.process.index}" if len(processes) > 1 else ""
+    yield from answers(most.log, where)
+
+
+def _unfinished(job: JobFacts) -> Iterator[Finding]:
+    """Yields which compiles had not ended when their process last wrote, and which failed."""
+    open = [row for row in job.rows if row.compile.state == "compiling"]
+    if open:
+        names = [f"{row.compile.call.function} in process {row.label}" for row in open]
+        was = "was" if len(open) == 1 else "were"
+        yield Finding(f"Not ended when the record was last written {was}: {listed(names)}.")
+    failed = [row for row in job.rows if row.compile.state == "failed"]
+    if failed:
+        names = [f"{r.compile.call.function} ({r.compile.call.steps[-1].failed})" for r in failed]
+        yield Finding(f"{count(len(failed), 'compile')} failed: {listed(names)}.")
+
+
+def _trouble(job: JobFacts) -> Iterator[Finding]:
+    for process in job.job.processes:
+        label = f"process {process.process.index}"
+        for text in process.process.trouble:
+            yield Finding(f"The record of {label} is not complete: {text}.", "unknown")
+        if process.process.left_out:
+            more = count(process.process.left_out, "more compile")
+            yield Finding(f"{label.capitalize()} had {more}, which are not recorded.", "counted")
+        if process.damaged:
+            text = f"Files of {label} could not be read: {listed(process.damaged)}."
+            yield Finding(text, "unknown")
+
+
+def _functions(functions: Sequence[FunctionRow]) -> Table:
+    rows = tuple(
+        (
+            *cells(f.name, f.defined, f.counts, f.again, len(f.programs)),
+            Cell(duration(f.seconds), f.seconds),
+            Cell(amount(f.bytes), f.bytes),
+        )
+        for f in functions
+    )
+    columns = (
+        "function",
+        "defined at",
+        "compiles a process",
+        "recompiles",
+        "programs",
+        "time",
+        "memory",
+    )
+    note = (
+        "Time: tracing, lowering and compiling in all processes. Memory: XLA's arguments, results "
+        "and temporaries of its largest program, on one device."
+    )
+    return Table(
+        "Functions", columns, barred(rows, (5,), (6,)), note, volatile=True, right=(2, 3, 4, 5, 6)
+    )
+
+
+def _compiles(job: JobFacts) -> Table:
+    shown = job.rows[:_ROWS]
+    rows = tuple((*_row(n, row), _program(row, job)) for n, row in enumerate(shown))
+    columns = (
+        "#", "process", "function", "called at", "begins", "trace", "lower", "compile", "memory",
+        "why", "program",
+    )  # fmt: skip
+    left = len(job.rows) - len(shown)
+    note = "jaxlens.runs(...)[#].capture opens a program."
+    note += f" {left:,} more compiles are left out." if left else ""
+    return Table(
+        "Compiles",
+        columns,
+        barred(rows, (5, 6, 7), (8,)),
+        note,
+        volatile=True,
+        right=(0, 4, 5, 6, 7, 8),
+    )
+
+
+def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
+    call = row.compile.call
+    steps = (call.step("trace"), call.step("lower"), call.step("compile"))
+    times = [step.seconds if step is not None else None for step in steps]
+    state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
+    disk = "from the persistent cache; " if steps[2] and steps[2].served == "disk" else ""
+    return (
+        *cells(number, row.label, call.function, place(call.line)),
+        Cell(duration(row.start), row.start),
+        *(Cell("" if t is None else duration(t), t) for t in times),
+        Cell(amount(row.compile.bytes) if row.compile.memory else "", row.compile.bytes),
+        Cell(f"{state}{disk}{call.reason}"),
+    )
+
+
+def _program(row: CompileRow, job: JobFacts) -> Cell:
+    name = row.compile.program
+    if not name:
+        return Cell(row.compile.note)
+    if name not in job.job.programs:
+        return Cell("not written")
+    page = job.pages.get(name)
+    return Cell(name[:8], links=(CellLink(name[:8], page),) if page else ())
+
+
+def _processes(job: JobFacts) -> Table:
+    labels = {row.process.folder: row.label for row in job.rows}
+    shown = job.job.processes[:_PROCESSES]
+    rows = tuple(_process_row(labels.get(p.folder, str(p.process.index)), p) for p in shown)
+    columns = ("process", "host", "pid", "devices", "compiles", "operations", "recorded", "state")
+    left = len(job.job.processes) - len(shown)
+    note = "Operations: JAX's own functions, compiled outside of jit."
+    note += f" {left:,} more processes are left out." if left else ""
+    return Table("Processes", columns, rows, note, volatile=True, right=(2, 4, 5, 6))
+
+
+def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
+    p = record.process
+    return (
+        *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
+        *cells(sum(p.operations.values())),
+        Cell(duration(record.seconds), record.seconds),
+        Cell("ended" if p.ended else "did not end, or still runs"),
+    )

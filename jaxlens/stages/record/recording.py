@@ -1,0 +1,195 @@
+"""Records what this process compiles into a folder, while it runs.
+
+The thread that compiles keeps references and prints StableHLO, which no other thread may read; a
+thread of the recording does the rest. Nothing that goes wrong here reaches the user's call: it is
+kept as a sentence, and said at the end.
+"""
+
+import hashlib
+import os
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
+from jaxlens.ir.record import RecordedCompile
+from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
+from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
+from jaxlens.stages.record.writer import Pending, RecordLimits, Writer
+from jaxlens.stages.watch.listen import CompileWatch
+from jaxlens.stages.watch.pending_call import PendingCall
+
+_DONATED = LOWERING.index("donated_invars")
+_ELIDED = 16  # elements of a constant that are printed
+_PARTS = 500  # parts of a key that are recorded
+_WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A call that is being traced, lowered or compiled in a thread.
+
+    Attributes:
+        call: The call.
+        start: When its first step began, by the process's clock that never jumps.
+        begun: When each of its running steps began.
+        seconds: How long its steps took, by kind: a call has one of each.
+        lowered: What it is lowered from.
+        data: What is recorded of it; None until it compiles.
+    """
+
+    call: PendingCall
+    start: float
+    begun: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    lowered: LoweredFrom | None = None
+    data: RecordedCompile | None = None
+
+
+class _Thread(threading.local):
+    """The calls of a thread whose steps are running, and the last one: `f.lower(x)` ends early."""
+
+    def __init__(self) -> None:
+        self.open: list[_Open] = []
+
+
+class Recording(CompileWatch):
+    """A watch that writes each compile of a user's function into a folder.
+
+    Args:
+        root: The folder of the job's record, which other processes may write into too.
+        limits: How much is written at most.
+        command: The command line of the process.
+    """
+
+    def __init__(self, root: Path, limits: RecordLimits, command: str) -> None:
+        super().__init__()
+        self._writer = Writer(root, limits, command)
+        self._limits = limits
+        self._pid = os.getpid()
+        self._own = _Thread()
+        self._lock = threading.Lock()
+        self._number = 0
+
+    def start(self) -> None:
+        """Starts the recording and its thread."""
+        self._writer.start()
+        super().start()
+
+    def stop(self) -> None:
+        """Ends the recording once all is written, or after 30 s."""
+        if os.getpid() == self._pid:  # not in a child that was forked from the process
+            super().stop()
+            self._writer.stop(_WAITS)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What went wrong, in sentences."""
+        return (*sorted(self._troubles), *self._writer.trouble)
+
+    @property
+    def written(self) -> int:
+        """Number of compiles that are written."""
+        return self._writer.written
+
+    def wants(self) -> bool:
+        return os.getpid() == self._pid
+
+    def add(self, call: PendingCall) -> None:
+        """Keeps nothing: a job may compile for days."""
+
+    def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
+        now = time.perf_counter()
+        if call.role == "op" and call.function not in LOOPS:
+            return
+        mine = self._opened(call, now)
+        mine.begun[kind] = now
+        if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
+            donated = (stack.lowering or ())[_DONATED:][:1]
+            flags = tuple(bool(flag) for flag in donated[0] or ()) if donated else ()
+            mine.lowered = LoweredFrom(stack.program, flags or _flags(mine.lowered))
+        if kind == "compile":
+            with self._lock:
+                self._number += 1
+                number = self._number
+            event, left_out, digest = _shortened(call.frozen(number))
+            start = self._writer.since(mine.start)
+            mine.data = RecordedCompile(
+                number,
+                event,
+                start,
+                "compiling",
+                devices=max(len(stack.devices), 1),
+                processes=tuple(sorted({device.process_index for device in stack.devices})),
+                parts_left_out=left_out,
+                key_digest=digest,
+            )
+            self._writer.begins(mine.data)
+
+    def _opened(self, call: PendingCall, now: float) -> _Open:
+        mine = next((open for open in self._own.open if open.call is call), None)
+        if mine is None:
+            # What has no running step has ended without a compile, as `f.lower(x)` does.
+            self._own.open = [open for open in self._own.open if open.begun]
+            mine = _Open(call, now)
+            self._own.open.append(mine)
+        return mine
+
+    def ended(
+        self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
+    ) -> None:
+        mine = next((open for open in self._own.open if open.call is call), None)
+        if mine is None:
+            if kind == "compile":
+                self._writer.operation(call.function, call.steps[-1].seconds or 0.0)
+            return
+        now = time.perf_counter()
+        mine.seconds[kind] = now - mine.begun.pop(kind, now)
+        if kind != "compile":
+            return
+        self._own.open = [open for open in self._own.open if open is not mine]
+        if mine.data is None:
+            return
+        done = Pending(self._finished(mine, mine.data))
+        if compiled is not None:
+            note = self._limits.refused(self._writer.programs, self._writer.waiting)
+            try:
+                if not note:
+                    event = replace(done.data.call, parts=call.parts)  # with all of its parts
+                    done.program = _program(event, compiled, mine.lowered)
+            except Exception as error:  # of MLIR: the compile is recorded without its program
+                note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
+            done.data = replace(done.data, note=note)
+        self._writer.ends(done)
+
+    def _finished(self, mine: _Open, data: RecordedCompile) -> RecordedCompile:
+        """Returns the data of a compile that has ended, with times that no clock's jump changes."""
+        event = mine.call.frozen(data.number)
+        steps = tuple(
+            replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
+        )
+        call = replace(data.call, steps=steps, layer=event.layer, program=event.program)
+        if steps[-1].failed:
+            return replace(data, call=call, state="failed")
+        return replace(data, call=call, state="done", note="JAX did not show the program")
+
+
+def _program(
+    event: CallEvent, compiled: CompileResult, lowered: LoweredFrom | None
+) -> CompiledProgram:
+    operation = compiled.module.operation
+    text = operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=True)
+    return CompiledProgram(event, compiled.executable, compiled.devices, str(text), lowered)
+
+
+def _flags(lowered: LoweredFrom | None) -> tuple[bool, ...]:
+    return lowered.donated if lowered is not None else ()
+
+
+def _shortened(event: CallEvent) -> tuple[CallEvent, int, str]:
+    """Returns the call with few parts of its key, how many are left out, and a hash of all."""
+    text = repr([(p.kind, p.name, p.text) for p in event.parts])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    shown: tuple[KeyPart, ...] = event.parts[:_PARTS]
+    return replace(event, parts=shown), len(event.parts) - len(shown), digest

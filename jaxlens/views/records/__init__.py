@@ -1,0 +1,1 @@
+"""The views of a job's record."""

@@ -1,0 +1,282 @@
+"""What a recording writes of a process's compiles, and that it never harms the process."""
+
+import errno
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.stages.record import compiled_program, writer
+from tests.support.jax_events import Compiles
+from tests.support.paths import environment
+
+pytestmark = pytest.mark.backend
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+def new_step(scale=2.0, **options):
+    """A jitted function that no other test compiles."""
+
+    def step(params, x):
+        return jax.tree.map(lambda p: p * scale, params), jnp.tanh(x @ params["w"]).sum()
+
+    return jax.jit(step, **options)
+
+
+def test_each_compile_with_its_reason_times_sizes_and_program(tmp_path):
+    step = new_step()
+    with Compiles() as compiles, jaxlens.record(tmp_path / "a"):
+        for n in (8, 8, 3):
+            step({"w": ones(4, 5)}, ones(n, 4))
+    assert len(compiles.names) == 2  # none of them by the recording
+    runs = jaxlens.runs(tmp_path / "a")
+    assert [run.function for run in runs] == ["step", "step"]
+    assert [run.reason for run in runs] == ["never called before", "x: f32[3,4], was f32[8,4]"]
+    first = runs[0]
+    assert first.seconds > 0
+    assert first.compile.call.line.file.endswith("test_recording.py")
+    arguments, results = 4 * (4 * 5 + 8 * 4), 4 * (4 * 5 + 1)
+    assert first.compile.memory.arguments == arguments
+    assert first.bytes >= arguments + results
+    assert first.compile.cost["flops"] > 2 * 8 * 4 * 5
+    assert runs[0].compile.program != runs[1].compile.program
+
+
+def test_a_capture_has_what_jax_compiled(tmp_path):
+    step = new_step(donate_argnums=0)
+    with jaxlens.record(tmp_path):
+        step({"w": jnp.ones((4, 5))}, ones(8, 4))
+    compiled = step.lower({"w": jnp.ones((4, 5))}, ones(8, 4)).compile()
+    cap = jaxlens.runs(tmp_path)[0].capture
+    bare = [
+        line.split(", metadata")[0] for line in cap.optimized.text.splitlines() if "ROOT" in line
+    ]
+    true = [
+        line.split(", metadata")[0] for line in compiled.as_text().splitlines() if "ROOT" in line
+    ]
+    assert bare == true
+    assert [(i.name, str(i.type), i.donated) for i in cap.program.inputs] == [
+        ("params['w']", "f32[4,5]", True),
+        ("x", "f32[8,4]", False),
+    ]
+    assert cap.stablehlo.text.startswith("module @jit_step")
+    assert "loc(" not in cap.stablehlo.text
+    assert {node.opcode for node in cap.jaxpr.module.nodes()} >= {"dot_general", "tanh", "mul"}
+    assert cap.hlo.module.nodes()
+    assert jaxlens.cost(cap).flops > 0
+    assert len(cap.kernels) > 0
+    assert cap.links.coverage().instructions > 0.8
+    live = jaxlens.capture(step, {"w": jnp.ones((4, 5))}, ones(8, 4))
+    assert cap.memory.arguments == live.memory.arguments
+
+
+def test_large_constants_are_left_out_and_the_program_still_opens(tmp_path):
+    table = ones(1000, 30) * np.arange(30, dtype=np.float32)
+    f = jax.jit(lambda x: (x * table).sum())
+    with jaxlens.record(tmp_path):
+        f(ones(1000, 30))
+    (file,) = (tmp_path / "programs").iterdir()
+    assert file.stat().st_size < 20_000 < table.nbytes
+    run = jaxlens.runs(tmp_path)[0]
+    assert [(c.type, bool(c.digest)) for c in run.compile.constants] == [("f32[1000,30]", True)]
+    assert "f32[1000,30]" in run.capture.hlo.text
+
+
+def test_equal_programs_are_one_file(tmp_path):
+    for name in ("a", "a", "b"):
+        with jaxlens.record(tmp_path / name):
+            jax.clear_caches()
+            new_step()({"w": ones(4, 5)}, ones(8, 4))
+    assert len(list((tmp_path / "a").glob("process-*"))) == 2
+    assert len(list((tmp_path / "a" / "programs").iterdir())) == 1
+    diff = jaxlens.runs(tmp_path / "a").diff(tmp_path / "b")
+    assert diff.functions[0].same_programs
+
+
+def test_the_limits(tmp_path):
+    step = new_step()
+    with jaxlens.record(tmp_path / "none", programs=0):
+        step({"w": ones(4, 5)}, ones(8, 4))
+    run = jaxlens.runs(tmp_path / "none")[0]
+    with pytest.raises(UnavailableError, match="0 programs are in the record, its limit"):
+        _ = run.capture
+    with pytest.raises(OptionError, match="limits are 0 or more"):
+        jaxlens.record(tmp_path, megabytes=-1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="a record is a folder"):
+        jaxlens.record(tmp_path / "file")
+
+
+def test_more_compiles_than_are_recorded_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_MOST", 2)
+    step = new_step()
+    with jaxlens.record(tmp_path):
+        for n in range(1, 5):
+            step({"w": ones(4, 5)}, ones(n, 4))
+    runs = jaxlens.runs(tmp_path)
+    assert len(runs) == 2
+    assert "Process 0 had 2 more compiles, which are not recorded." in str(runs)
+
+
+def test_functions_ahead_of_time_in_threads_and_that_fail(tmp_path):
+    unknown = jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct((2,), np.float32))
+    f, g = jax.jit(lambda x: x * 3), new_step()
+    with jaxlens.record(tmp_path):
+        f.lower(ones(7)).compile()
+        g.lower({"w": ones(4, 5)}, ones(8, 4))  # and no further
+        thread = threading.Thread(target=lambda: jax.jit(lambda x: x - 4)(ones(9)), name="mine")
+        thread.start()
+        thread.join()
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            jax.jit(lambda x: unknown(x))(ones(2))
+        jnp.ones(11) + 1.5  # operations, which are counted
+    runs = jaxlens.runs(tmp_path)
+    *made, failed = sorted(runs, key=lambda run: run.compile.state)
+    assert sorted(run.compile.call.thread for run in made) == ["", "mine"]
+    assert all(run.capture.jaxpr.module for run in made)
+    assert failed.compile.state == "failed"
+    assert "1 compile failed: <lambda> (" in str(runs)
+    assert sum(runs.job.processes[0].process.operations.values()) >= 1
+
+
+def test_functions_and_arguments_are_not_kept_alive(tmp_path):
+    class Big:
+        pass
+
+    big = Big()
+    alive = weakref.ref(big)
+    f = jax.jit(lambda x, big: x * 2, static_argnums=1)
+    with jaxlens.record(tmp_path) as block:
+        f(ones(3), big)
+        del big, f
+        jax.clear_caches()
+        time.sleep(0.1)
+        gc.collect()
+        kept = alive() is not None
+        assert block._recording._own.open == []
+    gc.collect()
+    assert alive() is None, kept
+
+
+@pytest.mark.parametrize("often", ["always", "once"])
+def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys, often):
+    left = [1 if often == "once" else 10_000]
+    true = os.fsync
+
+    def full(file):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        true(file)
+
+    monkeypatch.setattr("jaxlens.ir.saved.file.os.fsync", full)
+    step = new_step()
+    with jaxlens.record(tmp_path):
+        for n in (8, 3):
+            assert step({"w": ones(4, 5)}, ones(n, 4))[1].shape == ()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(
+        f"jaxlens: the record {tmp_path} is not complete: OSError: No space left"
+    )
+    if often == "once":  # what did not fit was written later
+        assert len(jaxlens.runs(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("name", ["began", "ended"])
+def test_an_error_of_ours_does_not_reach_the_job(tmp_path, monkeypatch, capsys, name):
+    def broken(*_):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(f"jaxlens.stages.record.recording.Recording.{name}", broken)
+    with jaxlens.record(tmp_path):
+        assert new_step()({"w": ones(4, 5)}, ones(8, 4))[1].shape == ()
+    assert "ZeroDivisionError: ours" in capsys.readouterr().err
+
+
+def test_a_program_that_cannot_be_read_is_recorded_without_it(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("no HLO here")
+
+    monkeypatch.setattr(compiled_program.LoadedExecutable, "as_text", broken)
+    with jaxlens.record(tmp_path):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    assert capsys.readouterr().err == ""
+    (run,) = jaxlens.runs(tmp_path)
+    assert run.compile.memory is not None
+    with pytest.raises(UnavailableError, match="could not be read: RuntimeError: no HLO here"):
+        _ = run.capture
+
+
+def test_a_clock_that_jumps_changes_no_time(tmp_path, monkeypatch):
+    true, jumps = time.time, iter(range(10**9))
+    step = new_step()
+    with jaxlens.record(tmp_path):
+        monkeypatch.setattr(time, "time", lambda: true() - 3600 * next(jumps))
+        step({"w": ones(4, 5)}, ones(8, 4))
+        monkeypatch.undo()
+    (run,) = jaxlens.runs(tmp_path)
+    assert all(0 <= step.seconds < 60 for step in run.compile.call.steps)
+    assert 0 <= run.compile.start < 60
+
+
+def test_a_compile_that_goes_on_is_in_the_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_TICK", 0.05)
+    seen = []
+
+    def slow(kind, *_):
+        if kind == "compile":
+            time.sleep(0.5)
+            seen.extend(jaxlens.runs(tmp_path).rows)
+
+    from jaxlens.stages.watch import listen
+
+    began = listen._Recorder._step_call
+    monkeypatch.setattr(listen._Recorder, "_step_call", lambda *a: (began(*a), slow(*a[1:]))[0])
+    with jaxlens.record(tmp_path):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    assert [row.compile.state for row in seen] == ["compiling"]
+    assert [row.compile.state for row in jaxlens.runs(tmp_path).rows] == ["done"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_writes_nothing(tmp_path):
+    code = f"""
+import os, warnings; warnings.simplefilter("ignore")
+import jax, numpy as np, jaxlens
+with jaxlens.record({str(tmp_path)!r}):
+    jax.jit(lambda x: x + 1)(np.ones(3))
+    if not os.fork():
+        pass
+    else:
+        os.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60)
+    assert done.returncode == 0
+    assert len(list(tmp_path.glob("process-*"))) == 1
+    assert len(jaxlens.runs(tmp_path)) == 1
+
+
+def test_the_text_is_stable_and_the_page_whole(tmp_path):
+    with jaxlens.record(tmp_path):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    runs = jaxlens.runs(tmp_path)
+    text = str(runs)
+    assert "1 compile in 1 process" in text
+    assert "process 0  step  never called before" in text
+    assert str(os.getpid()) not in text
+    assert "process 0" in runs.html()
+    assert repr(runs[0]) == "<compile 1 of step in process 0: never called before>"

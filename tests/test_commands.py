@@ -1,0 +1,118 @@
+"""The commands that record scripts, show and compare records, and write pages."""
+
+import subprocess
+import sys
+
+import pytest
+
+from jaxlens.cli import main
+from tests.support.paths import CAPTURES, environment
+
+SCRIPT = """
+import os, sys
+assert "jax" not in sys.modules          # what it sets for JAX must count
+os.environ["JAX_ENABLE_X64"] = "1"
+import jax, numpy as np
+assert jax.config.jax_enable_x64
+assert __name__ == "__main__" and sys.argv[1:] == ["--n", "4"]
+import beside                            # from the script's own folder
+
+@jax.jit
+def step(x):
+    return (x * 2).sum()
+
+step(np.ones(4))
+step(np.ones(5))
+"""
+ENDS = {
+    "exit": ("sys.exit(3)", 3, ""),
+    "words": ("sys.exit('no data')", 1, "no data\n"),
+    "error": ("def f():\n    return 1 / 0\nf()", 1, ""),
+}
+
+
+@pytest.fixture
+def script(tmp_path, request):
+    (tmp_path / "train.py").write_text(SCRIPT + ENDS[request.param][0])
+    (tmp_path / "beside.py").write_text("")
+    return tmp_path, *ENDS[request.param][1:]
+
+
+def run(folder, *words):
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("script", ["error"], indirect=True)
+def test_a_recorded_script_runs_as_it_would(script, capsys):
+    folder, status, _ = script
+    plain = run(folder, "train.py", "--n", "4")
+    words = ("-m", "jaxlens", "record", "-o", "runs/a", "train.py", "--n", "4")
+    recorded = run(folder, *words)
+    assert recorded.stdout == plain.stdout
+    last = "jaxlens: 2 compiles recorded; jaxlens show runs/a\n"
+    assert recorded.stderr == plain.stderr + last
+    assert recorded.returncode == plain.returncode == status
+    assert main(["show", str(folder / "runs" / "a")]) == 0
+    text = capsys.readouterr().out
+    assert "step compiled 2 times; 1 of them because x's length changed: 4, 5." in text
+    assert "f64[5], was f64[4]" in text
+    assert main(["diff", str(folder / "runs" / "a"), str(folder / "runs" / "a")]) == 0
+    assert "Both compiled the same programs, equally often." in capsys.readouterr().out
+    for command in (["show"], ["page"]):
+        (program, *_) = sorted((folder / "runs" / "a" / "programs").iterdir())
+        what = folder / "runs" / "a" if command == ["show"] else program
+        page = folder / "page.html"
+        assert main([*command, str(what), "-o", str(page)]) == 0
+        assert "step" in page.read_text()
+
+
+@pytest.mark.parametrize("script", ["exit", "words"], indirect=True)
+def test_a_script_that_exits(script):
+    folder, status, said = script
+    text = (folder / "train.py").read_text().replace(SCRIPT, "import sys\n")
+    (folder / "train.py").write_text(text)
+    recorded = run(folder, "-m", "jaxlens", "record", "-o", "a", "-m", "train")
+    assert recorded.returncode == status
+    nothing = "jaxlens: nothing was recorded: no function of yours was compiled\n"
+    assert recorded.stderr == said + nothing
+    assert not (folder / "a").exists()
+
+
+def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "of_command.py").write_text("def train(x): ...\nsize = 3")
+    cases = [
+        (["record", "-o", "a", "no.py"], "no script 'no.py' here; a module is -m no"),
+        (["show", "none"], "expected the folder of a record, got 'none', no such folder"),
+        (["explore", "of_command"], "expected MODULE:FUNCTION, got 'of_command'"),
+        (["explore", "of_command:trian"], "of_command has no 'trian'; did you mean 'train'?"),
+        (["explore", "of_command:size"], "of_command:size is no function, but a int"),
+        (["explore", "nowhere:f"], "no module 'nowhere' here"),
+        (["page", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
+        (["page", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
+        (["page", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),
+    ]
+    monkeypatch.setattr(sys, "argv", ["jaxlens"])
+    for words, message in cases:
+        assert main(words) == 2, words
+        assert capsys.readouterr().err.startswith(f"jaxlens: {message}")
+
+
+@pytest.mark.backend
+def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["jaxlens"])
+    (tmp_path / "of_pages.py").write_text(
+        "class M:\n    @staticmethod\n    def f(x): return x * 41"
+    )
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]"]) == 0
+    assert capsys.readouterr().out == "M.f.html\n"
+    assert "f32[8,2]" in (tmp_path / "M.f.html").read_text()
+    assert main(["page", str(CAPTURES[0])]) == 0
+    assert (tmp_path / f"{CAPTURES[0].stem}.html").stat().st_size > 10_000
