@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.running import arrays, timeline
+    from jaxlens.sweeps.sweep import sweep
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -86,6 +87,7 @@ __all__ = [
     "recompiles",
     "sharding",
     "silent",
+    "sweep",
     "tape",
     "timeline",
     "times",
@@ -114,6 +116,7 @@ _HOMES = (
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
         "load": "jaxlens.captures",
+        "sweep": "jaxlens.sweeps.sweep",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")

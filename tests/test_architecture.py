@@ -107,6 +107,7 @@ PACKAGES = {
         "lenses.cost lenses.memory"
     ),
     "lenses.recompile": "captures errors ir.* links.* report lenses lenses.times",
+    "lenses.sweep": "errors ir.* report lenses lenses.memory",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
@@ -122,6 +123,7 @@ PACKAGES = {
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
+    "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
     "course": "ask captures core.* errors ir render.* report views.* watches",
@@ -161,6 +163,7 @@ OUTSIDE = {
     "course": {"jax", "jupytext", "nbclient", "nbformat", "numpy"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "progress": {"tqdm"},
+    "sweeps": {"jax", "numpy", "pandas"},
     "cli": {"jax"},
 }
 

@@ -298,6 +298,19 @@ class LiveDriver(Running):
         way = over_loops(loops)
         return "", way.code, partial(self._under, way)
 
+    def under_policy(self, name: str, policy: Callable[..., Any]) -> Variant:
+        """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
+
+        Args:
+            name: The policy's name.
+            policy: A policy, as `jax.checkpoint_policies` has them.
+
+        Raises:
+            UnavailableError: The call cannot be traced so.
+        """
+        wrap = partial(jax.checkpoint, policy=policy)
+        return self._under(Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap))
+
     def edited(self, stage: str, text: str) -> Variant:
         """Returns the program of a changed text, with this one's arguments; compiles nothing.
 

@@ -16,7 +16,7 @@ from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount, barred
 
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
-_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
+REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _lowers(trial: Tried, now: int) -> bool:
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
         variant = make()
-        if not any(node.opcode in _REMAT for node in variant.jaxpr.module.nodes()):
+        if not any(node.opcode in REMAT for node in variant.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
         trial = _figures(name, code, memory_use(variant), variant)
     except UnavailableError as why:
