@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         compare,
         cost,
         first_nan,
+        fits,
         fusion,
         key,
         ladder,
@@ -74,6 +75,7 @@ __all__ = [
     "explain",
     "explore",
     "first_nan",
+    "fits",
     "fusion",
     "glossary",
     "hlo",
@@ -98,7 +100,7 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "bisect bytecode captured compare cost first_nan fusion key "
+    "bisect bytecode captured compare cost first_nan fits fusion key "
     "ladder memory numerics receipt sharding "
     "silent tape times tree values without"
 ).split()

@@ -9,6 +9,7 @@ from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.out_of_memory import out_of_memory
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
@@ -49,6 +50,7 @@ def load(shell: Any) -> None:
     shell.register_magics(CourseMagics(shell))
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
+    shell.events.register("post_run_cell", out_of_memory)
     shell.events.register("post_run_cell", comms.cell_done)
     shell.events.register("pre_run_cell", cell.cell_begins)
     shell.events.register("post_run_cell", cell.cell_done)
@@ -69,6 +71,7 @@ def unload(shell: Any) -> None:
             magics[name] = magic
     for magics_type in (ProgramMagics, WatchMagics, RunningMagics, TextMagics, CourseMagics):
         shell.magics_manager.registry.pop(magics_type.__name__, None)
+    shell.events.unregister("post_run_cell", out_of_memory)
     shell.events.unregister("post_run_cell", comms.cell_done)
     shell.events.unregister("pre_run_cell", cell.cell_begins)
     shell.events.unregister("post_run_cell", cell.cell_done)

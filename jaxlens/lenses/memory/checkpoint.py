@@ -30,6 +30,7 @@ class Tried:
         saved: Bytes of residuals.
         flops: Arithmetic operations, multiplied by trip counts.
         elsewhere: Peak bytes in memories other than the device's main memory, by their names.
+        reserved: Bytes that it takes from start to end.
         why: Why the trial failed; "" where it did not.
         loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
         over_loops: Whether unrolled loops were replaced by scans.
@@ -44,6 +45,7 @@ class Tried:
     why: str = ""
     loosened: bool = False
     over_loops: bool = False
+    reserved: int | None = None
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -108,7 +110,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
 def _figures(name: str, code: str, use: MemoryUse, program: Seen) -> Tried:
     elsewhere = {space.name: space.peak for space in use.spaces}
     flops = count_module(program.jaxpr.module).flops
-    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere)
+    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere, reserved=use.reserved)
 
 
 def _has_barrier(module: Module) -> bool:
