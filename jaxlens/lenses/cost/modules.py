@@ -22,8 +22,10 @@ from jaxlens.report import Cell, Table, amount, barred, duration, share
 Path = tuple[str, ...]
 _SCOPE = re.compile(r"(?<![\w.])[\w.~]+(?=[/)]|$)")
 _JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
+# Words that JAX puts into name stacks for its own calls.
 _OF_JAX = re.compile(
-    r"(while|body|cond|scan|closed_call|checkpoint|rematted_computation|branch_.*)"
+    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|"
+    "(closed|core|custom_jvp|custom_vjp|pallas)_call"
 )
 _CALL = ".__call__"
 

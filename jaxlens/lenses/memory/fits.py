@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory.capacity import Capacity, capacity
 from jaxlens.lenses.memory.checkpoint import trials
@@ -80,13 +80,13 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
 
     Args:
         capture: The program.
-        fits: A device, or a size such as "16 GB".
+        fits: A device, or a size such as "16 GB"; by default the device that it was compiled for.
 
     Raises:
         OptionError: The limit cannot be read.
-        UnavailableError: The backend gives no sizes.
+        UnavailableError: The backend gives no sizes, or the memory of its device is not known.
     """
-    limit = capacity(fits)
+    limit = capacity(fits) if fits else _own(capture.program.target.kind)
     use = memory_use(capture)
     takes = use.peak if use.reserved is None else use.reserved
     if takes is None:
@@ -97,6 +97,15 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
     actions = [*_donating(capture), *_checkpointing(capture), *_sharding(capture, use)]
     actions.sort(key=lambda action: (action.takes is None, action.takes))
     return replace(found, actions=tuple(actions))
+
+
+def _own(kind: str) -> Capacity:
+    try:
+        return capacity(kind)
+    except OptionError:
+        raise UnavailableError(
+            f'the memory of {kind} is not known here: name a device or a size, as in "16 GB"'
+        ) from None
 
 
 def _donating(capture: Capture) -> Iterator[Action]:

@@ -12,6 +12,7 @@ UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the othe
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _ERRORS = 3
+_ALIKE = 1.01  # figures that differ less are told as one
 
 
 def report(facts: SweepFacts) -> Report:
@@ -83,7 +84,7 @@ def _fit(one: Fit, quantity: str, capacity: Capacity) -> Iterator[Finding]:
 
 def _growths(facts: SweepFacts) -> Iterator[Finding]:
     """Yields how the figures grow along each axis of numbers, once for all that grow alike."""
-    names = [name for name in ("peak", "flops", "bytes", *TIMED) if _has(facts, name)]
+    names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
     for at in _numbered(facts):
         quantity = facts.axes[at].quantity
         for name in names:
@@ -94,12 +95,7 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
             if len(alike) > _GROUPS:
                 continue
             for said, ones in alike.items():
-                where = _with(ones)
-                if name in TIMED:  # the stable text has no figure of it
-                    text = f"{where}the seconds of {name} were fitted along {quantity}."
-                    yield Finding(_capital(text), "estimate", tail=f": it {said}.")
-                else:
-                    yield Finding(_capital(f"{where}{name} {said}."), "estimate")
+                yield Finding(_capital(f"{_with(ones)}{name} {said}."), "estimate")
 
 
 def _grows(found: Growth, name: str, quantity: str) -> str:
@@ -140,27 +136,37 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
             continue
         low, high = min(known, key=figure(name)), max(known, key=figure(name))
         least, most = figure(name)(low), figure(name)(high)
+        alike = [_point(row, names) for row in known if figure(name)(row) <= _ALIKE * least]
         if name == "run":
             tail = f", {duration(least)}; the longest, of {_point(high, names)}, takes "
             text = f"{lead}the shortest run is that of {_point(low, names)}."
             yield Finding(_first(text), "measured", tail=f"{tail}{duration(most)}.")
-        elif least == most:
-            text = f"{lead}all points have the same peak, {amount(least)}."
+        elif len(alike) == len(known):
+            text = f"{lead}all points have about the same peak, {amount(least)}."
             yield Finding(_first(text), "xla")
         else:
             text = (
-                f"{lead}the peak is least, {amount(least)}, with {_point(low, names)}, and most, "
+                f"{lead}the peak is least, {amount(least)}, with {listed(alike)}, and most, "
                 f"{amount(most)}, with {_point(high, names)}"
             )
-            flops = _change(low.figures.flops, high.figures.flops)
-            yield Finding(_first(f"{text}{flops}."), "xla")
+            yield Finding(_first(f"{text}."), "xla")
+    yield from _policies(done)
 
 
-def _change(low: int | None, high: int | None) -> str:
-    if not low or not high or low == high:
-        return ""
-    more = low / high - 1
-    return f"; the first does {abs(more):.0%} {'more' if more > 0 else 'less'} flops"
+def _policies(rows: Sequence[SweepRow]) -> Iterator[Finding]:
+    """Yields that policies which compute more do not lower the peak here, if they do not."""
+    plain = next((row for row in rows if row.point.get("policy") == "none"), None)
+    if plain is None or plain.figures.peak is None or plain.figures.flops is None:
+        return
+    known = [row for row in rows if row.figures.peak and row.figures.flops]
+    more = [row for row in known if (row.figures.flops or 0) > 1.05 * plain.figures.flops]
+    if more and all(_ALIKE * (row.figures.peak or 0) >= plain.figures.peak for row in more):
+        names = listed([row.point["policy"] for row in more])
+        yield Finding(
+            f"{names} computes values again, and the peak is not lower here. On CPUs XLA takes out "
+            "the barriers of jax.checkpoint: sweep with the target that it is to run on.",
+            "counted",
+        )
 
 
 def _errors(facts: SweepFacts) -> Iterator[Finding]:
