@@ -5,8 +5,9 @@ tables with bars.
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
-from jaxlens.lenses.sweep.facts import Series, SweepFacts, figure, series
+from jaxlens.lenses.sweep.facts import Series, SweepFacts, series
 from jaxlens.lenses.sweep.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
@@ -15,6 +16,8 @@ from jaxlens.report import amount, count
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 760.0, 74.0, 150.0, 34.0, 240.0
 _LINES = 6  # series of one chart
+_TAKES = attrgetter("takes")  # what is compared with a limit
+_NOTE = "What programs reserve from start to end; the lines join the points that were compiled."
 
 
 def document(facts: SweepFacts, asked: bool = False) -> Document:
@@ -37,31 +40,31 @@ def pictures(facts: SweepFacts) -> Iterator[Picture]:
     """Yields a chart of the memory along each axis of numbers."""
     for at, axis in enumerate(facts.axes):
         lines = list(series(facts, at)) if len(axis.numbers) > 1 else []
-        known = [line for line in lines if len(line.values(figure("peak"))[0]) > 1]
+        known = [line for line in lines if len(line.values(_TAKES)[0]) > 1]
         if known:
             shown = known[:_LINES]
             left = (
                 f" Not drawn: {len(known) - len(shown)} more lines." if len(known) > _LINES else ""
             )
-            title = f"Peak by {axis.quantity}"
+            title = f"Memory by {axis.quantity}"
             yield Picture(
                 title,
                 f"{title}: {count(len(shown), 'line')}",
                 _drawing(facts, shown, axis.quantity),
                 tuple(_text(shown)) if len(shown) == 1 else (),
-                note=f"Points were measured; the lines join them.{left}",
+                note=f"{_NOTE}{left}",
             )
 
 
 def _text(lines: Sequence[Series]) -> Iterator[str]:
-    numbers, values = lines[0].values(figure("peak"))
+    numbers, values = lines[0].values(_TAKES)
     top = max(values) or 1
     for n, value in zip(numbers, values, strict=True):
         yield f"{n:>10g} {amount(value):>9} {'#' * max(round(value / top * 40), 1)}"
 
 
 def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
-    curves = [line.values(figure("peak")) for line in lines]
+    curves = [line.values(_TAKES) for line in lines]
     xs = [n for numbers, _ in curves for n in numbers]
     low, high = min(0.0, *xs), max(xs)
     top = max(value for _, values in curves for value in values) * 1.08 or 1.0

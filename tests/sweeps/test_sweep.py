@@ -73,7 +73,7 @@ def test_figures_are_those_by_hand(here):
         "exactly)." in texts(answer)
     )
     assert "Seconds: left out" in str(answer)
-    assert 'class="jaxlens-chart' in answer.svg("Peak by x.shape[0]")
+    assert 'class="jaxlens-chart' in answer.svg("Memory by x.shape[0]")
 
 
 def test_points_are_those_of_the_verbs_and_of_jax(here):
