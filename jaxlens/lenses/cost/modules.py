@@ -133,7 +133,8 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[Path, bool]:
     for span in reversed(spans):
         if span.function.endswith(_CALL):
             name = span.function.removesuffix(_CALL).rpartition(".")[2]
-            path.append(f"{name} ({caller})" if caller else name)
+            if not (name.startswith("_") and span.library):  # a wrapper of a transform
+                path.append(f"{name} ({caller})" if caller else name)
         caller = span
     return tuple(path) or tuple(names), backward
 

@@ -89,13 +89,15 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
         quantity = facts.axes[at].quantity
         for name in names:
             alike: dict[str, list[Series]] = {}
-            for one in series(facts, at):
+            lines = list(series(facts, at))
+            for one in lines:
                 if found := growth(*one.values(figure(name))):
                     alike.setdefault(_grows(found, name, quantity), []).append(one)
             if len(alike) > _GROUPS:
                 continue
             for said, ones in alike.items():
-                yield Finding(_capital(f"{_with(ones)}{name} {said}."), "estimate")
+                where = _with(ones) if len(ones) < len(lines) else ""
+                yield Finding(_capital(f"{where}{name} {said}."), "estimate")
 
 
 def _grows(found: Growth, name: str, quantity: str) -> str:
