@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         compare,
         cost,
         first_nan,
+        fits,
         fusion,
         key,
         ladder,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recording import record, runs
     from jaxlens.running import arrays, timeline
+    from jaxlens.sweeps.sweep import sweep
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
     from jaxlens.watches import RecompileLog, assert_compiles, recompiles, watch
@@ -75,6 +77,7 @@ __all__ = [
     "explain",
     "explore",
     "first_nan",
+    "fits",
     "fusion",
     "glossary",
     "hlo",
@@ -91,6 +94,7 @@ __all__ = [
     "sharding",
     "side_by_side",
     "silent",
+    "sweep",
     "tape",
     "timeline",
     "times",
@@ -101,7 +105,7 @@ __all__ = [
 ]
 
 _QUESTIONS = (
-    "bisect bytecode captured compare cost first_nan fusion key "
+    "bisect bytecode captured compare cost first_nan fits fusion key "
     "ladder memory numerics receipt sharding side_by_side "
     "silent tape times tree values without"
 ).split()
@@ -119,6 +123,7 @@ _HOMES = (
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
         "load": "jaxlens.captures",
+        "sweep": "jaxlens.sweeps.sweep",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")

@@ -9,27 +9,32 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from inspect import cleandoc
+from itertools import islice
 from textwrap import fill
 from typing import Any, TypeVar
 
 from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError
+from jaxlens.errors import OptionError, TargetError
 from jaxlens.in_hand.bisected import Bisected, TrialProgram
 from jaxlens.ir.compile_log import CallKey, KeySlot
 from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.compare.side_by_side import SideBySide
+from jaxlens.lenses.memory.fits import FitFacts
 from jaxlens.lenses.tracing.ladder import Ladder
 from jaxlens.options import CompilePanes
 from jaxlens.questions import about_jaxprs, table
 from jaxlens.questions.question import Question
 from jaxlens.report import Report
 from jaxlens.views.answer import Answer
+from jaxlens.views.view import View
 
 F = TypeVar("F")
+_CANDIDATES = 4  # programs that are compiled to find the one that ran out of memory
 
 
 _ARGUMENTS = """
@@ -79,6 +84,64 @@ numerics = _verb(about_jaxprs.NUMERICS)
 silent = _verb(about_jaxprs.SILENT)
 values = _verb(about_jaxprs.VALUES)
 sharding = _verb(table.SHARDING)
+
+
+def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> Answer[FitFacts]:
+    """Will it fit a device, and if not, what would make it? Nothing is run.
+
+        jaxlens.fits(step, params, batch, device="h100")
+
+    It is compiled for the device where this machine can do that (`jaxlens[gpu]`, `jaxlens[tpu]`),
+    else for this machine's, and the answer says so. Where it does not fit, inputs are donated and
+    `jax.checkpoint` is applied, each tried by a compile.
+
+    Args:
+        f: A function, or a Capture, which is taken as it was compiled.
+        *args: The function's arguments: arrays, numbers or `jax.ShapeDtypeStruct`s.
+        device: "h100", "v5e" and others of published memory, or a size: "16 GB".
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        An answer with `.fits` (None where it is too near to say), `.takes` (bytes), `.capacity`,
+        `.use` (as of `jaxlens.memory`) and `.actions`, each with `.name`, `.code`, `.takes`.
+
+    Raises:
+        OptionError: The memory of the device is not known here.
+    """
+    from jaxlens.lenses.memory.fits import target_of
+    from jaxlens.questions import show
+
+    cap = None
+    with suppress(TargetError):  # what is not installed here, or a call without inputs
+        if not isinstance(f, Capture) and (target := target_of(device)):
+            cap = capture(f, *args, target=target, **kwargs)
+    return show.ask(table.FITS, cap or _captured("fits", f, args, kwargs), fits=device)
+
+
+def out_of_memory(error: BaseException) -> View | None:
+    """Shows the memory of the program that ran out of it; None for any other exception.
+
+    The program is the one that has an allocation of the bytes that XLA could not get. Up to a few
+    are compiled to find it, and none is run.
+
+    Args:
+        error: What XLA raised.
+    """
+    from jaxlens.lenses.memory.fits import allocates
+    from jaxlens.questions import show
+    from jaxlens.stages.watch.out_of_memory import failed_calls, is_out_of_memory, wanted_bytes
+    from jaxlens.views.questions.failure import no_memory
+
+    if not is_out_of_memory(error):
+        return None
+    size = wanted_bytes(error)
+    for f, args, kwargs in islice(failed_calls(error), _CANDIDATES):
+        with suppress(Exception):  # what cannot be traced or compiled is not the program
+            cap = capture(f, *args, **kwargs)
+            if size is None or allocates(cap, size):
+                memory = show.ask(table.MEMORY, cap).document
+                return View(cap, partial(no_memory, size, memory))
+    return View(None, lambda: no_memory(size))
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:

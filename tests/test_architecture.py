@@ -114,6 +114,7 @@ PACKAGES = {
         "captures errors ir.* links.* report lenses lenses.times lenses.constants"
     ),
     "lenses.record": "errors ir report lenses lenses.recompile",
+    "lenses.sweep": "errors ir.* report lenses lenses.memory",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
@@ -131,6 +132,7 @@ PACKAGES = {
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
     "recording": "progress api captures errors ir.* lenses.* stages.* views.*",
+    "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "pytest_plugin": "errors lenses.compare watches",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
@@ -173,6 +175,7 @@ OUTSIDE = {
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "progress": {"tqdm"},
     "pytest_plugin": {"pytest"},
+    "sweeps": {"jax", "numpy", "pandas"},
     "cli": {"jax"},
 }
 

@@ -285,6 +285,14 @@ class Driver:
         """Scans with checkpointed bodies in the place of the loops that `loops` gives."""
         self.lacks("function that could be traced under jax.checkpoint")
 
+    def donating(self, names: Collection[str]) -> Variant:
+        """The program with more inputs donated, which are given by their names."""
+        self.lacks("program that could be compiled with donated inputs")
+
+    def under_policy(self, name: str, policy: Callable[..., Any]) -> Variant:
+        """The program with what it differentiates under `jax.checkpoint` with a policy."""
+        self.lacks("function that could be traced under jax.checkpoint")
+
 
 class RecordedDriver(Driver):
     """What was recorded of a program earlier: nothing of it can be run or traced here."""

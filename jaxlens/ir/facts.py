@@ -426,6 +426,7 @@ class Limits:
         bandwidth: Bytes per second of its main memory.
         source: Where the figures come from.
         measured: Whether they were measured on this machine.
+        memory: Bytes of its main memory; None where no figure is published.
     """
 
     name: str
@@ -434,6 +435,7 @@ class Limits:
     bandwidth: float = 0.0
     source: str = ""
     measured: bool = False
+    memory: float | None = None
 
     def flops(self, dtype: str, product: bool) -> float:
         """The peak rate of a kernel in flops per second.

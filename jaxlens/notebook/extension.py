@@ -9,6 +9,7 @@ from jaxlens.notebook.cell.awaiting import transformer
 from jaxlens.notebook.magics.complete import matcher
 from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magics import ProgramMagics
+from jaxlens.notebook.magics.out_of_memory import out_of_memory
 from jaxlens.notebook.magics.running_magics import RunningMagics
 from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
@@ -53,6 +54,7 @@ def load(shell: Any) -> None:
     shell.register_magics(CourseMagics(shell), watch)
     shell.Completer.custom_matchers.append(completions)
     shell.display_formatter.mimebundle_formatter.for_type_by_name(*_VIEW, comms.bundle)
+    shell.events.register("post_run_cell", out_of_memory)
     shell.events.register("post_run_cell", comms.cell_done)
     shell.events.register("pre_run_cell", cell.cell_begins)
     shell.events.register("post_run_cell", cell.cell_done)
@@ -75,6 +77,7 @@ def unload(shell: Any) -> None:
     for magics_type in _MAGICS:
         shell.magics_manager.registry.pop(magics_type.__name__, None)
     shell.configurables[:] = [c for c in shell.configurables if not isinstance(c, _MAGICS)]
+    shell.events.unregister("post_run_cell", out_of_memory)
     shell.events.unregister("post_run_cell", comms.cell_done)
     shell.events.unregister("pre_run_cell", cell.cell_begins)
     shell.events.unregister("post_run_cell", cell.cell_done)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jaxlens.lenses.constants.facts import Captured
     from jaxlens.lenses.cost.roofline import CostFacts
     from jaxlens.lenses.fusion.facts import Fusions
+    from jaxlens.lenses.memory.fits import FitFacts
     from jaxlens.lenses.memory.report import MemoryFacts
     from jaxlens.lenses.sharding.facts import Sharding
     from jaxlens.lenses.times.facts import Times
@@ -193,6 +194,31 @@ MEMORY = Question(
     ),
     panel=4,
     python="jaxlens.memory(f, x).peak",
+)
+
+
+def _fits() -> Lens[FitFacts]:
+    from jaxlens.lenses.memory.fits import facts, report
+
+    return Lens(facts, report)
+
+
+FITS = Question(
+    "fits",
+    About(
+        "Will it fit a device, and what would make it?",
+        measured="where it does not fit: the program with inputs donated and under "
+        "jax.checkpoint, each compiled anew and not run",
+        xla="what the program reserves from start to end (its buffer assignment), per device",
+        counted="the device's memory is its maker's figure, and of a GPU the share that JAX takes "
+        "by default",
+    ),
+    _fits,
+    _COMPILED,
+    "compile",
+    'whether it fits a device (--fits h100, --fits "16 GB"), and what would make it',
+    "DEVICE",
+    "device",
 )
 
 
@@ -498,6 +524,7 @@ QUESTIONS: tuple[Question[Any], ...] = (
     WHY,
     COST,
     MEMORY,
+    FITS,
     KERNEL,
     SHARDING,
     CAPTURED,

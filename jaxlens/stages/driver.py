@@ -4,7 +4,7 @@ A capture traces, lowers and compiles at most once (`session/tracing.py`, `sessi
 It compiles again only for pass dumps or a profile that an earlier compile did not record.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -44,6 +44,7 @@ from jaxlens.stages.compile.xla_options import dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.programs import edited_text
 from jaxlens.stages.programs.edited_text import EditedText
+from jaxlens.stages.programs.text import mark_donated
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.session.program_stages import hlo_stage, jaxpr_stage, stablehlo_stage
@@ -297,6 +298,43 @@ class LiveDriver(Running):
         """
         way = over_loops(loops)
         return "", way.code, partial(self._under, way)
+
+    def under_policy(self, name: str, policy: Callable[..., Any]) -> Variant:
+        """Returns the program with what it differentiates under `jax.checkpoint` with a policy.
+
+        Args:
+            name: The policy's name.
+            policy: A policy, as `jax.checkpoint_policies` has them.
+
+        Raises:
+            UnavailableError: The call cannot be traced so.
+        """
+        wrap = partial(jax.checkpoint, policy=policy)
+        return self._under(Way("the whole function", f"jax.checkpoint(f, policy={name})", wrap))
+
+    def donating(self, names: Collection[str]) -> Variant:
+        """Returns the program with more inputs donated, made of a copy of the lowered one.
+
+        Args:
+            names: The inputs' names.
+
+        Raises:
+            UnavailableError: The lowered program cannot be copied.
+        """
+        inputs = self._entry_inputs()
+        lowered = compat.own_copy(self.staging.lowered)
+        if lowered is None:
+            raise UnavailableError("this version of JAX copies no lowered program")
+        places = [n for n, leaf in enumerate(inputs) if leaf.name in names]
+        mark_donated(lowered.compiler_ir("stablehlo"), places)
+        name, target = self.staging.call.name, self.staging.place.target
+        inputs = tuple(replace(leaf, donated=leaf.donated or leaf.name in names) for leaf in inputs)
+        cure = f"look at the capture of {name}"
+        staging = ExistingTrace(
+            name, inputs, target, "a trial", cure, outputs=self.outputs, make=lambda: lowered
+        )
+        program = Program(name, inputs, (), target, origin="with donated inputs")
+        return program, ExistingDriver(staging, {}, {"jaxpr": "jaxpr"})
 
     def edited(self, stage: str, text: str) -> Variant:
         """Returns the program of a changed text, with this one's arguments; compiles nothing.

@@ -18,7 +18,7 @@ RUNNING = {"nan", "numerics", "silent", "values"}
 ASKED = {
     question.name: question
     for question in QUESTIONS
-    if question.verb and question.name not in {"against", "without", "kernel", *RUNNING}
+    if question.verb and question.name not in {"against", "without", "kernel", "fits", *RUNNING}
     if not (question.name == "captured" and question.verb == "jaxpr")
 }
 PAIRS = list(permutations(ASKED, 2))

@@ -113,12 +113,12 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:
     """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
-    cost = count_module(capture.jaxpr.module, _known_trips(capture) if compiled else {})
+    cost = count_module(capture.jaxpr.module, known_trips(capture) if compiled else {})
     values = (*capture.program.inputs, *capture.outputs)
     return replace(cost, bytes=total(value.type.bytes for value in values))
 
 
-def _known_trips(capture: Capture) -> dict[str, int]:
+def known_trips(capture: Capture) -> dict[str, int]:
     """Returns the trip counts of the jaxpr's while loops that are known after compilation.
 
     A while instruction of the optimised program is matched to an equation by source position,
@@ -181,7 +181,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
         module: A jaxpr, its regions in the order of callers before callees.
         trips: Trip counts of while loops by equation id, where known.
     """
-    sums = _Sums(module, trips or {})
+    sums = EquationSums(module, trips or {})
     times: Counter[str] = Counter({module.entry: 1})
     by_node: dict[str, int] = {}
     by_line: Counter[str] = Counter()
@@ -217,7 +217,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
     )
 
 
-class _Sums:
+class EquationSums:
     """The flops of each region of a jaxpr for one run, callees before callers.
 
     Attributes:

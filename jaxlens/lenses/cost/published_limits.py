@@ -1,4 +1,4 @@
-"""Peak flops and memory bandwidth of devices, as their vendors publish them.
+"""Peak flops, memory bandwidth and memory of devices, as their vendors publish them.
 
 The figures are for one device and dense products (no 2:4 sparsity): a document that counts sparsity
 has twice the rate. Documents of different years differ; these are the newest known. Limits measured
@@ -12,18 +12,26 @@ from jaxlens.ir.facts import Limits
 
 
 def _gpu(
-    name: str, tera: Mapping[str, float], vector: float, gigabytes: float, source: str
+    name: str,
+    tera: Mapping[str, float],
+    vector: float,
+    gigabytes: float,
+    memory: float,
+    source: str,
 ) -> Limits:
     products = {dtype: rate * 1e12 for dtype, rate in tera.items()}
-    return Limits(name, products, vector * 1e12, gigabytes * 1e9, source)
+    rates = vector * 1e12, gigabytes * 1e9
+    return Limits(name, products, *rates, source, memory=memory * 1e9)
 
 
-def _tpu(name: str, bf16: float, int8: float, gigabytes: float, also: str = "") -> Limits:
+def _tpu(
+    name: str, bf16: float, int8: float, gigabytes: float, memory: float, also: str = ""
+) -> Limits:
     # By default a TPU multiplies f32 in bf16; the rate of the vector unit is not published.
     products = {"bf16": bf16 * 1e12, "f32": bf16 * 1e12, "s8": int8 * 1e12}
     page = name.removeprefix("TPU ")
     source = f"Google Cloud TPU documentation, TPU {page} page{also}"
-    return Limits(name, products, None, gigabytes * 1e9, source)
+    return Limits(name, products, None, gigabytes * 1e9, source, memory=memory * 1e9)
 
 
 _HALVED = "Tensor Core GPU datasheet, halved where it counts sparsity"
@@ -36,15 +44,17 @@ PUBLISHED: Mapping[str, Limits] = {
         {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624},
         19.5,
         2039,
+        80,
         "NVIDIA A100 Tensor Core GPU datasheet",
     ),
-    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, f"NVIDIA H100 {_HALVED}"),
-    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, f"NVIDIA H200 {_HALVED}"),
+    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, 80, f"NVIDIA H100 {_HALVED}"),
+    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, 141, f"NVIDIA H200 {_HALVED}"),
     "l4": _gpu(
         "L4",
         {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
         30.3,
         300,
+        24,
         f"NVIDIA L4 {_HALVED}",
     ),
     "b200": _gpu(
@@ -52,13 +62,14 @@ PUBLISHED: Mapping[str, Limits] = {
         {"bf16": 2250, "f16": 2250, "f32": 1100, "f64": 37, "s8": 4500, "f8e4m3fn": 4500},
         75,
         7700,
+        180,
         "NVIDIA Blackwell datasheet, a GPU of the HGX B200, halved where it counts sparsity",
     ),
-    "v4": _tpu("TPU v4", 275, 275, 1200),
-    "v5e": _tpu("TPU v5e", 197, 393, 819),
+    "v4": _tpu("TPU v4", 275, 275, 1200, 32),
+    "v5e": _tpu("TPU v5e", 197, 393, 819, 16),
     # The page has no figure for int8.
-    "v5p": _tpu("TPU v5p", 459, 918, 2765, "; int8: Google Cloud's announcement of it"),
-    "v6e": _tpu("TPU v6e", 918, 1836, 1638),
+    "v5p": _tpu("TPU v5p", 459, 918, 2765, 95, "; int8: Google Cloud's announcement of it"),
+    "v6e": _tpu("TPU v6e", 918, 1836, 1638, 32),
 }
 
 # Keys of `PUBLISHED` by JAX's `device_kind` of TPUs; that of a GPU contains the key.

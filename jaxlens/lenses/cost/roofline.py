@@ -5,10 +5,11 @@ divided by the memory bandwidth. The larger of the two is its best possible time
 because bytes that come from a cache can move faster.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median
 from typing import Literal
 
 from jaxlens.captures import Capture
@@ -16,6 +17,7 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.facts import NOT_COUNTED, Cost, Counted, counted
+from jaxlens.lenses.cost.modules import ModuleCost, module_costs
 from jaxlens.lenses.cost.published_limits import published
 from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
@@ -71,6 +73,7 @@ class CostFacts(Forwarding):
     seconds: Mapping[str, float] | None = None
     lacking: str = ""
     _counted: Counted = field(default=NOT_COUNTED, repr=False, compare=False)
+    _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
 
@@ -90,6 +93,27 @@ class CostFacts(Forwarding):
     def run(self) -> Run | None:
         """Returns the measured executions; None where nothing was run."""
         return self._run
+
+    @property
+    def modules(self) -> tuple[ModuleCost, ...]:
+        """The cost by module and layer, each followed by those within it; () for none."""
+        return self._modules.get()
+
+    @property
+    def mfu(self) -> float | None:
+        """Model flops utilisation: counted flops per second over the device's peak for products.
+
+        The flops are those of the equations, so those of `jax.checkpoint`'s second forward pass
+        count too. The seconds are the median of the runs. None without `run` and `roofline`.
+        """
+        if self._run is None or self.limits is None or self.cost is None:
+            return None
+        products = Counter[str]()
+        for kernel in self.kernels:
+            products[kernel.dtype] += kernel.flops if kernel.product else 0
+        dtype = max(products, key=lambda name: products[name], default="")
+        peak = self.limits.flops(dtype, product=True)
+        return self.cost.flops / (median(self._run.seconds) * peak)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -126,6 +150,7 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         measured.instructions if measured else None,
         both.lacking,
         both,
+        Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
         Given(lambda: works(capture)),
         measured,
     )
@@ -202,6 +227,10 @@ def roofline(facts: CostFacts) -> Report:
             text = f"The kernels are those that XLA made for {kind}; it would make others for "
             findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
         tables.append(_bound_table(facts.points, limits))
+    if facts.mfu is not None and limits is not None:
+        text = f"The flops per second of the measured runs were compared with {limits.name}'s peak."
+        tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"
+        findings.append(Finding(text, "measured", tail=f"{tail}."))
     if facts.seconds is not None:
         tables += [_by_line(facts.kernels, facts.seconds), _measured(facts, facts.seconds)]
     moved = {k.instruction: float(k.bytes or 0) for k in facts.kernels}

@@ -16,7 +16,7 @@ from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount, barred
 
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
-_REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
+REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Tried:
         saved: Bytes of residuals.
         flops: Arithmetic operations, multiplied by trip counts.
         elsewhere: Peak bytes in memories other than the device's main memory, by their names.
+        reserved: Bytes that it takes from start to end.
         why: Why the trial failed; "" where it did not.
         loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
         over_loops: Whether unrolled loops were replaced by scans.
@@ -44,6 +45,7 @@ class Tried:
     why: str = ""
     loosened: bool = False
     over_loops: bool = False
+    reserved: int | None = None
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -96,7 +98,7 @@ def _lowers(trial: Tried, now: int) -> bool:
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
         variant = make()
-        if not any(node.opcode in _REMAT for node in variant.jaxpr.module.nodes()):
+        if not any(node.opcode in REMAT for node in variant.jaxpr.module.nodes()):
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
         trial = _figures(name, code, memory_use(variant), variant)
     except UnavailableError as why:
@@ -108,7 +110,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
 def _figures(name: str, code: str, use: MemoryUse, program: Seen) -> Tried:
     elsewhere = {space.name: space.peak for space in use.spaces}
     flops = count_module(program.jaxpr.module).flops
-    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere)
+    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere, reserved=use.reserved)
 
 
 def _has_barrier(module: Module) -> bool:

@@ -5,6 +5,7 @@ for another request.
 """
 
 import atexit
+import math
 import os
 import pickle
 import re
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,6 @@ import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.driver import Driver
 from jaxlens.stages import compat
 
 TIMEOUT = 600.0  # seconds
@@ -98,16 +99,16 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
         "target": target,
         "options": recompile.options,
         "own": compat.options_of(lowered) or (),
-        "given": _given(driver, capture) if run else {},
+        "given": given_arrays(capture) if run else {},
         "run": run,
         "arguments": None,
     }
 
 
-def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
+def given_arrays(capture: Capture) -> dict[str, np.ndarray]:
     """Returns the call's arrays by name, without shapes and PRNG keys; {} if they are freed."""
     try:
-        leaves = jax.tree.leaves(driver.given())
+        leaves = jax.tree.leaves(capture.driver.given())
     except LensError:
         return {}
     names = [leaf.name for leaf in capture.program.inputs]
@@ -121,19 +122,23 @@ def _given(driver: Driver, capture: Capture) -> dict[str, np.ndarray]:
     }
 
 
-class _Child:
+class Child:
     """A child process that answers requests one after another, and ends after minutes without one.
 
     It has a session of its own, since a front end's interrupt goes to the kernel's whole group.
+
+    Attributes:
+        key: Its command and environment.
+        served: How many requests it has answered.
     """
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """Starts the process, which takes seconds to import JAX."""
-        self.key = (tuple(COMMAND), environment)
+        self.key = (tuple(command), environment)
         self.served = 0
         self._log = tempfile.TemporaryFile(prefix="jaxlens-")  # noqa: SIM115 -- `end` closes it
         self._process = subprocess.Popen(
-            COMMAND,
+            list(command),
             env=environment,
             stdin=subprocess.PIPE,
             stdout=self._log,
@@ -147,8 +152,12 @@ class _Child:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
-    def answer(self, folder: Path) -> bool:
+    def answer(self, folder: Path, timeout: float = math.inf) -> bool:
         """Waits for the answer to the request in a folder; returns False if the process ended.
+
+        Args:
+            folder: The folder.
+            timeout: Seconds to wait.
 
         Raises:
             TimeoutError: It took too long.
@@ -156,7 +165,7 @@ class _Child:
         assert self._process.stdin is not None
         self._log.seek(0, os.SEEK_END)
         self._begin = self._log.tell()
-        until = time.monotonic() + TIMEOUT
+        until = time.monotonic() + timeout
         with suppress(OSError):  # it has ended
             self._process.stdin.write(f"{folder}\n".encode())
             self._process.stdin.flush()
@@ -169,13 +178,19 @@ class _Child:
         self.served += 1
         return True
 
-    def log(self) -> bytes:
-        """Returns the output of the process since the last request."""
+    def ending(self) -> str:
+        """Returns how the process ended: its exit code or signal, and the last error of its log."""
         self._log.seek(self._begin)
-        return self._log.read()
+        code = self.code or 0
+        status = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"({status}): {_last(self._log.read())}"
+
+    def kill(self) -> None:
+        """Kills the process; `answer`, which another thread may be in, then returns False."""
+        self._process.kill()
 
     def end(self) -> None:
-        """Kills the process."""
+        """Kills the process, and closes its files."""
         atexit.unregister(self.end)
         self._process.kill()
         assert self._process.stdin is not None
@@ -185,7 +200,7 @@ class _Child:
         self._log.close()
 
 
-_child: _Child | None = None
+_child: Child | None = None
 _lock = threading.RLock()
 
 
@@ -200,7 +215,7 @@ def start(capture: Capture, clean: bool = False) -> bool:
     """
     global _child
     target = capture.program.target
-    environment = _environment("" if target.absent else target.platform, target.absent)
+    environment = child_environment("" if target.absent else target.platform, target.absent)
     if clean:
         environment.pop("XLA_FLAGS", None)
     key = tuple(COMMAND), environment
@@ -209,7 +224,7 @@ def start(capture: Capture, clean: bool = False) -> bool:
             _child.end()
             _child = None
         if _child is None:
-            _child = _Child(key[1])
+            _child = Child(COMMAND, environment)
         return _child.served > 0
 
 
@@ -240,7 +255,7 @@ def compiled(
         child = _child
         assert child is not None
         try:
-            is_done = child.answer(path)
+            is_done = child.answer(path, TIMEOUT)
         except TimeoutError:
             _forget()
             doing = "compile and run it" if run else "compile it"
@@ -253,15 +268,14 @@ def compiled(
         if is_done:
             answer: dict[str, Any] = pickle.loads((path / "answer").read_bytes())  # the child's
             return answer
-        code, log = child.code or 0, child.log()
+        ending = child.ending()
         _forget()
-        status = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise UnavailableError(
-            f"XLA ended its process when it compiled {recompile.clause} ({status}): {_last(log)}"
+            f"XLA ended its process when it compiled {recompile.clause} {ending}"
         )
 
 
-def _environment(platform: str, absent: bool) -> dict[str, str]:
+def child_environment(platform: str, absent: bool) -> dict[str, str]:
     """Returns the environment of the child process, with jaxlens on its path and a JAX platform.
 
     The child does not preallocate GPU memory, which this process may use.

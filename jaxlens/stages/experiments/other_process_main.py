@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,27 +29,41 @@ from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.programs.text import UnsuitedError, of_hlo, of_module, plain_array
 
+Answering = Callable[[dict[str, Any]], dict[str, Any]]
+
 _IDLE = 300.0  # seconds that the process waits for another request
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 
 
 def main(folder: Path) -> None:
     """Reads the request in a folder, and writes the answer next to it."""
+    reply(folder, _caught)
+
+
+def reply(folder: Path, answer: Answering) -> None:
+    """Answers the request in a folder: writes the answer next to it, whole or not at all."""
     request = pickle.loads((folder / "request").read_bytes())  # written by the parent
-    try:
-        answer = _answer(request)
-    except UnsuitedError as why:
-        answer = {"error": str(why)}
-    except jax.errors.JaxRuntimeError as why:
-        unknown = _UNKNOWN.search(str(why))
-        answer = {"flag": unknown[1]} if unknown else {"error": " ".join(str(why).split())[:300]}
     part = folder / "answer.part"
-    part.write_bytes(pickle.dumps(answer))
+    part.write_bytes(pickle.dumps(answer(request)))
     part.rename(folder / "answer")  # the parent waits for a whole file
 
 
-def serve() -> None:
-    """Answers the requests in the folders that stdin names."""
+def _caught(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _answer(request)
+    except UnsuitedError as why:
+        return {"error": str(why)}
+    except jax.errors.JaxRuntimeError as why:
+        unknown = _UNKNOWN.search(str(why))
+        return {"flag": unknown[1]} if unknown else {"error": " ".join(str(why).split())[:300]}
+
+
+def serve(work: Callable[[Path], None] = main) -> None:
+    """Answers the requests in the folders that stdin names.
+
+    Args:
+        work: Answers the request in one folder.
+    """
     while True:
         idle = threading.Timer(_IDLE, os._exit, (0,))
         idle.daemon = True
@@ -58,7 +72,7 @@ def serve() -> None:
         idle.cancel()
         if not line:
             return
-        main(Path(line.rstrip("\n")))
+        work(Path(line.rstrip("\n")))
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +116,7 @@ def _measured(
     for name, shape in arguments:
         value = request["given"].get(name)
         fits.append(value is not None and value.shape == shape.shape)
-        inputs.append(value.astype(shape.dtype) if fits[-1] else _random(shape, random))
+        inputs.append(value.astype(shape.dtype) if fits[-1] else random_input(shape, random))
     seconds: list[list[float]] = [[], []]
     ready: Any = jax.block_until_ready
     for turn in range(request["run"] + 1):
@@ -122,7 +136,7 @@ def _measured(
     return tuple(seconds[0]), tuple(seconds[1]), how
 
 
-def _random(shape: Any, random: np.random.Generator) -> np.ndarray:
+def random_input(shape: Any, random: np.random.Generator) -> np.ndarray:
     """Returns normal floats; integers are zero, as one may be an index or a length."""
     if jnp.issubdtype(shape.dtype, jnp.inexact):
         return np.asarray(random.standard_normal(shape.shape)).astype(shape.dtype)

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Limits
+from jaxlens.lenses.cost.modules import ModuleCost
+from jaxlens.lenses.cost.modules import table as module_table
 from jaxlens.lenses.cost.report import report as equations
 from jaxlens.lenses.cost.roofline import PETA, CostFacts, Point, report, roofline
 from jaxlens.render import chart
-from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
+from jaxlens.render.document import Block, Findings, Fold, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import amount, duration
@@ -21,6 +23,7 @@ from jaxlens.views.listings import stage_blocks
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 860.0, 92.0, 16.0, 24.0, 320.0
 _LABELS, _DOTS = 7, 200
 _IDLE = 0.01  # flops per byte below which a kernel only moves data
+_BY_MODULE = "Flops, bytes and memory by module and layer; a kernel counts for its result's."
 _ROW = 15.0  # pixels between labels
 
 
@@ -36,6 +39,7 @@ def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
     tabs = (
         Tab("Your code", tuple(source), True, "Your lines, tinted by flops.", "source"),
         Tab("Kernels", kernels, True, key="kernels"),
+        Tab("Modules", tuple(_modules(facts.modules)), True, _BY_MODULE, "modules"),
         Tab("Cost", costs, True, key="cost"),
     )
     return [
@@ -43,6 +47,20 @@ def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
         *([picture(facts)] if facts.points else []),
         Tabs(tuple(tab for tab in tabs if tab.blocks), open=("source", "kernels")),
     ]
+
+
+def _modules(modules: Sequence[ModuleCost], within: tuple[str, ...] = ()) -> Iterator[Block]:
+    """Yields the modules within one as a table, and those of them that have modules in folds."""
+    if not modules:
+        return
+    yield TableBlock(module_table(modules, within))
+    depth = len(within) + 1
+    inner = [m for m in modules if len(m.path) == depth and m.path[: depth - 1] == within]
+    for module in sorted(inner, key=lambda m: -m.flops):
+        path = module.path
+        if any(m.path[:depth] == path and len(m.path) > depth for m in modules):
+            title = " / ".join(path)
+            yield Fold(title, tuple(_modules(modules, path)), open=len(inner) == 1)
 
 
 def picture(facts: CostFacts) -> Picture:

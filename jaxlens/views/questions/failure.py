@@ -1,10 +1,11 @@
 """The view of `jaxlens.explain`: the failing line, the traced value, remedies, prior equations."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxlens.ir.failure import Failure, advice, operands, origin, where, why
-from jaxlens.render.document import Block, Code, Document, Findings, TableBlock
-from jaxlens.report import Finding, Table, cells, count
+from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
+from jaxlens.report import Finding, Table, amount, cells, count
 
 
 def document(failure: Failure) -> Document:
@@ -13,6 +14,27 @@ def document(failure: Failure) -> Document:
     line = f", at {where(failure)}" if failure.place else ""
     first = f"{failure.error}{traced}{line}"
     return Document("explain", first, tuple(_blocks(failure)))
+
+
+def no_memory(size: int | None, memory: Document | None = None) -> Document:
+    """Returns the document of a program that ran out of memory.
+
+    Args:
+        size: The bytes that XLA could not get; None where it does not say.
+        memory: What the program takes; None where it was not found.
+    """
+    wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
+    if memory is None:
+        text = (
+            "Which program ran out of memory is not known here: put %%compile --memory above a "
+            "cell that ends in its call, which compiles it and does not run it."
+        )
+        return Document("memory", wanted, (Findings((Finding(text, "unknown"),)),))
+    text = 'jaxlens.fits(f, ..., device="h100") or a size tries what takes less.'
+    findings, *rest = memory.blocks
+    advice = Findings((Finding(text, "counted"),))
+    shown = (findings, advice, Fold("All of its memory", tuple(rest)))
+    return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
 
 
 def _blocks(failure: Failure) -> Iterator[Block]:

@@ -1,0 +1,186 @@
+"""Flops, bytes, seconds and memory by module and layer, forward and backward.
+
+A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an object's `__call__`
+(Equinox, Flax NNX), told apart by the line that calls it. A kernel that fuses several modules
+counts for that of its result.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.graph import Span
+from jaxlens.ir.hlo import buffers
+from jaxlens.ir.hlo.live_ranges import live
+from jaxlens.lenses.cost.facts import EquationSums, known_trips
+from jaxlens.lenses.program.kernel_cost import KernelCost
+from jaxlens.report import Cell, Table, amount, barred, duration, share
+
+Path = tuple[str, ...]
+_SCOPE = re.compile(r"(?<![\w.])[\w.~]+(?=[/)]|$)")
+_JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
+# Words that JAX puts into name stacks for its own calls.
+_OF_JAX = re.compile(
+    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|"
+    "(closed|core|custom_jvp|custom_vjp|pallas)_call"
+)
+_CALL = ".__call__"
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCost:
+    """The cost of one module, of those within it too.
+
+    Attributes:
+        path: Its name, that of the module that it is in first.
+        forward: Flops of the forward pass.
+        backward: Flops of the backward pass, and of what it computes again.
+        bytes: Bytes that its kernels read and write; 0 where no program was compiled.
+        seconds: Measured seconds of its kernels; None where nothing was run.
+        at_peak: Bytes that it made and that are in use at the memory peak.
+    """
+
+    path: Path
+    forward: int = 0
+    backward: int = 0
+    bytes: int = 0
+    seconds: float | None = None
+    at_peak: int = 0
+
+    @property
+    def flops(self) -> int:
+        """Flops of both passes."""
+        return self.forward + self.backward
+
+
+def module_costs(
+    capture: Capture, kernels: Sequence[KernelCost], seconds: Mapping[str, float] | None
+) -> tuple[ModuleCost, ...]:
+    """Returns all modules, each followed by those within it; () where there are none.
+
+    Args:
+        capture: The program.
+        kernels: Its kernels.
+        seconds: Measured seconds by instruction, or None.
+    """
+    sums: dict[str, Counter[Path]] = {name: Counter() for name in ("f", "b", "bytes", "s", "peak")}
+    try:
+        for (path, backward), flops in _flops(capture).items():
+            _add(sums["b" if backward else "f"], path, flops)
+    except UnavailableError:  # a program opened from a later stage
+        pass
+    if kernels:
+        nodes = {node.id: node for node in capture.optimized.module.nodes()}
+        paths = {id: module_path(_of_hlo(node.scope), node.spans)[0] for id, node in nodes.items()}
+        for kernel in kernels:
+            path = paths.get(kernel.instruction, ())
+            _add(sums["bytes"], path, kernel.bytes or 0)
+            _add(sums["s"], path, (seconds or {}).get(kernel.instruction, 0.0))
+        for instruction, size in _at_peak(capture):
+            _add(sums["peak"], paths.get(instruction, ()), size)
+    found = sorted({path for one in sums.values() for path in one if path})
+    return tuple(
+        ModuleCost(
+            path,
+            sums["f"][path],
+            sums["b"][path],
+            sums["bytes"][path],
+            sums["s"][path] if seconds is not None else None,
+            sums["peak"][path],
+        )
+        for path in found
+    )
+
+
+def _add(sums: Counter[Path], path: Path, amount: float) -> None:
+    """Adds to a module and all that it is in."""
+    for n in range(len(path) + 1):
+        sums[path[:n]] += amount  # type: ignore[assignment]  # seconds
+
+
+def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
+    """Returns the instructions whose values are in use at the peak, with their bytes."""
+    try:
+        ranges = live(buffers.read(capture.buffers))
+    except LensError:
+        return ()
+    values = ranges.at_peak if ranges else ()
+    kept = (value.buffer for value in values if value.kind != "parameter")
+    return [(buffer.instruction, buffer.size) for buffer in kept]
+
+
+def _of_hlo(scope: str) -> str:
+    """Returns the scope of an instruction without its operation."""
+    return scope.partition(";")[0].rpartition("/")[0]
+
+
+def module_path(scope: str, spans: Sequence[Span]) -> tuple[Path, bool]:
+    """Returns the module that an equation or instruction belongs to, and whether it is backward.
+
+    Args:
+        scope: Its name stack.
+        spans: The frames that made it, innermost first.
+    """
+    backward = "transpose(" in scope
+    names = [n for n in _SCOPE.findall(_JIT.sub("", scope)) if not _OF_JAX.fullmatch(n)]
+    if any("." not in name for name in names):
+        return tuple(names), backward
+    path: list[str] = []
+    caller: Span | None = None
+    for span in reversed(spans):
+        if span.function.endswith(_CALL):
+            name = span.function.removesuffix(_CALL).rpartition(".")[2]
+            if not (name.startswith("_") and span.library):  # a wrapper of a transform
+                path.append(f"{name} ({caller})" if caller else name)
+        caller = span
+    return tuple(path) or tuple(names), backward
+
+
+def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
+    """Returns the flops of a jaxpr by module and pass, callees before callers."""
+    module = capture.jaxpr.module
+    sums = EquationSums(module, known_trips(capture))
+    found: dict[str, Counter[tuple[Path, bool]]] = {}
+    for region in reversed(tuple(module.regions.values())):
+        tree = found[region.name] = Counter()
+        for node in region.nodes:
+            own, bodies = sums.own[node.id], tuple(sums.bodies(node)) if node.regions else ()
+            if not own and not bodies:
+                continue
+            path, backward = module_path(node.scope, node.spans)
+            tree[path, backward] += own
+            for name, times in bodies:
+                for (inner, back), flops in found[name].items():
+                    # A body's frames begin with those of its caller, its scopes do not.
+                    whole = inner if inner[: len(path)] == path else (*path, *inner)
+                    tree[whole, backward or back] += times * flops
+    return found[module.entry]
+
+
+def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
+    """Returns a table of the modules directly within one; of the outermost ones by default."""
+    depth = len(within) + 1
+    rows = [m for m in modules if len(m.path) == depth and m.path[:-1] == within]
+    rows.sort(key=lambda m: (-m.flops, -m.bytes))
+    whole = sum(m.flops for m in modules if len(m.path) == 1)
+    timed = any(m.seconds is not None for m in modules)
+    shown = (
+        (
+            Cell(m.path[-1]),
+            Cell(amount(m.forward, "flop"), m.forward),
+            Cell(amount(m.backward, "flop"), m.backward),
+            Cell(share(m.flops, whole), m.flops),
+            Cell(amount(m.bytes), m.bytes),
+            Cell(amount(m.at_peak), m.at_peak),
+            *([Cell(duration(m.seconds or 0), m.seconds)] if timed else ()),
+        )
+        for m in rows
+    )
+    names = ("module", "forward", "backward", "of all flops", "bytes moved", "at the peak")
+    columns = (*names, "measured") if timed else names
+    right = tuple(range(1, len(columns)))
+    title = " / ".join(within) or "By module"
+    return Table(title, columns, barred(shown, (1, 2), (4,), (5,)), volatile=timed, right=right)

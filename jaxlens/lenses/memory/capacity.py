@@ -1,0 +1,73 @@
+"""How many bytes a program may take: a number, or what a device has of main memory."""
+
+import re
+from dataclasses import dataclass
+
+from jaxlens.errors import OptionError
+from jaxlens.lenses.cost.published_limits import PUBLISHED, published
+from jaxlens.report import amount
+
+_SIZE = re.compile(r"([\d.]+)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+POOL = 0.75  # share of a GPU's memory that JAX takes by default
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A limit on the memory of a program.
+
+    Attributes:
+        name: The device; "" for a number of bytes.
+        bytes: The main memory of the device, or the number.
+        usable: Bytes that JAX uses of it by default.
+        source: Where the figure comes from; "" for a number.
+    """
+
+    name: str
+    bytes: float
+    usable: float
+    source: str = ""
+
+    @property
+    def words(self) -> str:
+        """The limit in words: "16 GB", or "the 60 GB that JAX takes by default of H100's 80 GB"."""
+        if not self.name:
+            return amount(self.bytes)
+        whole = f"the {amount(self.bytes)} of {self.name}"
+        if self.usable == self.bytes:
+            return whole
+        return f"the {amount(self.usable)} that JAX takes by default of {whole}"
+
+
+def capacity(limit: float | str) -> Capacity:
+    """Reads a limit.
+
+    Args:
+        limit: Bytes, a text such as "16 GB" or "15.75 GiB", or the name of a device ("h100").
+
+    Raises:
+        OptionError: It is none of these, or the memory of the device is not known here.
+    """
+    if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
+        return Capacity("", limit, limit)
+    text = str(limit).strip()
+    if size := _SIZE.fullmatch(text):
+        try:
+            n = float(size[1]) * (1024 if size[3] else 1000) ** _POWERS[size[2].lower()]
+        except ValueError:
+            n = 0.0
+        if n > 0:
+            return Capacity("", n, n)
+    try:
+        found = published(text)
+    except OptionError as why:
+        raise OptionError(
+            f'{why}; a limit is a device, bytes or a size such as "16 GB", got {text!r}'
+        ) from None
+    assert found.memory is not None  # all of the table have one
+    is_gpu = not found.name.startswith("TPU")
+    usable = found.memory * (POOL if is_gpu else 1)
+    return Capacity(found.name, found.memory, usable, found.source)
+
+
+DEVICES = tuple(PUBLISHED)

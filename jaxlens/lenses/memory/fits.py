@@ -1,0 +1,266 @@
+"""Whether a program fits a device, and what would make it fit: each tried by a compile.
+
+A program is compared by what it reserves from start to end. What else is on the device (other
+arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.facts import Target
+from jaxlens.lenses.memory.capacity import Capacity, capacity
+from jaxlens.lenses.memory.checkpoint import trials
+from jaxlens.lenses.memory.donation import donations
+from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
+
+_NEAR = 0.05  # of the limit: nearer than that, nothing is said
+_ALIKE = 0.8  # of the bytes: axes that differ less are alike
+_ROUNDED = 0.02  # by which an allocation may be rounded up
+_LESS = 0.99  # share of the bytes below which an action counts
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A way to take less memory.
+
+    Attributes:
+        name: What is done, in words.
+        code: The same in Python.
+        takes: Bytes that the program then reserves; None where it was not tried.
+        peak: Bytes at its peak then.
+        why: Why it was not tried, or could not be.
+        at_best: An estimate of the bytes, where it was not tried; None for none.
+    """
+
+    name: str
+    code: str
+    takes: int | None = None
+    peak: int | None = None
+    why: str = ""
+    at_best: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitFacts:
+    """Whether a program fits.
+
+    Attributes:
+        capacity: The limit.
+        takes: Bytes that the program reserves; else those at its peak.
+        use: Its memory.
+        target: What it was compiled for.
+        actions: What would make it take less, least first; () where it fits.
+    """
+
+    capacity: Capacity
+    takes: int
+    use: MemoryUse
+    target: Target
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits; None where it is too near to the limit to say."""
+        return within(self.takes, self.capacity.usable)
+
+
+def within(takes: int, limit: float) -> bool | None:
+    """Returns whether a size fits a limit; None where it is too near to say."""
+    return None if abs(takes / limit - 1) < _NEAR else takes < limit
+
+
+def facts(capture: Capture, fits: str = "") -> FitFacts:
+    """Compares a program with a limit, and tries what would make it fit if it does not.
+
+    Args:
+        capture: The program.
+        fits: A device, or a size such as "16 GB"; by default the device that it was compiled for.
+
+    Raises:
+        OptionError: The limit cannot be read.
+        UnavailableError: The backend gives no sizes, or the memory of its device is not known.
+    """
+    limit = capacity(fits) if fits else _own(capture.program.target.kind)
+    use = memory_use(capture)
+    takes = use.peak if use.reserved is None else use.reserved
+    if takes is None:
+        raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
+    found = FitFacts(limit, takes, use, capture.program.target)
+    if found.fits:
+        return found
+    actions = [*_donating(capture), *_checkpointing(capture), *_sharding(capture, use)]
+    actions.sort(key=lambda action: (action.takes is None, action.takes))
+    return replace(found, actions=tuple(actions))
+
+
+def _own(kind: str) -> Capacity:
+    try:
+        return capacity(kind)
+    except OptionError:
+        raise UnavailableError(
+            f'the memory of {kind} is not known here: name a device or a size, as in "16 GB"'
+        ) from None
+
+
+def _donating(capture: Capture) -> Iterator[Action]:
+    """Yields the donation of all inputs whose memory a result could use."""
+    possible = [one for one in donations(capture) if not one.donated and one.result]
+    if not possible:
+        return
+    roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
+    names = ", ".join(f'"{root}"' for root in roots) + ("," if len(roots) == 1 else "")
+    name, code = f"donating {listed(roots)}", f"jax.jit(f, donate_argnames=({names}))"
+    try:
+        trial = memory_use(Capture(*capture.driver.donating([one.name for one in possible])))
+    except UnavailableError as why:
+        yield Action(name, code, why=str(why))
+        return
+    yield Action(name, code, trial.reserved, trial.peak)
+
+
+def _checkpointing(capture: Capture) -> Iterator[Action]:
+    try:
+        tried = trials(capture)
+    except UnavailableError as why:
+        yield Action("jax.checkpoint", "jax.checkpoint(f)", why=str(why))
+        return
+    for one in tried:
+        name = f"jax.checkpoint round {one.name}"
+        yield Action(name, one.code, one.reserved, one.peak, one.why)
+
+
+def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
+    """Yields the axis of an input whose size most bytes at the peak have, over two devices."""
+    by_size: Counter[int] = Counter()
+    for value in use.at_peak:
+        for size in {int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type) if int(n) > 1}:
+            by_size[size] += value.bytes
+    inputs = capture.program.inputs
+    axes = {
+        size: (leaf, axis)
+        for leaf in reversed(inputs)
+        for axis, size in enumerate(leaf.type.shape)
+        if isinstance(size, int) and size % 2 == 0 and size in by_size
+    }
+    if not axes or not use.peak:
+        return
+    # Of those that most bytes have, the first axis of the largest array: a batch.
+    most = max(by_size[one] for one in axes)
+    size = min((n for n in axes if by_size[n] >= _ALIKE * most), key=lambda n: (axes[n][1], -n))
+    leaf, axis = axes[size]
+    spec = ", ".join([*["None"] * axis, "'x'"])
+    yield Action(
+        f"sharding axis {axis} of {leaf.name} ({size:,}) over 2 devices",
+        f"jax.NamedSharding(mesh, jax.P({spec}))",
+        at_best=use.peak - by_size[size] // 2,
+    )
+
+
+def report(found: FitFacts) -> Report:
+    """Reports the verdict, then what was tried, then what was not."""
+    findings = [_verdict(found), *_published(found), *_tried(found)]
+    rows = [action for action in found.actions if action.takes is not None]
+    now = Action("nothing (as it is)", "", found.takes, found.use.peak)
+    cells = (
+        (
+            Cell(action.name),
+            Cell(amount(action.takes), action.takes),
+            Cell(amount(action.peak), action.peak),
+            Cell({True: "yes", False: "no", None: "too near"}[_fits(found, action)]),
+            Cell(action.code),
+        )
+        for action in (now, *rows)
+    )
+    columns = ("with", "takes", "peak", "fits", "in Python")
+    note = "Each was compiled for this; nothing was run."
+    table = Table("What would fit", columns, barred(cells, (1,), (2,)), note, right=(1, 2))
+    return Report("Will it fit", tuple(findings), (table,) if rows else ())
+
+
+def _fits(found: FitFacts, action: Action) -> bool | None:
+    return within(action.takes or 0, found.capacity.usable)
+
+
+def _verdict(found: FitFacts) -> Finding:
+    limit, use = found.capacity, found.use
+    peak = f", {amount(use.peak)} of it at the peak" if use.peak not in (None, found.takes) else ""
+    when = f" {use.moment}" if peak and use.moment else ""
+    said = {
+        True: f"It fits {limit.words}: it takes {amount(found.takes)}{peak}{when}, "
+        f"{share(found.takes, limit.usable)} of that.",
+        False: f"It does not fit {limit.words}: it takes {amount(found.takes)}{peak}{when}.",
+        None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
+        "say whether it fits.",
+    }[found.fits]
+    return Finding(said, "xla", weight=0.0 if found.fits else 1.0)
+
+
+def _published(found: FitFacts) -> Iterator[Finding]:
+    limit = found.capacity
+    if not limit.source:
+        return
+    kind = found.target.kind.lower()
+    words = limit.name.lower().split()
+    if not any(word in kind for word in words if word not in ("tpu", "sxm")):
+        yield Finding(
+            f"It was compiled for {found.target.kind or found.target.platform}: XLA would make "
+            f"another program for {limit.name}, which may take more or less; look with target "
+            f"{target_of(limit.name)}.",
+            "estimate",
+        )
+    if limit.usable < limit.bytes and not found.fits and found.takes < limit.bytes:
+        yield Finding(
+            f"JAX takes {limit.usable / limit.bytes:.0%} of a GPU's memory by default: "
+            "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 in the environment gives it more.",
+            "estimate",
+        )
+
+
+def _tried(found: FitFacts) -> Iterator[Finding]:
+    for action in found.actions:
+        is_code = action.name.startswith("jax.")
+        name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
+        if action.takes is not None:
+            if action.takes > _LESS * found.takes:
+                continue
+            fits = {True: "which fits", False: "which does not fit", None: "too near to say"}
+            verdict = fits[_fits(found, action)]
+            text = f"{name}: {amount(action.takes)}, {verdict}: {action.code}."
+            yield Finding(text, "measured")
+        elif action.at_best is not None:
+            text = f"{name} was not tried: at best {amount(action.at_best)} at the peak of each."
+            yield Finding(text, "estimate")
+        else:
+            yield Finding(f"{name} was not tried: {action.why}.", "unknown")
+    tried = [action for action in found.actions if action.takes is not None]
+    if tried and not any((a.takes or 0) <= _LESS * found.takes for a in tried):
+        names = listed([action.name for action in tried])
+        yield Finding(f"Tried without taking less: {names}.", "measured")
+
+
+def allocates(capture: Capture, size: int) -> bool:
+    """Whether a program has one allocation, or results or temporaries, of a number of bytes."""
+    memory = capture.memory
+    sizes = {memory.temporaries, memory.outputs}
+    assignment = read(capture)
+    sizes |= {one.size for one in assignment.allocations} if assignment else set()
+    return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)
+
+
+def target_of(device: str) -> str:
+    """Returns the target that compiles for a device; "" for a size, or where none is described.
+
+    Args:
+        device: A limit, as `capacity` reads it.
+    """
+    name = capacity(device).name if device else ""
+    if name.startswith("TPU"):
+        key = name.removeprefix("TPU ")
+        return f"tpu:{key}:2x2" if key in ("v5e", "v6e") else f"tpu:{key}:2x2x1"
+    return f"gpu:{name.partition(' ')[0].lower()}" if name else ""

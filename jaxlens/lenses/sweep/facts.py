@@ -1,0 +1,192 @@
+"""How a figure grows along an axis of numbers, and which points fit a limit.
+
+A growth is fitted by least squares to the points that were measured, and is an estimate: nothing
+is said of a value outside of them.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+
+from jaxlens.ir.run.sweep import SweepAxis, SweepRow
+from jaxlens.lenses.memory.capacity import Capacity
+
+_LINE, _POWER = 0.02, 0.03  # largest relative error of a fit by a line, and by a power
+_FEWEST = 3  # points of a fit
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFacts:
+    """All points of a sweep.
+
+    Attributes:
+        name: The function.
+        axes: The axes of the grid.
+        rows: One row a point, in the order of the grid, the last axis fastest.
+        measured: Names of the figures that were asked for.
+        capacity: The limit, or None.
+        workers: How many programs were compiled at a time; None where the executor decides.
+        runs: How often each program was run; 0 for not at all.
+        random: Whether they ran on random inputs.
+        trouble: Why points could not be written to the file; "" where they could.
+        seconds: Of the whole sweep.
+    """
+
+    name: str
+    axes: tuple[SweepAxis, ...]
+    rows: tuple[SweepRow, ...]
+    measured: tuple[str, ...]
+    capacity: Capacity | None = None
+    workers: int | None = None
+    runs: int = 0
+    random: bool = False
+    trouble: str = ""
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> tuple[SweepRow, ...]:
+        """The points with an error."""
+        return tuple(row for row in self.rows if row.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A curve through the measured points.
+
+    Attributes:
+        kind: "line": base + slope * n; "power": slope * n ** power.
+        base: Value at 0 of the line.
+        slope: Growth for 1 of the axis, or factor of the power.
+        power: The exponent; 1 for a line.
+        first: The smallest number that it was fitted to.
+        last: The largest.
+        points: How many points it was fitted to.
+        error: Its largest relative error at these points.
+    """
+
+    kind: str
+    base: float
+    slope: float
+    power: float
+    first: float
+    last: float
+    points: int
+    error: float
+
+
+def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
+    """Returns the line that fits from some point on, else such a power; None where neither does.
+
+    Args:
+        numbers: The values of the axis.
+        values: The figure at each.
+    """
+    pairs = sorted(zip(numbers, values, strict=True))
+    if len(pairs) < _FEWEST or pairs[0][0] <= 0 or min(v for _, v in pairs) <= 0:
+        return None
+    x, y = np.array(pairs, dtype=float).T
+    tails = range(len(x) - _FEWEST + 1)
+    return next(filter(None, (_line(x[n:], y[n:]) for n in tails)), None) or next(
+        filter(None, (_power(x[n:], y[n:]) for n in tails)), None
+    )
+
+
+def _line(x: Any, y: Any) -> Growth | None:
+    slope, base = map(float, np.polyfit(x, y, 1))
+    error = float(np.max(np.abs(base + slope * x - y) / y))
+    ends = float(x[0]), float(x[-1])
+    return Growth("line", base, slope, 1.0, *ends, len(x), error) if error <= _LINE else None
+
+
+def _power(x: Any, y: Any) -> Growth | None:
+    power, factor = map(float, np.polyfit(np.log(x), np.log(y), 1))
+    error = float(np.max(np.abs(np.exp(factor + power * np.log(x)) / y - 1)))
+    ends = float(x[0]), float(x[-1])
+    if error > _POWER:
+        return None
+    return Growth("power", 0.0, math.exp(factor), power, *ends, len(x), error)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The rows along one axis of numbers, smallest first, at one value of each other axis.
+
+    Attributes:
+        others: The values of the other axes, in words, by axis.
+        numbers: The numbers, of the rows that were measured.
+        rows: These rows.
+    """
+
+    others: tuple[tuple[str, str], ...]
+    numbers: tuple[float, ...]
+    rows: tuple[SweepRow, ...]
+
+    def values(self, of: Callable[[SweepRow], Any]) -> "tuple[list[float], list[float]]":
+        """Returns the numbers and the figures of the rows that have one."""
+        known = [(n, of(row)) for n, row in zip(self.numbers, self.rows, strict=True)]
+        pairs = [(n, float(value)) for n, value in known if value is not None]
+        return [n for n, _ in pairs], [value for _, value in pairs]
+
+
+def series(facts: SweepFacts, at: int) -> Iterator[Series]:
+    """Yields the rows along axis number `at`, which has numbers."""
+    axis = facts.axes[at]
+    others = [n for n in range(len(facts.axes)) if n != at]
+
+    def place(row: SweepRow) -> tuple[int, ...]:
+        return tuple(row.place[n] for n in others)
+
+    for _, rows in groupby(sorted(facts.rows, key=place), place):
+        ordered = sorted(rows, key=lambda row: axis.numbers[row.place[at]])
+        done = tuple(row for row in ordered if not row.error)
+        if done:
+            known = tuple((facts.axes[n].name, done[0].point[facts.axes[n].name]) for n in others)
+            yield Series(known, tuple(axis.numbers[row.place[at]] for row in done), done)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Which of a series fit the limit.
+
+    Attributes:
+        series: The series.
+        largest: The largest that fits, with its row; None where none does.
+        next: The smallest above it, which does not fit; None where all fit.
+        between: Where a straight line between both meets the limit; None without both.
+    """
+
+    series: Series
+    largest: tuple[float, SweepRow] | None
+    next: tuple[float, SweepRow] | None
+    between: float | None
+
+
+def fit(of: Series, limit: float) -> Fit | None:
+    """Returns where a series reaches a limit; None where it does so more than once, or is unknown.
+
+    Args:
+        of: The series.
+        limit: Bytes.
+    """
+    known = [(n, r) for n, r in zip(of.numbers, of.rows, strict=True) if r.takes is not None]
+    if not known:
+        return None
+    fits = [(row.takes or 0) <= limit for _, row in known]
+    if any(after and not before for before, after in pairwise(fits)):
+        return None
+    count = sum(fits)
+    low, high = known[count - 1] if count else None, known[count] if count < len(known) else None
+    between = None
+    if low and high:
+        a, b = low[1].takes or 0, high[1].takes or 0
+        between = low[0] + (high[0] - low[0]) * (limit - a) / (b - a)
+    return Fit(of, low, high, between)
+
+
+def figure(name: str) -> Callable[[SweepRow], Any]:
+    """Returns the function that reads a figure of a row."""
+    return lambda row: getattr(row.figures, name)

@@ -1,0 +1,306 @@
+"""Says how the figures of a sweep change, which points fit, and which failed."""
+
+from collections.abc import Iterator, Sequence
+
+from jaxlens.ir.run.sweep import FIGURES, SweepRow
+from jaxlens.lenses.memory.capacity import Capacity
+from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sweep.facts import Fit, Growth, Series, SweepFacts, figure, fit, growth, series
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+
+UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
+TIMED = ("compile", "run")
+_GROUPS = 6  # values of the other axes that have a sentence each
+_ERRORS = 3
+_ALIKE = 1.01  # figures that differ less are told as one
+
+
+def report(facts: SweepFacts) -> Report:
+    """Reports a sweep: limits, growth, the best points, errors; and all points as a table."""
+    findings = [*_limits(facts), *_growths(facts), *_bests(facts), *_errors(facts)]
+    if facts.trouble:
+        text = f"Points are not kept in the file: {facts.trouble}."
+        findings.append(Finding(text, "measured"))
+    return Report("Sweep", tuple(findings), tuple(t for t in tables(facts) if t.rows))
+
+
+def _numbered(facts: SweepFacts) -> Iterator[int]:
+    return (n for n, axis in enumerate(facts.axes) if axis.numbers and len(axis.numbers) > 1)
+
+
+def _limits(facts: SweepFacts) -> Iterator[Finding]:
+    """Yields which points fit the limit."""
+    capacity = facts.capacity
+    if capacity is None:
+        return
+    known = [row for row in facts.rows if row.fits is not None]
+    if not known:
+        yield Finding("What fits is not known: no point has a known memory.", "unknown")
+        return
+    along = next(_numbered(facts), None)
+    fits = [] if along is None else [fit(row, capacity.usable) for row in series(facts, along)]
+    if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
+        quantity = facts.axes[along].quantity
+        for one in filter(None, fits):
+            yield from _fit(one, quantity, capacity)
+    else:
+        inside = [row for row in known if row.fits]
+        text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
+        most = max(inside, key=lambda row: row.takes or 0, default=None)
+        more = f"; the largest is {_point(most)} with {amount(most.takes)}" if most else ""
+        yield Finding(f"{text}{more}.", "xla")
+    if capacity.source:
+        yield Finding(
+            f"{_first(capacity.words)}: {capacity.source}. A program is "
+            "counted with all that it reserves from start to end; what else is on the device is "
+            "not.",
+            "estimate",
+        )
+
+
+def _fit(one: Fit, quantity: str, capacity: Capacity) -> Iterator[Finding]:
+    where = _with([one.series])
+    if one.largest is None and one.next:
+        n, row = one.next
+        text = f"{where}none that was tried fits {capacity.words}: {quantity} = {n:g} takes "
+        yield Finding(f"{_capital(text)}{amount(row.takes)}.", "xla")
+        return
+    assert one.largest is not None  # a fit has a row
+    n, row = one.largest
+    if one.next is None:
+        text = f"{where}all that were tried fit {capacity.words}, the largest, {quantity} = {n:g}, "
+        yield Finding(f"{_capital(text)}with {amount(row.takes)}.", "xla")
+        return
+    above, over = one.next
+    text = (
+        f"{where}{quantity} = {n:g} is the largest tried that fits {capacity.words} "
+        f"({amount(row.takes)}); {above:g} takes {amount(over.takes)}"
+    )
+    yield Finding(f"{_capital(text)}.", "xla")
+    if one.between is not None and above - n > 1:
+        text = f"{where}between these two a straight line meets it at about {one.between:.4g}."
+        yield Finding(_capital(text), "estimate")
+
+
+def _growths(facts: SweepFacts) -> Iterator[Finding]:
+    """Yields how the figures grow along each axis of numbers, once for all that grow alike."""
+    names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
+    for at in _numbered(facts):
+        quantity = facts.axes[at].quantity
+        for name in names:
+            alike: dict[str, list[Series]] = {}
+            lines = list(series(facts, at))
+            for one in lines:
+                if found := growth(*one.values(figure(name))):
+                    alike.setdefault(_grows(found, name, quantity), []).append(one)
+            if len(alike) > _GROUPS:
+                continue
+            for said, ones in alike.items():
+                where = _with(ones) if len(ones) < len(lines) else ""
+                yield Finding(_capital(f"{where}{name} {said}."), "estimate")
+
+
+def _grows(found: Growth, name: str, quantity: str) -> str:
+    """Returns how a figure grows, and how far that holds."""
+    off = f"within {found.error:.1%}" if found.error >= 0.0005 else "exactly"
+    about = f" from {found.first:g} to {found.last:g} ({found.points} points, {off})"
+    if found.kind == "power":
+        return f"grows as {quantity} to the power {found.power:.2f}{about}"
+    last = found.base + found.slope * found.last
+    if abs(found.slope) * (found.last - found.first) <= 0.01 * last:
+        return f"hardly changes with {quantity}{about}"
+    unit = UNITS.get(name, "B")
+    each = f"{amount(abs(found.slope), unit)} for each one"
+    rest = f" on top of {amount(found.base, unit)}" if found.base > 0.01 * last else ""
+    way = "grows" if found.slope > 0 else "falls"
+    return f"{way} linearly with {quantity}, by {each}{rest}{about}"
+
+
+def _bests(facts: SweepFacts) -> Iterator[Finding]:
+    """Yields the least and the most of a figure, where an axis has no numbers.
+
+    With an axis of numbers beside it, the points at its largest are compared.
+    """
+    done = [row for row in facts.rows if not row.error]
+    if all(axis.numbers for axis in facts.axes):
+        return
+    where = []
+    for at in _numbered(facts):
+        axis = facts.axes[at]
+        most = max((axis.numbers[row.place[at]] for row in done), default=0.0)
+        done = [row for row in done if axis.numbers[row.place[at]] == most]
+        where.append(f"{axis.quantity} = {most:g}")
+    names = [axis.name for axis in facts.axes if not axis.numbers]
+    lead = f"At {listed(where)} " if where else ""
+    for name in ("peak", "run"):
+        known = [row for row in done if figure(name)(row) is not None]
+        if len(known) < 2:
+            continue
+        low, high = min(known, key=figure(name)), max(known, key=figure(name))
+        least, most = figure(name)(low), figure(name)(high)
+        alike = [_point(row, names) for row in known if figure(name)(row) <= _ALIKE * least]
+        if name == "run":
+            tail = f", {duration(least)}; the longest, of {_point(high, names)}, takes "
+            text = f"{lead}the shortest run is that of {_point(low, names)}."
+            yield Finding(_first(text), "measured", tail=f"{tail}{duration(most)}.")
+        elif len(alike) == len(known):
+            text = f"{lead}all points have about the same peak, {amount(least)}."
+            yield Finding(_first(text), "xla")
+        else:
+            text = (
+                f"{lead}the peak is least, {amount(least)}, with {listed(alike)}, and most, "
+                f"{amount(most)}, with {_point(high, names)}"
+            )
+            yield Finding(_first(f"{text}."), "xla")
+    yield from _policies(done)
+
+
+def _policies(rows: Sequence[SweepRow]) -> Iterator[Finding]:
+    """Yields that policies which compute more do not lower the peak here, if they do not."""
+    plain = next((row for row in rows if row.point.get("policy") == "none"), None)
+    if plain is None or plain.figures.peak is None or plain.figures.flops is None:
+        return
+    known = [row for row in rows if row.figures.peak and row.figures.flops]
+    more = [row for row in known if (row.figures.flops or 0) > 1.05 * plain.figures.flops]
+    if more and all(_ALIKE * (row.figures.peak or 0) >= plain.figures.peak for row in more):
+        names = listed([row.point["policy"] for row in more])
+        yield Finding(
+            f"{names} computes values again, and the peak is not lower here. On CPUs XLA takes out "
+            "the barriers of jax.checkpoint: sweep with the target that it is to run on.",
+            "counted",
+        )
+
+
+def _errors(facts: SweepFacts) -> Iterator[Finding]:
+    failed = facts.failed
+    if not failed:
+        return
+    first = [f"{_point(row)}: {row.error}" for row in failed[:_ERRORS]]
+    more = f"; and {len(failed) - _ERRORS} more" if len(failed) > _ERRORS else ""
+    text = f"{count(len(failed), 'point')} of {len(facts.rows)} failed: {'; '.join(first)}{more}"
+    yield Finding(text if text.endswith(".") else f"{text}.", "measured")
+
+
+def tables(facts: SweepFacts) -> tuple[Table, ...]:
+    """Returns the table of all points, that of their times, and with two axes a heat map."""
+    plain = [name for name in FIGURES if name not in TIMED and _has(facts, name)]
+    timed = [name for name in TIMED if _has(facts, name)]
+    made = [_table(facts, "Points of the sweep", plain, _note(facts))]
+    if timed:
+        made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
+    if len(facts.axes) == 2:
+        name = next((n for n in ("peak", "flops", "kernels", "run", "compile") if n in plain), "")
+        made += [_heat(facts, name)] if name else []
+    return tuple(made)
+
+
+def _table(
+    facts: SweepFacts, title: str, names: Sequence[str], note: str, volatile: bool = False
+) -> Table:
+    axes = [axis.name for axis in facts.axes]
+    first = len(axes)
+    fits = facts.capacity is not None and not volatile
+    rows = barred(
+        (
+            (
+                *(Cell(row.point[axis]) for axis in axes),
+                *(Cell(_text(n, figure(n)(row)), figure(n)(row)) for n in names),
+                *([Cell({True: "yes", False: "no", None: "unknown"}[row.fits])] if fits else ()),
+                *([Cell(row.error)] if facts.failed and not volatile else ()),
+            )
+            for row in facts.rows
+            if not (volatile and row.error)
+        ),
+        *((first + n,) for n in range(len(names))),
+    )
+    columns = (
+        *axes,
+        *names,
+        *(["fits"] if fits else ()),
+        *(["error"] if facts.failed and not volatile else ()),
+    )
+    right = tuple(range(first, first + len(names)))
+    return Table(title, columns, rows, note, volatile, right)
+
+
+def _heat(facts: SweepFacts, name: str) -> Table:
+    """Returns a figure by both axes, the first downwards."""
+    down, across = facts.axes
+    by_place = {row.place: row for row in facts.rows}
+    top = max((figure(name)(row) or 0 for row in facts.rows), default=0) or 1
+    rows = []
+    for n, label in enumerate(down.labels):
+        values = [figure(name)(by_place[n, m]) for m in range(len(across.labels))]
+        shown = (
+            Cell(_text(name, value), value, bar=None if value is None else value / top)
+            for value in values
+        )
+        rows.append((Cell(label), *shown))
+    columns = (f"{down.name} \\ {across.name}", *across.labels)
+    right = tuple(range(1, len(columns)))
+    title = f"{name.capitalize()} by {down.name} and {across.name}"
+    return Table(title, columns, tuple(rows), right=right)
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    if name in TIMED:
+        return duration(value)
+    if name == "kernels":
+        return f"{value:,}"
+    return amount(value, UNITS.get(name, "B"))
+
+
+def _has(facts: SweepFacts, name: str) -> bool:
+    return any(figure(name)(row) is not None for row in facts.rows)
+
+
+def _note(facts: SweepFacts) -> str:
+    notes = []
+    if _has(facts, "peak"):
+        notes.append("peak and reserved are bytes of one device, by XLA's buffer assignment")
+    if _has(facts, "bytes"):
+        notes.append("bytes are those that kernels read and write if no cache helps")
+    if any(row.kept for row in facts.rows):
+        kept = sum(row.kept for row in facts.rows)
+        notes.append(f"{count(kept, 'point')} measured before, from the file")
+    here = sorted({row.here for row in facts.rows if row.here})
+    if here:
+        notes.append(f"compiled in this process, as {listed(here)}")
+    text = "; ".join(notes)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _clock(facts: SweepFacts) -> str:
+    """Says how the times were measured."""
+    parts = []
+    if _has(facts, "compile"):
+        parts.append("compile: XLA's time, once, writing its dumps too")
+    if _has(facts, "run"):
+        inputs = "random inputs (integers 0)" if facts.random else "the call's inputs"
+        parts.append(f"run: median of {count(facts.runs, 'run')} on {inputs}")
+    several = facts.workers is None or facts.workers > 1
+    if several:
+        parts.append("programs were compiled side by side, which lengthens each")
+    return f"{'; '.join(parts)}."
+
+
+def _with(ones: Sequence[Series]) -> str:
+    """Returns the values of the other axes as the beginning of a sentence; "" for none."""
+    texts = [", ".join(f"{name}={label}" for name, label in one.others) for one in ones]
+    return f"with {listed(texts, _GROUPS)} " if any(texts) else ""
+
+
+def _point(row: SweepRow, names: Sequence[str] = ()) -> str:
+    shown = names or row.point
+    return ", ".join(f"{name}={row.point[name]}" for name in shown)
+
+
+def _capital(text: str) -> str:
+    """Returns a sentence that may begin with an argument's name, which stays as it is."""
+    return _first(text) if text.startswith(("with ", "none ", "all ", "between ")) else text
+
+
+def _first(text: str) -> str:
+    return text[:1].upper() + text[1:]

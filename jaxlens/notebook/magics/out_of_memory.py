@@ -1,0 +1,24 @@
+"""After a cell that ran out of memory: what the failed program takes, below the traceback."""
+
+from typing import Any
+
+from IPython.display import display
+
+
+def out_of_memory(result: Any) -> None:
+    """Shows the answer if a cell ended in XLA's exception for want of memory.
+
+    Args:
+        result: IPython's result of the cell; for any other it does next to nothing.
+    """
+    error = getattr(result, "error_in_exec", None)
+    if error is None or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+        return
+    from jaxlens import ask  # not imported by %load_ext
+
+    try:
+        view = ask.out_of_memory(error)
+        if view is not None:
+            display(view.compute())
+    except Exception as why:  # the user has an error to read already
+        print(f"jaxlens could not look at what ran out of memory: {type(why).__name__}")

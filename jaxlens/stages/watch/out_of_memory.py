@@ -1,0 +1,107 @@
+"""Finds the program that ran out of memory, from the exception that XLA raised.
+
+A program's first call fails within JAX's frames, which have the function and its arguments. Later
+calls leave no frame of JAX, and a CPU's failure is raised where the result is waited for. Then the
+calls of jitted functions at and above the failing line are candidates, read from its source: only
+names and attributes are looked up, nothing is called.
+"""
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
+from jaxlens.stages.compat import events
+from jaxlens.stages.watch.cell_calls import abstracted
+
+_OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
+_BYTES = re.compile(r"allocat\w+ (\d+)(?: bytes)?")
+
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether XLA raised an exception for want of memory."""
+    return type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and bool(
+        _OUT.search(str(error))
+    )
+
+
+def wanted_bytes(error: BaseException) -> int | None:
+    """Returns the bytes that XLA could not get; None where it does not say."""
+    wanted = _BYTES.search(str(error))
+    return int(wanted[1]) if wanted else None
+
+
+def failed_calls(error: BaseException) -> Iterator[Call]:
+    """Yields the calls that may have failed, each function once, the likeliest first.
+
+    Their arguments have a `jax.ShapeDtypeStruct` in place of each array.
+    """
+    seen: set[int] = set()
+    for function, args, kwargs in _calls(error):
+        if id(function) not in seen:
+            seen.add(id(function))
+            yield (function, *abstracted(args, kwargs))
+
+
+def _calls(error: BaseException) -> Iterator[Call]:
+    """Yields the calls that may have failed, the likeliest first."""
+    frames: list[tuple[FrameType, int]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    if frames:
+        caller = events.stack(frames[-1][0]).caller
+        if caller is not None:
+            yield compat.rejit(caller.fun, caller.info), caller.args, caller.kwargs
+    for frame, line in reversed(frames):
+        file = describe(frame.f_code.co_filename)
+        if not file.library and not file.own:
+            yield from _written(frame, line)
+
+
+def _written(frame: FrameType, line: int) -> Iterator[Call]:
+    """Yields the calls of jitted functions in a frame's source, from the failing line upwards."""
+    names = {**frame.f_globals, **frame.f_locals}
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except (SyntaxError, ValueError):
+        return
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line]
+    for call in sorted(calls, key=lambda node: -node.lineno):
+        with suppress(_UnknownError):
+            function = _value(call.func, names)
+            if compat.jit_parts(function) is None:
+                continue
+            args = tuple(_value(arg, names) for arg in call.args)
+            yield function, args, {k.arg: _value(k.value, names) for k in call.keywords if k.arg}
+
+
+class _UnknownError(Exception):
+    """An expression that is more than names, attributes, constant items and literals."""
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Constant(value=value):
+            return value
+        case ast.Attribute(value=inner, attr=name):
+            known = getattr(_value(inner, names), "__dict__", {})
+            if name in known:  # no property, which is code
+                return known[name]
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            holder: Any = _value(inner, names)
+            if isinstance(holder, dict | list | tuple):
+                with suppress(LookupError, TypeError):
+                    item: Any = key
+                    return holder[item]
+    raise _UnknownError

@@ -1,0 +1,105 @@
+"""The view of a sweep: sentences, the memory along an axis of numbers as a chart, and the points.
+
+Two axes are a table with a bar in each cell, which every front end shows; it is drawn like all
+tables with bars.
+"""
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from jaxlens.lenses.sweep.facts import Series, SweepFacts, series
+from jaxlens.lenses.sweep.report import report
+from jaxlens.render import chart
+from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
+from jaxlens.render.graph.text_width import shorten
+from jaxlens.report import amount, count
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 760.0, 74.0, 150.0, 34.0, 240.0
+_LINES = 6  # series of one chart
+_TAKES = attrgetter("takes")  # what is compared with a limit
+_NOTE = "What programs reserve from start to end; the lines join the points that were compiled."
+
+
+def document(facts: SweepFacts, asked: bool = False) -> Document:
+    """Returns the document of a sweep.
+
+    Args:
+        facts: The points.
+        asked: Whether the user named the figures: the text then has the times too.
+    """
+    over = " x ".join(f"{len(axis.labels)} of {axis.name}" for axis in facts.axes)
+    taken = f"sweep of {facts.name}: {count(len(facts.rows), 'point')} ({over})"
+    answer = report(facts)
+    blocks: list[Block] = [Findings(answer.findings)] if answer.findings else []
+    blocks += pictures(facts)
+    blocks += [TableBlock(table, asked=asked) for table in answer.tables]
+    return Document("sweep", taken, tuple(blocks))
+
+
+def pictures(facts: SweepFacts) -> Iterator[Picture]:
+    """Yields a chart of the memory along each axis of numbers."""
+    for at, axis in enumerate(facts.axes):
+        lines = list(series(facts, at)) if len(axis.numbers) > 1 else []
+        known = [line for line in lines if len(line.values(_TAKES)[0]) > 1]
+        if known:
+            shown = known[:_LINES]
+            left = (
+                f" Not drawn: {len(known) - len(shown)} more lines." if len(known) > _LINES else ""
+            )
+            title = f"Memory by {axis.quantity}"
+            yield Picture(
+                title,
+                f"{title}: {count(len(shown), 'line')}",
+                _drawing(facts, shown, axis.quantity),
+                tuple(_text(shown)) if len(shown) == 1 else (),
+                note=f"{_NOTE}{left}",
+            )
+
+
+def _text(lines: Sequence[Series]) -> Iterator[str]:
+    numbers, values = lines[0].values(_TAKES)
+    top = max(values) or 1
+    for n, value in zip(numbers, values, strict=True):
+        yield f"{n:>10g} {amount(value):>9} {'#' * max(round(value / top * 40), 1)}"
+
+
+def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
+    curves = [line.values(_TAKES) for line in lines]
+    xs = [n for numbers, _ in curves for n in numbers]
+    low, high = min(0.0, *xs), max(xs)
+    top = max(value for _, values in curves for value in values) * 1.08 or 1.0
+    limit = facts.capacity.usable if facts.capacity else None
+    if limit is not None and limit < 3 * top:  # far above, it would flatten the curves
+        top = max(top, limit * 1.08)
+    bottom, wide = _TOP + _HIGH, _WIDTH - _LEFT - _RIGHT
+
+    def at(n: float, value: float) -> tuple[float, float]:
+        return _LEFT + (n - low) / ((high - low) or 1) * wide, bottom - value / top * _HIGH
+
+    marks = []
+    for part in range(5):
+        number = low + (high - low) * part / 4
+        x, y = at(number, top * part / 4)
+        marks.append(chart.line(_LEFT, y, _LEFT + wide, y, "grid"))
+        marks.append(chart.words(_LEFT - 6, y + 4, amount(top * part / 4), "dim", "end"))
+        marks.append(chart.words(x, bottom + 16, f"{number:g}", "dim", "middle"))
+    marks.append(chart.words(_LEFT + wide, bottom + 32, shorten(quantity, 60), "dim", "end"))
+    if limit is not None and limit <= top and facts.capacity:
+        y = at(0, limit)[1]
+        marks.append(chart.line(_LEFT, y, _LEFT + wide, y, "hot"))
+        marks.append(chart.words(_LEFT + 4, y - 5, shorten(facts.capacity.words, 60), "dim"))
+    ends: list[float] = []
+    for n, (line, (numbers, values)) in enumerate(zip(lines, curves, strict=True)):
+        points = [at(x, value) for x, value in zip(numbers, values, strict=True)]
+        marks.append(chart.path(points, "axis"))
+        name = ", ".join(label for _, label in line.others)
+        for (x, y), number, value in zip(points, numbers, values, strict=True):
+            tip = ", ".join(filter(None, (name, f"{quantity} = {number:g}", amount(value))))
+            marks.append(chart.circle(x, y, 4, chart.hue(n), tip=tip))
+        y = points[-1][1]
+        while any(abs(y - other) < 14 for other in ends):
+            y += 14
+        ends.append(y)
+        if name:
+            marks.append(chart.words(points[-1][0] + 9, y + 4, shorten(name, 18)))
+    return chart.chart(_WIDTH, bottom + 44, marks)

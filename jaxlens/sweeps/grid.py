@@ -1,0 +1,261 @@
+"""The grid of a sweep: the values of each axis, their names, and the call at each point."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.jaxpr.types import type_of
+from jaxlens.ir.run.sweep import SweepAxis
+from jaxlens.lenses.memory.checkpoint import REMAT
+from jaxlens.stages.arguments.inputs import abstract, static_text
+from jaxlens.stages.driver import capture
+
+OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
+_ITEM = re.compile(r"(\w+)\[(\d+)\]")
+_LONGEST = 48  # characters of a label
+
+
+@dataclass(frozen=True, slots=True)
+class AxisValues:
+    """An axis with its values."""
+
+    axis: SweepAxis
+    values: tuple[Any, ...]
+
+
+def axes(over: Any) -> tuple[AxisValues, ...]:
+    """Reads the argument `over` of a sweep.
+
+    Args:
+        over: Values by the name of what varies; a mapping of names to values is named so.
+
+    Raises:
+        OptionError: It is no such mapping, or a value is not one that the axis takes.
+    """
+    if not isinstance(over, Mapping) or not over:
+        raise OptionError(
+            "sweep takes the values to try by the argument's name, as in "
+            f'over={{"x": [x1, x2]}}, got {static_text(over)}'
+        )
+    return tuple(_axis(name, values) for name, values in over.items())
+
+
+def _axis(name: Any, given: Any) -> AxisValues:
+    if not isinstance(name, str) or isinstance(given, str) or not _is_many(given):
+        raise OptionError(
+            f"expected a list of values for {name!r}, got {type(given).__name__}: "
+            f'over={{"{name}": [...]}}'
+        )
+    named = isinstance(given, Mapping)
+    values = tuple(given.values() if named else given)
+    if not values:
+        raise OptionError(f"over={{{name!r}: []}} has no value to try")
+    roots = [part.strip() for part in name.split(",")]
+    for value in values:
+        if len(roots) > 1 and (not isinstance(value, Sequence) or len(value) != len(roots)):
+            raise OptionError(
+                f"{name!r} names {len(roots)} arguments that vary together: each of its values is "
+                f"a tuple of {len(roots)}, got {static_text(value)}"
+            )
+    values = tuple(_read(name, value) for value in values) if name in OWN else values
+    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values)
+    labels = [str(label) for label in given] if named else _labels(name, values, numbers)
+    return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
+
+
+def _is_many(given: Any) -> bool:
+    return hasattr(given, "__iter__") and not hasattr(given, "dtype")
+
+
+def _read(name: str, value: Any) -> Any:
+    """Returns a target, compiler options or a policy in the form that a point takes."""
+    if value is None:
+        return {} if name == "flags" else None
+    if name == "flags":
+        if isinstance(value, str):
+            pairs = [part.strip().removeprefix("--").partition("=") for part in value.split(",")]
+            value = {option: text for option, _, text in pairs if option}
+        if not isinstance(value, Mapping):
+            raise OptionError(
+                f"flags are a dict of XLA's options, as in {{'xla_cpu_enable_fast_math': True}}, "
+                f"got {static_text(value)}"
+            )
+        return dict(value)
+    if name == "target":
+        return str(value)
+    policies = jax.checkpoint_policies
+    if isinstance(value, str):
+        names = [word for word in dir(policies) if not word.startswith("_")]
+        if value not in names:
+            raise OptionError(f"jax.checkpoint_policies has no {value!r}; {nearest(value, names)}")
+        value = getattr(policies, value)
+    if not callable(value):
+        raise OptionError(f"a policy is one of jax.checkpoint_policies, got {static_text(value)}")
+    return value
+
+
+def _labels(name: str, values: Sequence[Any], numbers: Sequence[float]) -> list[str]:
+    if name == "policy":
+        return [_policy_name(value) for value in values]
+    if name == "flags":
+        texts = (", ".join(f"{k}={v}" for k, v in value.items()) for value in values)
+        return [text or "none" for text in texts]
+    if name == "target":
+        return [value or "here" for value in values]
+    return [_label(value, numbers[n] if numbers else None) for n, value in enumerate(values)]
+
+
+def _policy_name(policy: Any) -> str:
+    if policy is None:
+        return "none"
+    known = vars(jax.checkpoint_policies)
+    same = (word for word, value in known.items() if value is policy)
+    return next(same, str(getattr(policy, "__qualname__", policy)).partition(".<locals>")[0])
+
+
+def _label(value: Any, number: float | None) -> str:
+    leaves = jax.tree.leaves(value)
+    types = [_type(leaf) for leaf in leaves]
+    if number is not None and number == value:
+        return f"{value}"
+    if leaves and all(types) and len(leaves) <= 2:
+        return ", ".join(types)
+    return f"{number:g}" if number is not None else static_text(value)[:_LONGEST]
+
+
+def _type(leaf: Any) -> str:
+    """Returns the type of an array or a shape; "" for other values."""
+    aval = abstract(leaf) if hasattr(leaf, "shape") else None
+    return str(type_of(aval)) if aval is not None else ""
+
+
+def _different(labels: Sequence[str]) -> list[str]:
+    """Returns the labels, those that stand twice with their number."""
+    return [
+        f"{label} #{labels[: n + 1].count(label)}" if labels.count(label) > 1 else label
+        for n, label in enumerate(labels)
+    ]
+
+
+def _numbers(
+    name: str, roots: Sequence[str], values: Sequence[Any]
+) -> tuple[tuple[float, ...], str]:
+    """Returns what varies along an axis as numbers, and what they are; nothing for several."""
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return tuple(values), name
+    flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
+    if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
+        return (), ""
+    varied: dict[tuple[int, ...], str] = {}
+    for leaves in zip(*flat, strict=True):
+        shapes = [getattr(leaf, "shape", None) for _, leaf in leaves]
+        if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
+            return (), ""
+        path = leaves[0][0]
+        root, rest = (roots[path[0].idx], path[1:]) if len(roots) > 1 else (name, path)
+        for axis, sizes in enumerate(zip(*filter(None, shapes), strict=False)):
+            if len(set(sizes)) > 1 and len(sizes) == len(values):
+                where = f"{root}{jax.tree_util.keystr(rest)}.shape[{axis}]"
+                varied.setdefault(sizes, where)
+    if len(varied) != 1:
+        return (), ""
+    ((sizes, where),) = varied.items()
+    return (sizes, where) if len(set(sizes)) == len(sizes) else ((), "")
+
+
+def arguments(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of a call in which some have another value.
+
+    Args:
+        f: The function.
+        args: Its positional arguments; those that vary may be left out.
+        kwargs: Its keyword arguments, likewise.
+        chosen: Values by the argument's name; "args[0]" for one of a function with `*args`.
+
+    Raises:
+        OptionError: There is no such argument, or one is missing.
+    """
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"the parameters of {static_text(f)} have no names here: give sweep a function that "
+            "calls it"
+        ) from None
+    kinds = {p.name: p.kind for p in signature.parameters.values()}
+    rest = next((n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), None)
+    try:
+        bound = signature.bind_partial(*args, **kwargs)
+        for name, value in chosen.items():
+            item = _ITEM.fullmatch(name)
+            if item and item[1] in kinds and int(item[2]) < len(bound.arguments.get(item[1], ())):
+                values = list(bound.arguments[item[1]])
+                values[int(item[2])] = value
+                bound.arguments[item[1]] = tuple(values)
+            elif name in kinds and kinds[name] is not inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = value
+            elif rest is not None:
+                bound.arguments[rest] = {**bound.arguments.get(rest, {}), name: value}
+            else:
+                raise OptionError(
+                    f"{getattr(f, '__name__', 'the function')} has no argument {name!r}; "
+                    f"{nearest(name, [*kinds, *OWN])}"
+                )
+        order = [name for name in kinds if name in bound.arguments]
+        bound.arguments = {name: bound.arguments[name] for name in order}
+        signature.bind(*bound.args, **bound.kwargs)
+    except TypeError as why:  # inspect's, of the call's arguments
+        raise OptionError(f"{getattr(f, '__name__', 'the function')}: {why}") from None
+    return bound.args, bound.kwargs
+
+
+def chosen(
+    grid: Sequence[AxisValues], place: Sequence[int]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the values at a point: those of arguments, and those of `OWN`, by name."""
+    values: dict[str, Any] = {}
+    for row, n in zip(grid, place, strict=True):
+        together = [part.strip() for part in row.axis.name.split(",")]
+        several = row.values[n] if len(together) > 1 else (row.values[n],)
+        values |= dict(zip(together, several, strict=True))
+    own = {name: values.pop(name, None) for name in OWN}
+    return values, own
+
+
+def captured(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    own: Mapping[str, Any],
+) -> Capture:
+    """Returns the capture of a point, traced if it has a policy.
+
+    Args:
+        f: The function.
+        args: Its positional arguments at this point.
+        kwargs: Its keyword arguments, likewise.
+        own: The target and the policy.
+
+    Raises:
+        TargetError: There is no such target.
+        UnavailableError: The policy changes nothing, or cannot be tried.
+        Exception: The function cannot be traced.
+    """
+    made = capture(f, args, kwargs, target=own["target"])
+    if own["policy"] is None:
+        return made
+    made = Capture(*made.driver.under_policy(_policy_name(own["policy"]), own["policy"]))
+    if not any(node.opcode in REMAT for node in made.jaxpr.module.nodes()):
+        raise UnavailableError(
+            "nothing is differentiated in it that a policy of jax.checkpoint could change: "
+            "sweep the gradient, jax.grad(loss), or the train step"
+        )
+    return made

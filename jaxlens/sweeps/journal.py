@@ -1,0 +1,87 @@
+"""The file of a sweep: one line of JSON for each point, written when the point is done.
+
+A line is written whole by one call and appended, so that two sweeps can write to one file, and a
+process that is killed leaves at most an unfinished last line, which is skipped. A point is found
+again by what was compiled: its program, flags, target, and the versions that compiled it.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxlens.errors import OptionError
+
+_HEAD = '{"jaxlens_sweep": 1, '
+
+
+class Journal:
+    """What a file has of earlier points; appends to it.
+
+    Args:
+        path: The file; it is made with the first point.
+
+    Attributes:
+        trouble: Why a point could not be written; "" where none failed.
+
+    Raises:
+        OptionError: The file cannot be read, or is no sweep's.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.trouble = ""
+        try:
+            data = self.path.read_bytes() if self.path.exists() else b""
+        except OSError as why:
+            raise OptionError(f"the sweep's file cannot be read: {why}") from None
+        lines = data.decode("utf-8", "replace").split("\n")
+        if data and not any(_is_ours(line) for line in lines):
+            raise OptionError(
+                f"{self.path.name} is not a sweep's file: resume=... takes one, or a new name"
+            )
+        self._unfinished = bool(lines[-1])
+        self._known: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            if row := _read(line):
+                self._known.setdefault(row["key"], {}).update(row["figures"])
+
+    def figures(self, key: str, names: Collection[str]) -> dict[str, Any] | None:
+        """Returns the figures of a point by their names; None if one was not measured yet."""
+        known = self._known.get(key, {})
+        return known if all(name in known for name in names) else None
+
+    def keep(self, key: str, point: Mapping[str, str], answer: Mapping[str, Any]) -> None:
+        """Appends a point; a full disk does not end the sweep, and is in `trouble`."""
+        row = {"key": key, "point": dict(point), **answer}
+        line = (_HEAD + json.dumps(row)[1:] + "\n").encode()
+        if self._unfinished:  # of a process that was killed, or a disk that was full
+            line = b"\n" + line
+        try:
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                self._unfinished = os.write(file, line) < len(line)
+            finally:
+                os.close(file)
+        except OSError as why:
+            self.trouble = f"{why.strerror or why}"
+        else:
+            if self._unfinished:
+                self.trouble = "the disk is full"
+
+
+def _is_ours(line: str) -> bool:
+    return bool(line) and (line.startswith(_HEAD) or _HEAD.startswith(line))
+
+
+def _read(line: str) -> dict[str, Any] | None:
+    """Returns a whole line of a point that was measured without an error."""
+    if not line.startswith(_HEAD):
+        return None
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    whole = isinstance(row.get("key"), str) and isinstance(row.get("figures"), dict)
+    return row if whole and not row.get("error") else None

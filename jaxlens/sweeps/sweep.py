@@ -1,0 +1,404 @@
+"""`jaxlens.sweep`: one function at every point of a grid, compiled side by side.
+
+The function is traced and lowered here. Its StableHLO travels to a worker, which compiles and
+measures it, so that any executor serves: nothing of the user's is pickled.
+"""
+
+import hashlib
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+
+from jaxlens import progress
+from jaxlens.captures import Capture
+from jaxlens.errors import OptionError, first_line, missing_package, nearest
+from jaxlens.ir.run.sweep import FIGURES, SweepFigures, SweepRow
+from jaxlens.lenses.compare.figures import Figures
+from jaxlens.lenses.memory.capacity import Capacity, capacity
+from jaxlens.lenses.sweep.facts import SweepFacts
+from jaxlens.lenses.sweep.report import report
+from jaxlens.report import Table
+from jaxlens.stages import compat
+from jaxlens.stages.call.traceable import function_name
+from jaxlens.stages.compile.xla_options import xla_flags
+from jaxlens.stages.experiments.other_process import given_arrays
+from jaxlens.sweeps.children import ChildProcesses
+from jaxlens.sweeps.document import document
+from jaxlens.sweeps.grid import AxisValues, arguments, axes, captured, chosen
+from jaxlens.sweeps.journal import Journal
+from jaxlens.sweeps.worker import measure as measure_capture
+from jaxlens.sweeps.worker import measured, one_line
+from jaxlens.views.answer import Answer
+
+MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")
+_DEFAULT = MEASURES[:-1]  # looking at a program executes nothing
+_WAITING = 64  # points that are lowered and wait for a worker
+_CHILDREN = 4  # by default at most: each takes some 400 MB
+_LOOK = 0.2  # seconds between two looks for an interrupt
+
+
+class Sweep(Answer[SweepFacts]):
+    """The answer of a sweep: `.rows`, `.table`, `.pandas()`, and sentences and charts as a view."""
+
+    @property
+    def table(self) -> Table:
+        """All points, one a row."""
+        return self.tables[0]
+
+    def pandas(self) -> Any:
+        """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
+
+        Raises:
+            PackageError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise missing_package("Sweep.pandas", error) from None
+        facts = self.facts
+        rows = [
+            {
+                **{
+                    axis.name: axis.numbers[row.place[n]] if axis.numbers else row.point[axis.name]
+                    for n, axis in enumerate(facts.axes)
+                },
+                **{name: getattr(row.figures, name) for name in FIGURES},
+                "fits": row.fits,
+                "error": row.error,
+            }
+            for row in facts.rows
+        ]
+        return pd.DataFrame(rows)
+
+
+def sweep(
+    f: Callable[..., Any],
+    /,
+    *args: Any,
+    over: Mapping[str, Any],
+    measure: Sequence[str] = _DEFAULT,
+    executor: Executor | int | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    limit: float | str | None = None,
+    runs: int = 10,
+    **kwargs: Any,
+) -> Sweep:
+    """Compiles a function at each point of a grid: shapes, targets, XLA's flags, policies.
+
+        shape = jax.ShapeDtypeStruct
+        jaxlens.sweep(step, params, over={"batch": [shape((n, 128), "f4") for n in (32, 64, 128)]})
+        jaxlens.sweep(loss_and_grad, params, x, over={"policy": [None, "dots_saveable"]})
+
+    The function is traced in this process, once a point, and runs nowhere unless `measure` has
+    "run". Programs for several devices, and those that call Python functions, are compiled in
+    this process, one after another. An interrupt cancels what is left, and is raised.
+
+    Args:
+        f: The function, jitted or not.
+        *args: Its arguments; those that vary may be left out.
+        over: Values to try by what varies, of which the grid is the product: the name of an
+            argument (values, or `jax.ShapeDtypeStruct`s), "x, y" for arguments that vary together
+            (tuples), "target" (as of `jaxlens.capture`), "flags" (dicts of XLA's options, or
+            "xla_flag=value"), or "policy" (of `jax.checkpoint_policies`, or its name; it applies
+            to what the function differentiates; None leaves it as it is). A mapping gives each
+            value a name.
+        measure: Of "compile" (seconds), "peak" (bytes, and those reserved), "flops", "bytes"
+            (that kernels move), "kernels" and "run" (seconds); by default all but "run".
+        executor: Any `concurrent.futures.Executor`, such as that of a Dask client
+            (`client.get_executor()`), or a number of child processes; by default up to 4. Its
+            workers must have this jaxlens.
+        resume: A file that gets a line for each finished point. Points that it has already are
+            not compiled again; those that failed are.
+        limit: Bytes, "16 GB", or a device ("h100"): says which points fit.
+        runs: How often "run" executes a program.
+        **kwargs: The function's keyword arguments.
+
+    Returns:
+        An answer with `.rows` (each with `.point`, `.figures`, `.fits`, `.error`), `.failed`,
+        `.table`, `.pandas()`, and sentences, charts and tables as a view.
+
+    Raises:
+        OptionError: The grid, a figure, the limit or the file is not one that sweep takes.
+    """
+    if not callable(f):
+        raise OptionError(f"sweep takes a function, got {type(f).__name__}: jaxlens.sweep(f, x)")
+    grid = axes(over)
+    names = (measure,) if isinstance(measure, str) else tuple(measure)
+    for name in names:
+        if name not in MEASURES:
+            raise OptionError(f"sweep measures no {name!r}; {nearest(name, MEASURES)}")
+    if "run" in names and runs < 1:
+        raise OptionError(f"expected at least 1 run, got runs={runs}")
+    bound = capacity(limit) if limit is not None else None
+    plan = _Plan(f, args, kwargs, grid, names, runs, bound)
+    plan.check()
+    journal = Journal(resume) if resume is not None else None
+    start = time.perf_counter()
+    count = len(plan.places)
+    with _executor(executor, count) as (pool, workers):
+        rows = _Sweeping(plan, pool, journal).rows()
+    facts = SweepFacts(
+        function_name(f),
+        tuple(row.axis for row in grid),
+        tuple(rows[place] for place in plan.places),
+        names,
+        bound,
+        workers,
+        runs if "run" in names else 0,
+        plan.random,
+        journal.trouble if journal else "",
+        time.perf_counter() - start,
+    )
+    asked = names != _DEFAULT
+    return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
+
+
+@contextmanager
+def _executor(given: Executor | int | None, points: int) -> Iterator[tuple[Executor, int | None]]:
+    """Yields the executor, and its number of workers where it is ours, which then ends with it."""
+    if given is not None and not isinstance(given, int):
+        if not callable(getattr(given, "submit", None)):
+            raise OptionError(
+                "executor takes a concurrent.futures.Executor or a number of processes, got "
+                f"{type(given).__name__}"
+            )
+        yield given, None
+        return
+    if isinstance(given, bool) or (given is not None and given < 1):
+        raise OptionError(f"executor takes at least 1 process, got {given!r}")
+    workers = min(given or min(_CHILDREN, _cores()), max(points, 1))
+    ours = ChildProcesses(workers)
+    try:
+        yield ours, workers
+        ours.shutdown()
+    finally:
+        ours.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # on other systems than Linux
+        return os.cpu_count() or 1
+
+
+@dataclass
+class _Plan:
+    """What is to be compiled, and how it is measured.
+
+    Attributes:
+        random: Whether a program is run on random inputs.
+    """
+
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    grid: Sequence[AxisValues]
+    names: tuple[str, ...]
+    runs: int
+    capacity: Capacity | None
+    random: bool = False
+    places: list[tuple[int, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        sizes = [range(len(row.values)) for row in self.grid]
+        self.places = list(itertools.product(*sizes))
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of the figures that a worker measures."""
+        more = ("peak", "reserved") if "peak" in self.names else ()
+        return (*(name for name in self.names if name not in ("flops", "peak")), *more)
+
+    def check(self) -> None:
+        """Raises OptionError for an axis that names no argument, which no point could have."""
+        self.call(self.places[0])
+
+    def call(
+        self, place: Sequence[int]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Mapping[str, Any]]:
+        """Returns the arguments at a point, and its target, flags and policy."""
+        values, own = chosen(self.grid, place)
+        return (*arguments(self.f, self.args, self.kwargs, values), own)
+
+    def point(self, place: Sequence[int]) -> dict[str, str]:
+        """Returns the values at a point, in words."""
+        return {row.axis.name: row.axis.labels[n] for row, n in zip(self.grid, place, strict=True)}
+
+    def row(
+        self, place: tuple[int, ...], figures: Mapping[str, Any], error: str = "", **more: Any
+    ) -> SweepRow:
+        """Returns the row of a point."""
+        asked = {*self.figures, "flops"}
+        known = SweepFigures(**{n: figures.get(n) if n in asked else None for n in FIGURES})
+        row = SweepRow(self.point(place), place, known, error, **more)
+        fits = None
+        if self.capacity is not None and row.takes is not None:
+            fits = row.takes <= self.capacity.usable
+        return replace(row, fits=fits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A point that a worker has."""
+
+    place: tuple[int, ...]
+    key: str
+    flops: int | None
+
+
+class _Sweeping:
+    """Goes through the points of a plan."""
+
+    def __init__(self, plan: _Plan, pool: Executor, journal: Journal | None) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._journal = journal
+        self._rows: dict[tuple[int, ...], SweepRow] = {}
+        self._sent: dict[Future[Any], _Sent] = {}
+        self._broken = ""
+        self._kept: set[tuple[int, ...]] = set()  # written to the file
+        self._lock = threading.Lock()
+
+    def rows(self) -> dict[tuple[int, ...], SweepRow]:
+        """Returns the row of each point, by its place; an interrupt cancels the rest."""
+        whole = len(self._plan.places)
+        name = f"jaxlens sweeps {function_name(self._plan.f)}"
+        try:
+            with progress.step(name, lambda: f"{len(self._rows)} of {whole} points"):
+                for place in self._plan.places:
+                    self._begin(place)
+                    self._collect(_WAITING)
+                self._collect(1)
+        except BaseException:
+            for future in self._sent:
+                future.cancel()
+            raise
+        return self._rows
+
+    def _begin(self, place: tuple[int, ...]) -> None:
+        """Lowers a point and gives it to a worker, unless the file has it or it fails."""
+        plan = self._plan
+        try:
+            args, kwargs, own = plan.call(place)
+            capture = captured(plan.f, args, kwargs, own)
+            flops = Figures(capture).get("flops") if "flops" in plan.names else None
+            request, key, here = _request(plan, capture, own)
+        except Exception as why:  # of the user's function, of any type: the point's row has it
+            self._rows[place] = plan.row(place, {}, one_line(why))
+            return
+        known = self._journal.figures(key, plan.figures) if self._journal else None
+        if known is not None:
+            self._rows[place] = plan.row(place, {**known, "flops": flops}, kept=True)
+        elif here:
+            self._here(_Sent(place, key, flops), capture, here)
+        elif self._broken:
+            self._rows[place] = plan.row(place, {"flops": flops}, f"not tried: {self._broken}")
+        else:
+            try:
+                future = self._pool.submit(measured, request)
+            except Exception as why:  # a broken pool takes no more
+                self._broken = f"the executor takes no more programs ({one_line(why)})"
+                self._rows[place] = plan.row(place, {"flops": flops}, f"not tried: {self._broken}")
+            else:
+                self._sent[future] = sent = _Sent(place, key, flops)
+                # In the thread of the executor: this one may be tracing the next point.
+                future.add_done_callback(partial(self._keep_answer, sent))
+
+    def _here(self, sent: _Sent, capture: Capture, why: str) -> None:
+        """Compiles in this process a program that cannot travel."""
+        found: dict[str, Any] = {}
+        error, runs = "", self._plan.runs
+        try:
+            measure_capture(capture, self._plan.names, lambda: capture.driver.run(runs), found)
+        except Exception as fault:
+            error = one_line(fault)
+        answer = {"figures": found, "error": error}
+        self._keep(sent, answer)
+        self._done(sent, answer, here=why)
+
+    def _collect(self, most: int) -> None:
+        """Waits until fewer than `most` points are with workers, and takes those that are done."""
+        while self._sent:
+            room = len(self._sent) < most
+            # Waits in short steps, since a lock cannot be interrupted on every system.
+            done, _ = wait(self._sent, 0 if room else _LOOK, FIRST_COMPLETED)
+            for future in done:
+                sent = self._sent.pop(future)
+                try:
+                    answer = future.result()
+                    self._keep(sent, answer)
+                except Exception as why:  # the worker died, or the executor was ended
+                    text = first_line(why) if str(why) else ""
+                    error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
+                    answer = {"figures": {}, "error": error}
+                self._done(sent, answer)
+            if room:
+                return
+
+    def _done(self, sent: _Sent, answer: Mapping[str, Any], here: str = "") -> None:
+        figures, error = {**answer["figures"], "flops": sent.flops}, str(answer["error"])
+        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=here)
+
+    def _keep_answer(self, sent: _Sent, future: Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            self._keep(sent, future.result())
+
+    def _keep(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
+        """Writes a point that is done to the file, once, whichever thread comes first."""
+        if self._journal is None:
+            return
+        with self._lock:
+            if sent.place not in self._kept:
+                self._kept.add(sent.place)
+                figures = {**answer["figures"], "flops": sent.flops}
+                row = {"figures": figures, "error": answer["error"]}
+                self._journal.keep(sent.key, self._plan.point(sent.place), row)
+
+
+def _request(
+    plan: _Plan, capture: Capture, at: Mapping[str, Any]
+) -> tuple[dict[str, Any], str, str]:
+    """Returns what a worker gets, the point's key, and why it is compiled here; "" if it is not.
+
+    Raises:
+        OptionError: It has flags, and must be compiled here.
+    """
+    target, flags = capture.program.target, at["flags"] or {}
+    lowered = capture.driver.lowered  # a live driver's
+    module = lowered.compiler_ir("stablehlo")
+    own = compat.options_of(lowered)
+    here = f"programs for {target.devices} devices" if target.devices > 1 else ""
+    if own is None or "callback" in capture.stablehlo.text:
+        here = "programs that call Python functions"
+    if here and flags:
+        raise OptionError(f"flags are not tried on {here}")
+    given = given_arrays(capture) if "run" in plan.names and not target.absent else {}
+    plan.random |= "run" in plan.names and len(given) < len(capture.program.inputs)
+    request = {
+        "name": capture.program.name,
+        "module": b"" if here else compat.bytecode(module),
+        "platform": target.platform,
+        "target": at["target"] if target.absent else "",
+        "own": own or (),
+        "flags": dict(flags),
+        "x64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
+        "measure": plan.names,
+        "runs": plan.runs,
+        "given": given,
+    }
+    digest = hashlib.sha256()
+    text = module.operation.get_asm(enable_debug_info=False)
+    settings = sorted(map(str, dict(own or ()).items())), sorted(map(str, flags.items()))
+    versions = target.kind, target.platform, target.jax, target.jaxlib, xla_flags()
+    digest.update(repr((text, settings, versions)).encode(errors="surrogatepass"))
+    return request, digest.hexdigest()[:32], here

@@ -1,0 +1,143 @@
+"""Compiles one program of a sweep and measures it: in a child process, or on any executor.
+
+    python -m jaxlens.sweeps.worker
+
+A point travels as StableHLO and not as a function, so that nothing of the user's is pickled. Each
+figure is that of the verb with its name: of `jaxlens.receipt`, and of the kernels of
+`jaxlens.cost`.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError, first_line
+from jaxlens.ir.driver import RecordedDriver, Run
+from jaxlens.ir.facts import Kernel, Memory, Program, Stage, Timing
+from jaxlens.lenses.compare.figures import Figures
+from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.report import total
+from jaxlens.stages.call.target import resolve, target_of
+from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
+from jaxlens.stages.experiments.other_process_main import random_input, reply, serve
+from jaxlens.stages.measure.execute import run
+from jaxlens.stages.programs.text import TextProgram, of_module
+
+
+def measured(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compiles the program of a request; any error is part of the answer.
+
+    Args:
+        request: "module" (StableHLO as bytecode), "name", "platform", "target" (an absent device),
+            "own" (compiler options of the user's jit), "flags" (those of the point), "x64",
+            "measure" (names of figures), "runs" (their number) and "given" (arrays by name).
+
+    Returns:
+        "figures" by name, and "error": one line, "" for none.
+    """
+    found: dict[str, Any] = {}
+    try:
+        with jax.enable_x64(request["x64"]):
+            _measure(request, found)
+    except Exception as why:  # of XLA, of many types; the point is a row with its error
+        return {"figures": found, "error": one_line(why)}
+    return {"figures": found, "error": ""}
+
+
+def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
+    name, target = request["name"], request["target"]
+    here = target_of(jax.devices()[:1])
+    if not target and here.platform != request["platform"]:
+        target = request["platform"]
+    place = resolve(target) if target else None
+    sent = of_module(request["module"], place, request["own"])
+    done = compile_lowered(sent.lowered, name=name, flags=request["flags"])
+    program = Program(name, (), (), place.target if place else here)
+    capture = Capture(program, _Compiled(done))
+    execute = partial(_executed, sent, done.executable, request)
+    measure(capture, request["measure"], execute, found)
+
+
+def measure(
+    capture: Capture, names: Collection[str], execute: Callable[[], Run], found: dict[str, Any]
+) -> None:
+    """Adds the figures of a program that needs a compile.
+
+    Args:
+        capture: The program.
+        names: Names of the figures.
+        execute: Runs it.
+        found: Where they go, so that one that fails leaves those before it.
+    """
+    figures = Figures(capture)
+    if "compile" in names:
+        _ = capture.memory  # compiled now
+        found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
+    if "peak" in names:
+        found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
+    if "bytes" in names:
+        found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
+    if "kernels" in names:
+        found["kernels"] = figures.get("kernels")
+    if "run" in names:
+        if capture.program.target.absent:
+            raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
+        found["run"] = median(execute().seconds)
+
+
+def one_line(error: Exception) -> str:
+    """Returns an exception as one line: its type and the first line of its message."""
+    return f"{type(error).__name__}: {first_line(error, 200)}"
+
+
+def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) -> Run:
+    """Runs the program on the given arrays; on random floats and zeros where there are none."""
+    random, given = np.random.default_rng(0), request["given"]
+    inputs = []
+    for name, shape in sent.arguments:
+        value = given.get(name)
+        fits = value is not None and value.shape == shape.shape
+        inputs.append(value.astype(shape.dtype) if fits else random_input(shape, random))
+    return run(executable, tuple(map(jnp.asarray, inputs)), request["runs"])
+
+
+class _Compiled(RecordedDriver):
+    """The facts of a compile that the figures are made of."""
+
+    holder = "the program of a sweep"
+
+    def __init__(self, output: CompileOutput) -> None:
+        self._output = output
+
+    def stage(self, name: str) -> Stage:
+        return self._output.optimized if name == "optimized" else super().stage(name)
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(self._output.kernels)
+
+    def buffers(self) -> str:
+        return self._output.buffers
+
+    def memory(self) -> Memory:
+        return self._output.memory
+
+    def cost(self) -> Mapping[str, float]:
+        return self._output.cost
+
+    def times(self) -> tuple[Timing, ...]:
+        return self._output.times
+
+
+def _reply(folder: Path) -> None:
+    reply(folder, measured)
+
+
+if __name__ == "__main__":
+    serve(_reply)

@@ -1,0 +1,136 @@
+"""Cost by module and layer, against flops counted by hand."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.lenses.cost.modules import module_path
+
+pytestmark = pytest.mark.backend
+B, D, H = 8, 16, 32
+
+
+def net(w, x):
+    with jax.named_scope("Net"):
+        for n, part in enumerate(w):
+            with jax.named_scope(f"Layer_{n}"):
+                x = jnp.tanh(x @ part)
+    return x.sum()
+
+
+W = [jax.ShapeDtypeStruct(s, "float32") for s in ((D, H), (H, D))]
+X = jax.ShapeDtypeStruct((B, D), "float32")
+
+
+def by_path(answer):
+    return {module.path: module for module in answer.modules}
+
+
+def test_flops_forward_and_backward_are_those_by_hand():
+    found = by_path(jaxlens.cost(jax.grad(net), W, X))
+    assert list(found) == [("Net",), ("Net", "Layer_0"), ("Net", "Layer_1")]
+    first, second = found["Net", "Layer_0"], found["Net", "Layer_1"]
+    product = 2 * B * D * H
+    # tanh's derivative is (1 - y) * (1 + y), of which the cotangent's part is the backward pass.
+    assert first.forward - product in range(4 * B * H)
+    assert second.forward - product in range(4 * B * D)
+    assert first.backward - product in range(4 * B * H)  # of w alone: x has no gradient
+    assert second.backward - 2 * product in range(4 * B * D)  # of w, and of its input
+    whole = found[("Net",)]
+    assert whole.forward == first.forward + second.forward
+    assert whole.backward == first.backward + second.backward
+    assert 0 < first.bytes + second.bytes <= whole.bytes
+
+
+def test_a_loop_counts_as_often_as_it_runs():
+    def rolled(w, x):
+        def body(x, part):
+            with jax.named_scope("Layer"):
+                return jnp.tanh(x @ part), None
+
+        with jax.named_scope("Net"):
+            return jax.lax.scan(body, x, w)[0]
+
+    w = jax.ShapeDtypeStruct((5, D, D), "float32")
+    found = by_path(jaxlens.cost(rolled, w, X))
+    assert found["Net", "Layer"].forward == 5 * 2 * B * D * D
+    assert found["Net", "Layer"].bytes > 0
+
+
+def test_calls_of_objects_are_modules_told_apart_by_line():
+    class Linear:
+        def __call__(self, w, x):
+            return x @ w
+
+    class Net:
+        def __init__(self):
+            self.a, self.b = Linear(), Linear()
+
+        def __call__(self, w, x):
+            y = self.a(w[0], x)
+            return self.b(w[1], y)
+
+    model = Net()
+    found = by_path(jaxlens.cost(lambda w, x: model(w, x), W, X))
+    (root,) = [path for path in found if len(path) == 1]
+    assert root[0].startswith("Net (test_modules.py:")
+    inner = sorted(path[1] for path in found if len(path) == 2)
+    assert len(inner) == 2
+    assert all(name.startswith("Linear (test_modules.py:") for name in inner)
+    assert [found[path].forward for path in found if len(path) == 2] == [2 * B * D * H] * 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "path", "backward"),
+    [
+        ("transpose(jvp(Net))/Block_0/Dense_1", ("Net", "Block_0", "Dense_1"), True),
+        ("jvp(mlp)/linear_0", ("mlp", "linear_0"), False),
+        ("jit(f)/jvp(Net)/while/body/closed_call/Block/jit(relu)", ("Net", "Block"), False),
+        ("jvp()", (), False),
+        ("rematted_computation/Block", ("Block",), False),
+    ],
+)
+def test_scopes_are_paths(scope, path, backward):
+    assert module_path(scope, ()) == (path, backward)
+
+
+def test_the_tree_is_in_text_and_opens_in_html():
+    answer = jaxlens.cost(jax.grad(net), W, X)
+    text = str(answer)
+    assert "By module" in text
+    assert "Layer_1" in text  # the only module of its level is open
+    assert "<summary>Net</summary>" in answer.html()
+
+
+def test_a_program_without_modules_has_no_tree():
+    answer = jaxlens.cost(lambda x: x @ x.T, X)
+    assert answer.modules == ()
+    assert "Modules:" not in str(answer).splitlines()
+
+
+def test_flax_scopes_have_their_names():
+    linen = pytest.importorskip("flax.linen")
+
+    class Net(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            x = linen.relu(linen.Dense(H)(x))
+            return linen.Dense(4)(x)
+
+    model = Net()
+    x = jnp.ones((B, D))
+    params = model.init(jax.random.key(0), x)
+    found = by_path(jaxlens.cost(model.apply, params, x))
+    assert found["Net", "Dense_0"].forward == 2 * B * D * H + B * H
+    assert found["Net", "Dense_1"].forward == 2 * B * H * 4 + B * 4
+
+
+def test_mfu_is_flops_over_seconds_and_peak():
+    n = 256
+    cap = jaxlens.capture(lambda x: x @ x, jnp.ones((n, n)))
+    answer = jaxlens.cost(cap, run=3, roofline="h100")
+    seconds = sorted(answer.facts.run().seconds)[1]
+    assert answer.mfu == pytest.approx(2 * n**3 / seconds / 494.5e12)
+    assert any("model flops utilisation" in finding.measured for finding in answer.findings)
+    assert jaxlens.cost(cap).mfu is None

@@ -1,0 +1,91 @@
+"""Whether a program fits a limit, against sizes counted by hand and JAX's own donation."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError
+from jaxlens.lenses.memory.fits import target_of, within
+
+pytestmark = pytest.mark.backend
+N = 1 << 20
+
+
+def shape(*sizes):
+    return jax.ShapeDtypeStruct(sizes, "float32")
+
+
+def scaled(state, factor):
+    return state * factor
+
+
+def loss(w, x):
+    for part in w:
+        x = jnp.tanh(jnp.tanh(x @ part) @ part.T)
+    return (x * x).sum()
+
+
+def test_what_is_reserved_is_compared_with_the_limit():
+    answer = jaxlens.fits(scaled, shape(N), shape(), device="16 GB")
+    assert answer.takes == 2 * 4 * N + 4  # the argument, the result and the factor
+    assert answer.fits is True
+    assert answer.actions == ()
+    assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, 0% of that."
+
+
+def test_a_donation_is_tried_and_frees_the_argument():
+    answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
+    assert answer.fits is False
+    (donated,) = [action for action in answer.actions if action.name == "donating state"]
+    assert donated.takes == 4 * N + 4  # the result is where the argument was
+    assert donated.code == 'jax.jit(f, donate_argnames=("state",))'
+    real = jaxlens.receipt(jax.jit(scaled, donate_argnames="state"), shape(N), shape())
+    assert donated.takes == real.reserved
+    texts = [finding.text for finding in answer.findings]
+    assert "Donating state: 4.19 MB, which fits" in texts[1]
+    assert any(text.startswith("jax.checkpoint was not tried: nothing is diff") for text in texts)
+
+
+def test_sharding_is_an_estimate_and_not_tried():
+    answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
+    shard = next(action for action in answer.actions if "sharding" in action.name)
+    assert shard.name == f"sharding axis 0 of state ({N:,}) over 2 devices"
+    assert shard.takes is None
+    assert shard.at_best == answer.use.peak - (2 * 4 * N) // 2
+    finding = next(one for one in answer.findings if "harding axis" in one.text)
+    assert finding.trust == "estimate"
+    assert "was not tried" in finding.text
+
+
+def test_checkpoints_are_tried_where_it_is_differentiated():
+    w, x = [shape(64, 64)] * 6, shape(8192, 64)
+    answer = jaxlens.fits(jax.grad(loss), w, x, device="4 MB")
+    tried = [action for action in answer.actions if action.takes is not None]
+    assert any("jax.checkpoint round the whole function" in action.name for action in tried)
+    takes = [action.takes for action in tried]
+    assert takes == sorted(takes)
+    assert "What would fit" in str(answer)
+
+
+def test_too_near_to_say():
+    assert within(98, 100) is None
+    assert within(103, 100) is None
+    assert within(90, 100) is True
+    assert within(110, 100) is False
+    near = jaxlens.fits(scaled, shape(N), shape(), device=str(2 * 4 * N))
+    assert near.fits is None
+    assert "too near to 8.39 MB to say whether it fits" in near.findings[0].text
+
+
+def test_a_device_that_was_not_compiled_for_is_said():
+    cap = jaxlens.capture(scaled, shape(N), shape(), target="cpu")
+    answer = jaxlens.fits(cap, device="h100")
+    assert "It was compiled for cpu: XLA would make another program" in answer.findings[1].text
+    assert "look with target gpu:h100" in answer.findings[1].text
+    assert (target_of("v5e"), target_of("16 GB")) == ("tpu:v5e:2x2", "")
+
+
+def test_a_device_that_is_not_known_is_one_line():
+    with pytest.raises(OptionError, match="no published limits of 'h1000'"):
+        jaxlens.fits(scaled, shape(N), shape(), device="h1000")

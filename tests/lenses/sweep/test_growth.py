@@ -1,0 +1,71 @@
+"""Growths fitted to curves whose law is known, and limits between points."""
+
+import pytest
+
+from jaxlens.errors import OptionError
+from jaxlens.ir.run.sweep import SweepFigures, SweepRow
+from jaxlens.lenses.memory.capacity import capacity
+from jaxlens.lenses.sweep.facts import Series, fit, growth
+
+N = [8, 16, 32, 64, 128]
+
+
+def test_a_line_is_found_with_what_does_not_grow():
+    found = growth(N, [1000 + 7 * n for n in N])
+    assert (found.kind, found.first, found.last, found.points) == ("line", 8, 128, 5)
+    assert found.base == pytest.approx(1000)
+    assert found.slope == pytest.approx(7)
+
+
+def test_a_line_may_begin_later():
+    found = growth(N, [max(500, 1000 + 7 * (n - 32)) if n >= 32 else 999 for n in N])
+    assert (found.kind, found.first, found.points) == ("line", 32, 3)
+
+
+def test_a_square_is_a_power_of_two():
+    found = growth(N, [3 * n**2 for n in N])
+    assert found.kind == "power"
+    assert found.power == pytest.approx(2)
+
+
+@pytest.mark.parametrize("values", [[1, 9, 2, 30, 4], [0, 1, 2, 3, 4]])
+def test_what_follows_no_law_has_no_growth(values):
+    assert growth(N, values) is None
+    assert growth(N[:2], [1, 2]) is None
+
+
+def row(n, size):
+    return SweepRow({"x": str(n)}, (n,), SweepFigures(reserved=size))
+
+
+def test_a_limit_is_met_between_two_points():
+    of = Series((), (1.0, 2.0, 4.0), (row(1, 10), row(2, 20), row(4, 40)))
+    found = fit(of, 30)
+    assert found.largest[0] == 2
+    assert found.next[0] == 4
+    assert found.between == 3
+    assert fit(of, 5).largest is None
+    assert fit(of, 100).next is None
+    assert fit(Series((), (1.0, 2.0), (row(1, 20), row(2, 10))), 15) is None  # it falls
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [(1000, 1000), ("16 GB", 16e9), ("15.75GiB", 15.75 * 2**30), ("500 kB", 5e5), ("7", 7)],
+)
+def test_limits_are_read(limit, size):
+    assert capacity(limit).bytes == size
+    assert capacity(limit).usable == size
+
+
+def test_a_gpu_has_the_share_that_jax_takes():
+    h100 = capacity("gpu:h100")
+    assert (h100.bytes, h100.usable) == (80e9, 60e9)
+    assert h100.words == "the 60 GB that JAX takes by default of the 80 GB of H100 SXM"
+    assert capacity("tpu:v5e:2x2").usable == 16e9
+
+
+@pytest.mark.parametrize("wrong", ["h1000", "", 0, -5, "GB"])
+def test_a_wrong_limit_is_one_line(wrong):
+    with pytest.raises(OptionError, match="a limit is a device, bytes or a size"):
+        capacity(wrong)

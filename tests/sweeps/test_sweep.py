@@ -1,0 +1,368 @@
+"""Sweeps over shapes, flags, policies and targets, compared with hand counts and with XLA."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, PackageError
+from jaxlens.sweeps import children, journal
+from jaxlens.sweeps import sweep as sweeping
+
+pytestmark = pytest.mark.backend
+
+
+def shape(*sizes, dtype="float32"):
+    return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def increment(x):
+    return x + 1
+
+
+def loss(w, x):
+    for part in w:
+        x = jnp.tanh(x @ part)
+    return (x * x).sum()
+
+
+W = [shape(64, 64)] * 4
+XS = [shape(n) for n in (256, 1024, 4096)]
+
+
+@pytest.fixture(scope="module")
+def here():
+    """One thread of this process: no child has to import JAX."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def texts(answer):
+    return [finding.text for finding in answer.findings]
+
+
+def test_figures_are_those_by_hand(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, executor=here)
+    for row, n in zip(answer.rows, (256, 1024, 4096), strict=True):
+        assert row.point == {"x": f"f32[{n}]"}
+        figures = row.figures
+        # An argument and a result of 4 bytes for each number, read and written once; one sum each.
+        assert (figures.peak, figures.reserved, figures.flops, figures.bytes) == (
+            8 * n,
+            8 * n,
+            n,
+            8 * n,
+        )
+        assert figures.kernels == 1
+        assert figures.compile > 0
+        assert figures.run is None
+    assert (
+        "peak grows linearly with x.shape[0], by 8 B for each one from 256 to 4096 (3 points, "
+        "exactly)." in texts(answer)
+    )
+    assert "Seconds: left out" in str(answer)
+    assert 'class="jaxlens-chart' in answer.svg("Memory by x.shape[0]")
+
+
+def test_points_are_those_of_the_verbs_and_of_jax(here):
+    xs = [shape(n, 64) for n in (8, 32)]
+    answer = jaxlens.sweep(jax.grad(loss), W, over={"x": xs}, executor=here)
+    for row, x in zip(answer.rows, xs, strict=True):
+        sizes = jax.jit(jax.grad(loss)).lower(W, x).compile().memory_analysis()
+        whole = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+        receipt = jaxlens.receipt(jax.grad(loss), W, x)
+        assert row.figures.reserved == receipt.reserved == whole
+        assert row.figures.peak == receipt.peak
+        assert row.figures.flops == receipt.flops
+        assert row.figures.kernels == receipt.kernels
+
+
+def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
+    flags = {"as it is": None, "apart": {"xla_disable_hlo_passes": "fusion,dot-library-rewriter"}}
+    answer = jaxlens.sweep(
+        loss, W, over={"x": [shape(8, 64), shape(16, 64)], "flags": flags}, executor=here
+    )
+    places = [(row.point["x"], row.point["flags"]) for row in answer.rows]
+    assert places == [(x, f) for x in ("f32[8,64]", "f32[16,64]") for f in flags]
+    kernels = [row.figures.kernels for row in answer.rows]
+    assert kernels[0] < kernels[1]  # nothing is fused
+    heat = next(t for t in answer.tables if t.title == "Peak by x and flags")
+    assert heat.rows[0][0].text == "f32[8,64]"
+    assert heat.columns == ("x \\ flags", "as it is", "apart")
+
+
+def test_a_point_that_fails_is_a_row_with_one_line(here):
+    xs = [shape(8, 64), shape(8, 3)]
+    over = {"x": xs, "flags": [{}, "xla_no_such=1"]}
+    answer = jaxlens.sweep(loss, W, over=over, executor=here)
+    fine, flag, mismatch, _ = answer.rows
+    assert fine.error == ""
+    assert fine.figures.peak > 0
+    assert "xla_no_such" in flag.error
+    assert mismatch.error.startswith("TypeError: dot_general requires contracting dimensions")
+    assert all("\n" not in row.error for row in answer.rows)
+    assert answer.failed == answer.rows[1:]
+    assert texts(answer)[-1].startswith("3 points of 4 failed: x=f32[8,64], flags=xla_no_such=1: ")
+
+
+def test_a_policy_applies_to_what_is_differentiated(here):
+    policies = [None, "nothing_saveable", jax.checkpoint_policies.everything_saveable]
+    x = shape(256, 64)
+    answer = jaxlens.sweep(jax.grad(loss), W, x, over={"policy": policies}, executor=here)
+    none, nothing, everything = answer.rows
+    assert [row.point["policy"] for row in answer.rows] == [
+        "none",
+        "nothing_saveable",
+        "everything_saveable",
+    ]
+    # The products of all layers but the last are computed again: 2 * 256 * 64 * 64 flops each.
+    again = nothing.figures.flops - none.figures.flops
+    assert again >= 3 * 2 * 256 * 64 * 64
+    assert everything.figures.flops == pytest.approx(none.figures.flops, rel=0.01)
+    plain = jaxlens.sweep(loss, W, x, over={"policy": ["nothing_saveable"]}, executor=here)
+    assert "nothing is differentiated in it" in plain.rows[0].error
+
+
+def test_arguments_vary_together_and_by_keyword(here):
+    def f(x, *rest, scale, **options):
+        return x.sum() + rest[0].sum() * scale + options["y"].sum()
+
+    pairs = [(shape(n), shape(n, dtype="int32")) for n in (4, 8)]
+    over = {"x, y": pairs, "rest[0]": [shape(3), shape(5)], "scale": [2.0]}
+    answer = jaxlens.sweep(f, pairs[0][0], shape(1), over=over, executor=here, measure="peak")
+    assert not answer.failed
+    assert [row.point["x, y"] for row in answer.rows[::2]] == ["f32[4], i32[4]", "f32[8], i32[8]"]
+    axis = answer.facts.axes[0]
+    assert (axis.numbers, axis.quantity) == ((4, 8), "x.shape[0]")
+
+
+@pytest.mark.parametrize(
+    ("over", "says"),
+    [
+        ({}, "sweep takes the values to try by the argument's name"),
+        ({"x": []}, "has no value to try"),
+        ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
+        ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
+        ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
+        ({"policy": ["dots_savable"], "x": XS}, "did you mean 'dots_saveable'?"),
+        ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
+    ],
+)
+def test_a_wrong_grid_is_one_line(over, says):
+    with pytest.raises(OptionError) as error:
+        jaxlens.sweep(increment, over=over)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_option_is_one_line():
+    for wrong, says in (
+        ({"measure": ["peek"]}, "did you mean 'peak'?"),
+        ({"executor": 0}, "at least 1 process"),
+        ({"executor": "dask"}, "takes a concurrent.futures.Executor"),
+        ({"limit": "h1000"}, "no published limits of 'h1000'"),
+        ({"measure": "run", "runs": 0}, "at least 1 run"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            jaxlens.sweep(increment, over={"x": XS}, **wrong)
+
+
+def test_a_limit_says_which_points_fit(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, limit=8 * 1024, executor=here)
+    assert [row.fits for row in answer.rows] == [True, True, False]
+    first, between, *_ = texts(answer)
+    assert first == (
+        "x.shape[0] = 1024 is the largest tried that fits 8.19 kB (8.19 kB); 4096 takes 32.8 kB."
+    )
+    assert between.startswith("Between these two a straight line meets it at about 1024")
+    device = jaxlens.sweep(increment, over={"x": XS}, limit="v5e", executor=here)
+    assert all(row.fits for row in device.rows)
+    assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e, the largest")
+    assert device.findings[1].trust == "estimate"
+
+
+def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):
+    x = np.arange(8, dtype=np.float32)
+    given = jaxlens.sweep(increment, over={"x": [x]}, measure=["run"], runs=3, executor=here)
+    assert given.rows[0].figures.run > 0
+    assert "median of 3 runs on the call's inputs" in str(given)  # times were asked for
+    drawn = jaxlens.sweep(increment, over={"x": XS[:1]}, measure=["run"], executor=here)
+    assert "on random inputs" in str(drawn)
+
+
+def test_what_cannot_travel_is_compiled_here(here):
+    def f(x):
+        jax.debug.print("{}", x[0])
+        return x + 1
+
+    answer = jaxlens.sweep(f, over={"x": XS[:1], "flags": [None, {"a": 1}]}, executor=here)
+    plain, flagged = answer.rows
+    assert plain.figures.peak >= 8 * 256
+    assert plain.here == "programs that call Python functions"
+    assert "flags are not tried on programs that call Python" in flagged.error
+
+
+def test_64_bit_programs_are_compiled_as_such(here):
+    with jax.enable_x64(True):
+        answer = jaxlens.sweep(increment, over={"x": [shape(256, dtype="float64")]}, executor=here)
+    assert answer.rows[0].figures.peak == 2 * 8 * 256
+
+
+def test_child_processes_serve_by_default_and_one_that_dies_is_a_row(monkeypatch, tmp_path):
+    code = textwrap.dedent("""
+        import os, signal
+        from jaxlens.sweeps import worker
+        measured = worker.measured
+        def fatal(request):
+            if request["flags"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return measured(request)
+        worker.measured = fatal
+        worker.serve(worker._reply)
+    """)
+    monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c", code))
+    file = tmp_path / "points.jsonl"
+    over = {"flags": [{}, {"die": 1}], "x": XS[:1]}
+    answer = jaxlens.sweep(increment, over=over, executor=1, resume=file)
+    assert [row.figures.peak for row in answer.rows] == [8 * 256, None]
+    dead = answer.rows[1].error
+    assert dead == "the process that compiled it ended (signal 9): it said nothing"
+    assert not [thread for thread in threading.enumerate() if "jaxlens sweep" in thread.name]
+    # What failed is tried again, what did not is in the file.
+    monkeypatch.undo()
+    with ThreadPoolExecutor(1) as pool:
+        again = jaxlens.sweep(increment, over=over, executor=pool, resume=file)
+    assert [row.kept for row in again.rows] == [True, False]
+    assert "No such compile option" in again.rows[1].error
+
+
+def test_any_executor_serves_and_a_broken_one_is_rows():
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as pool:
+        answer = jaxlens.sweep(increment, over={"x": XS}, executor=pool, measure=["peak"])
+        assert [row.figures.peak for row in answer.rows] == [8 * 256, 8 * 1024, 8 * 4096]
+        (process,) = pool._processes.values()
+        process.kill()
+        process.join()
+        broken = jaxlens.sweep(increment, over={"x": XS}, executor=pool, measure=["peak"])
+    assert all("BrokenProcessPool" in row.error for row in broken.rows)
+
+
+@pytest.mark.filterwarnings("default")
+def test_dask_serves():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        cluster.get_client() as client,
+        client.get_executor() as pool,
+    ):
+        f = lambda x: increment(x)  # noqa: E731 -- as in a notebook: it cannot be pickled
+        answer = jaxlens.sweep(f, over={"x": XS}, executor=pool, measure=["peak", "flops"])
+        assert [row.figures.peak for row in answer.rows] == [8 * 256, 8 * 1024, 8 * 4096]
+    gc.collect()
+
+
+def test_an_interrupt_cancels_and_ends_the_children(monkeypatch, tmp_path):
+    code = "import time; time.sleep(60)"
+    monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c", code))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweeping, "wait", interrupted)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        jaxlens.sweep(increment, over={"x": XS}, executor=2, resume=tmp_path / "a")
+    assert time.monotonic() - begun < 30
+    assert not [thread for thread in threading.enumerate() if "jaxlens sweep" in thread.name]
+    assert not (tmp_path / "a").exists()
+
+
+_KILLED = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import jax, jaxlens
+from jaxlens.sweeps import sweep as sweeping, worker
+def increment(x):
+    return x + 1
+def measured(request):
+    print("compiles", flush=True)
+    return worker.measured(request)
+sweeping.measured = measured
+xs = [jax.ShapeDtypeStruct((n,), "float32") for n in range(2, 14)]
+with ThreadPoolExecutor(1) as pool:
+    answer = jaxlens.sweep(increment, over={"x": xs}, executor=pool, resume=sys.argv[1])
+print("done", [row.figures.peak for row in answer.rows], sum(row.kept for row in answer.rows))
+"""
+
+
+def test_kill_9_loses_no_finished_point(tmp_path):
+    file = tmp_path / "points.jsonl"
+    root = os.path.dirname(os.path.dirname(jaxlens.__file__))
+    command = [sys.executable, "-c", _KILLED, str(file)]
+    environment = {**os.environ, "PYTHONPATH": root, "JAX_PLATFORMS": "cpu"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        for _ in range(4):  # the fourth point is being compiled when it is killed
+            assert child.stdout.readline() == "compiles\n"
+        child.send_signal(signal.SIGKILL)
+    finished = sum(line.endswith(b"}") for line in file.read_bytes().split(b"\n")[:-1])
+    assert finished >= 3
+    ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    *compiled, last = ended.stdout.splitlines()
+    assert last == f"done {[8 * n for n in range(2, 14)]} {finished}"
+    assert len(compiled) == 12 - finished
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path, here):
+    other = tmp_path / "notes.txt"
+    other.write_text("mine\n")
+    with pytest.raises(OptionError, match=r"notes.txt is not a sweep's file"):
+        jaxlens.sweep(increment, over={"x": XS}, resume=other, executor=here)
+    assert other.read_text() == "mine\n"
+
+
+def test_an_edited_function_is_measured_again(tmp_path, here):
+    file = tmp_path / "points"
+    jaxlens.sweep(increment, over={"x": XS[:1]}, resume=file, executor=here)
+
+    def twice(x):  # the same axis and shape, another program
+        return x + 2
+
+    answer = jaxlens.sweep(twice, over={"x": XS[:1]}, resume=file, executor=here)
+    assert not answer.rows[0].kept
+    assert jaxlens.sweep(twice, over={"x": XS[:1]}, resume=file, executor=here).rows[0].kept
+
+
+def test_a_full_disk_ends_no_sweep(tmp_path, here, monkeypatch):
+    def full(file, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "write", full)
+    answer = jaxlens.sweep(increment, over={"x": XS[:1]}, resume=tmp_path / "a", executor=here)
+    assert answer.rows[0].figures.peak == 8 * 256
+    assert texts(answer)[-1] == "Points are not kept in the file: No space left on device."
+
+
+def test_pandas_is_one_line_where_it_is_missing(here):
+    answer = jaxlens.sweep(increment, over={"x": XS[:2]}, executor=here, measure=["peak"])
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        with pytest.raises(PackageError, match="needs pandas, which is not installed: pip install"):
+            answer.pandas()
+        return
+    frame = answer.pandas()
+    assert list(frame["peak"]) == [8 * 256, 8 * 1024]
+    assert list(frame["x"]) == [256, 1024]
