@@ -31,7 +31,7 @@ _MOST = 20  # lines below the results of a run
 _UPDATE = "pytest --jaxlens-update"
 
 # Of a test with receipts, what its report carries, as plain data that xdist sends on: "file",
-# "test", "records" by program, "receipts" (their number), "left_out" (sentences).
+# "test", "records" by program, "receipts" (their number), "left_out" (`Changes.left_out`).
 _MEASURED = pytest.StashKey[dict[str, Any]]()
 _BUDGET = pytest.StashKey[dict[str, float]]()
 _FILES = pytest.StashKey[dict[Path, Any]]()
@@ -275,7 +275,7 @@ def pytest_runtest_makereport(
 
 
 class _ReceiptFiles:
-    """Collects the receipts of all reports, writes the files, and says what was not compared."""
+    """Collects the receipts of all reports, writes the files, and says what fails no test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -336,7 +336,7 @@ class _ReceiptFiles:
             names = ", ".join(sorted(set(self._written)))
             terminalreporter.line(f"{len(self._written)} written: {names}")
         if self._left_out:
-            terminalreporter.line(f"not compared, of {self._receipts}:")
+            terminalreporter.line(f"of {self._receipts} receipts:")
             for line in self._left_out[:_MOST]:
                 terminalreporter.line(f"  {line}")
             if len(self._left_out) > _MOST:

@@ -156,8 +156,8 @@ def test_receipts_are_demanded_written_and_compared(project):
     shown.assert_outcomes(passed=2)
     shown.stdout.fnmatch_lines(
         [
-            "not compared, of 3:",
-            "*test_step, step: its compiled figures are of jaxlib 0.1 on a laptop, this is *",
+            "of 3 receipts:",
+            "*test_step, step: its compiled figures are of jaxlib 0.1 on a laptop, *, was 77",
             "*test_gone is in test_model.json, and no test any more",
         ]
     )

@@ -2,9 +2,9 @@
 
 A record has the figures, the equations of each source line and what each fusion computes, in a form
 that a person reads in a diff: lines by their text, so that one that moves is the same line. Traced
-figures are the same on every machine with one version of JAX. Compiled ones depend on jaxlib and
-the device, and on a CPU's instruction set and cores too: they are compared where all these are as
-they were.
+figures are the same on every machine with one version of JAX. Compiled ones depend on the device,
+and may depend on jaxlib and on a CPU's instruction set and cores: where one of these is another, a
+difference is reported and is no failure.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed
 from jaxlens.links.match.across_edits import printed_kind
-from jaxlens.report import tally
+from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message
 _NO_LINE = "(no line of yours)"
@@ -41,7 +41,7 @@ class Changes:
     Attributes:
         lines: Lines of a message: figures, source lines, fusions. () if nothing that was compared
             differs.
-        left_out: What was not compared, and why; () if all was.
+        left_out: What was not compared, or differs as another machine may explain, and why.
     """
 
     lines: tuple[str, ...]
@@ -78,12 +78,12 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     """
     target = receipt.capture.program.target
     if earlier["jax"] != target.jax:
-        why = f"it was written with jax {earlier['jax']}, this is {target.jax}"
+        why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
         return Changes((), (why,))
     was, now = earlier["traced"], _traced(receipt)
     left_out = []
     if target.platform not in was["fingerprint"]:
-        left_out.append(f"it has no fingerprint for {target.platform}")
+        left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
     lines = [*_by_line(was["lines"], now["lines"], receipt)]
     if figures and not lines:
@@ -91,13 +91,16 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     place = device(target)
     section = earlier["compiled"].get(place)
     if compiled and section is None:
-        left_out.append(f"it has no compiled figures for {place}")
-    elif compiled and section["made_by"] != (by := _made_by(receipt)):
-        left_out.append(f"its compiled figures are of {section['made_by']}, this is {by}")
+        left_out.append(f"it has no compiled figures for {place}: not compared")
     elif compiled:
         here = _compiled(receipt)
-        figures += _figures(section, here)
-        lines += _by_fusion(section["fused"], here["fused"], receipt)
+        own = [*_figures(section, here)]
+        if section["made_by"] == here["made_by"]:
+            figures += own
+            lines += _by_fusion(section["fused"], here["fused"], receipt)
+        elif own:  # which another machine explains, so it is no failure
+            both = f"its compiled figures are of {section['made_by']}, this is {here['made_by']}"
+            left_out.append(f"{both}: {'; '.join(text.strip() for text in own)}")
     return Changes((*figures, *lines) if figures else (), tuple(left_out))
 
 
@@ -140,7 +143,8 @@ def _made_by(receipt: Receipt) -> str:
     isa = next((f" with {isa}" for isa in _ISAS if isa in flags), "")
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return f"jaxlib {target.jaxlib} on {platform.machine()}{isa}, {cores} cores"
+    machine = f"{platform.machine()}{isa}, {count(cores, 'core')}"
+    return f"jaxlib {target.jaxlib} on {machine}"
 
 
 def _lines(receipt: Receipt) -> dict[str, list[Node]]:

@@ -53,8 +53,8 @@ def test_figures_of_another_device_are_left_out_and_can_be_added(cpu):
     found = changes(cpu, gpu)
     assert found.lines == ()
     assert found.left_out == (
-        "it has no fingerprint for gpu",
-        f"it has no compiled figures for {kind}",
+        "it has no fingerprint for gpu: not compared",
+        f"it has no compiled figures for {kind}: not compared",
     )
     both = record(gpu, cpu)
     assert both["compiled"].keys() == {"cpu", kind}
@@ -70,16 +70,20 @@ def test_figures_of_a_program_that_is_gone_do_not_stay(cpu):
     assert record(receipt(), cpu, compiled=False)["compiled"].keys() == {"cpu"}
 
 
-def test_another_version_or_machine_is_named_and_not_compared(cpu):
+def test_another_version_or_machine_is_named_and_no_failure(cpu):
     other = {**cpu, "jax": "0.4.1"}
     version = receipt().capture.program.target.jax
-    why = f"it was written with jax 0.4.1, this is {version}"
+    why = f"it was written with jax 0.4.1, this is {version}: not compared"
     assert changes(other, receipt()).left_out == (why,)
     other = deepcopy(cpu)
     other["compiled"]["cpu"] |= {"made_by": "jaxlib 0.10.2 on arm64, 8 cores", "fusions": 99}
     found = changes(other, receipt())
     assert found.lines == ()
-    assert "are of jaxlib 0.10.2 on arm64, 8 cores, this is jaxlib" in found.left_out[0]
+    (note,) = found.left_out
+    assert "are of jaxlib 0.10.2 on arm64, 8 cores, this is jaxlib" in note
+    assert note.endswith(f": fusions: {receipt().fusions}, was 99")
+    other["compiled"]["cpu"]["fusions"] = receipt().fusions
+    assert changes(other, receipt()).left_out == ()  # equal on another machine: nothing to report
 
 
 def test_changes_name_figures_lines_and_fusions():
@@ -161,4 +165,6 @@ def test_devices_of_one_kind_have_a_section_by_their_number(cpu):
     program = found.capture.program
     program = replace(program, target=replace(program.target, devices=8))
     several = Receipt(replace(found.capture, program=program))
-    assert changes(cpu, several).left_out == ("it has no compiled figures for 8 x cpu",)
+    assert changes(cpu, several).left_out == (
+        "it has no compiled figures for 8 x cpu: not compared",
+    )
