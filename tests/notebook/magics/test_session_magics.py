@@ -1,6 +1,7 @@
 """`%jaxlens on` and `%explain` in a real shell."""
 
 import gc
+import itertools
 import re
 
 import pytest
@@ -18,6 +19,7 @@ w = np.ones((4, 2), np.float32)
 def batch(n):
     return np.ones((n, 4), np.float32)
 """
+CELLS = itertools.count()
 
 
 def listeners():
@@ -33,7 +35,8 @@ def listeners():
 
 @pytest.fixture(autouse=True)
 def _on(run):
-    assert run(SETUP).ok
+    # IPython names a cell by its text too, and another `step` of that name may be alive
+    assert run(f"{SETUP}# {next(CELLS)}").ok
     assert run("%jaxlens on").out == "jaxlens is on: 0 programs compiled in 0 cells\n"
 
 
@@ -127,6 +130,8 @@ def test_calls_without_a_fast_path_are_not_read(run, monkeypatch):
     run("@jax.jit\ndef f(x):\n    jax.debug.callback(lambda x: None, x)\n    return x + 1\nf(w);")
     from jaxlens.stages.watch import listen
 
+    own = [watch for watch in listen._recorder._watches if not watch.entries]
+    monkeypatch.setattr(listen._recorder, "_watches", own)  # other tests may leave some behind
     read = []
     monkeypatch.setattr(listen._Recorder, "_entered", lambda self: read.append(1))
     loop = "for _ in range(3):\n    f(w)\njax.effects_barrier()"
