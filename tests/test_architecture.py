@@ -111,7 +111,7 @@ PACKAGES = {
         "lenses.cost lenses.memory"
     ),
     "lenses.recompile": "captures errors ir.* links.* report lenses lenses.times",
-    "lenses.record": "errors ir report lenses lenses.recompile",
+    "lenses.record": "errors ir report lenses lenses.recompile lenses.sharding",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
     "views.figures": "errors ir.* links.* report render.* lenses.* views views.listings",
