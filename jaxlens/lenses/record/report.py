@@ -44,6 +44,9 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         yield Finding(f"{text}{programs} together, in one order.", "compared")
         return
     yield Finding(_apart(job.mismatch), "compared")
+    if waits := job.mismatch.waits:
+        text = "The first collective that does not fit, in which they can wait for each other: "
+        yield Finding(f"{text}{waits}.", "compared")
 
 
 def _apart(found: Mismatch) -> str:
@@ -64,12 +67,12 @@ def _ordinal(n: int) -> str:
 
 
 def _longest(job: JobFacts) -> Iterator[Finding]:
-    """Yields the function whose compiles took most of the time."""
+    """Yields the function whose compiles took longest."""
     if job.functions and job.seconds:
         first, recorded = job.functions[0], sum(p.seconds for p in job.job.processes)
         took = f"{duration(first.seconds)} of {duration(job.seconds)}"
         tail = f": {took} for all, in {duration(recorded)} that were recorded."
-        yield Finding(f"{first.name} took most of the compile time.", "measured", tail=tail)
+        yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
 
 
 def _recompiled(job: JobFacts) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from jaxlens.ir.facts import Stage
 from jaxlens.ir.graph import Node
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding.facts import COLLECTIVES
 
 StageOf = Callable[[str, str], Stage | None]
 """Gives the stage of a program, by the program's name and the stage's; None if it is not there."""
@@ -35,6 +36,8 @@ class Mismatch:
         second: What the other compiled there; None for nothing.
         others: How many more processes differ there.
         differences: What differs, a sentence each; the first is the cause, as far as is known.
+        waits: The first collective that does not fit, in which processes wait for each other if
+            they run the program; "" for none, or if it is not known.
     """
 
     position: int
@@ -44,6 +47,7 @@ class Mismatch:
     second: RecordedCompile | None
     others: int
     differences: tuple[str, ...]
+    waits: str = ""
 
     @property
     def function(self) -> str:
@@ -85,7 +89,8 @@ def mismatch(processes: Sequence[ProcessRecord], stage_of: StageOf) -> Mismatch 
     others = sum(row[0] == position for row in found) - 1
     names = tuple(f"process {p.process.index}" for p in (left, right))
     differences = tuple(_differences(first, second, (names[0], names[1]), stage_of))
-    return Mismatch(position, left, right, first, second, others, differences)
+    waits = _waits(first, second, (names[0], names[1]), stage_of)
+    return Mismatch(position, left, right, first, second, others, differences, waits)
 
 
 def _identity(compile: RecordedCompile) -> tuple[object, ...]:
@@ -170,3 +175,42 @@ def _owner(left: Stage, right: Stage) -> str:
 
 def _content(node: Node) -> tuple[object, ...]:
     return node.opcode, node.operands, [value.type for value in node.results], dict(node.attrs)
+
+
+def _waits(
+    first: RecordedCompile | None,
+    second: RecordedCompile | None,
+    names: tuple[str, str],
+    stage_of: StageOf,
+) -> str:
+    """Returns the first collectives of two programs that do not fit each other."""
+    left, right = _collectives(first, stage_of), _collectives(second, stage_of)
+    if left is None or right is None:
+        return ""
+    for a, b in zip_longest(left, right):
+        if a is None or b is None or _fits(a) != _fits(b):
+            there = [f"{_named(n)} in {name}" for n, name in zip((a, b), names, strict=True) if n]
+            return " and ".join(there)
+    return ""
+
+
+def _collectives(compile: RecordedCompile | None, stage_of: StageOf) -> list[Node] | None:
+    """Returns the collectives of a program, none of no program; None if it is not known."""
+    if compile is None:
+        return []
+    stage = stage_of(compile.program, "optimized") if compile.program else None
+    if stage is None:
+        return None
+    try:
+        nodes = stage.module.nodes()
+        return [node for node in nodes if node.opcode.removesuffix("-start") in COLLECTIVES]
+    except LensError:
+        return None
+
+
+def _fits(node: Node) -> tuple[object, ...]:
+    return node.opcode, node.type, node.attrs.get("replica_groups", "")
+
+
+def _named(node: Node) -> str:
+    return f"{node.id} {node.type}" + (f" ({node.owner})" if node.owner else "")

@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -81,6 +82,20 @@ def test_a_capture_has_what_jax_compiled(tmp_path):
     assert cap.links.coverage().instructions > 0.8
     live = jaxlens.capture(step, {"w": jnp.ones((4, 5))}, ones(8, 4))
     assert cap.memory.arguments == live.memory.arguments
+
+
+@pytest.mark.models
+def test_inputs_have_the_user_s_names_where_a_library_hands_them_over():
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+    with tempfile.TemporaryDirectory() as folder:
+        with jaxlens.record(folder):
+            eqx.filter_jit(lambda model, x: model(x))(model, jnp.ones(3))
+        run = next(run for run in jaxlens.runs(folder) if run.compile.call.parts)
+        named = {leaf.name: leaf.path for leaf in run.capture.program.inputs}
+        assert {"model.weight", "model.bias", "x"} <= named.keys()
+        assert named["model.weight"] != "model.weight"
+        assert "model.weight" in str(jaxlens.compile(run.capture))
 
 
 def test_large_constants_are_left_out_and_the_program_still_opens(tmp_path):
