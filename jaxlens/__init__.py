@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.recording import record, runs
+    from jaxlens.recorded import runs
+    from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
     from jaxlens.views.answer import Answer
     from jaxlens.views.view import View
@@ -116,11 +117,12 @@ _HOMES = (
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
+        "record": "jaxlens.recording",
+        "runs": "jaxlens.recorded",
         "load": "jaxlens.captures",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
-    | dict.fromkeys(("record", "runs"), "jaxlens.recording")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 
