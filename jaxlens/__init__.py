@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
-    from jaxlens.recording import record, runs
+    from jaxlens.recorded import runs
+    from jaxlens.recording import record
     from jaxlens.running import arrays, timeline
     from jaxlens.sweeps.sweep import sweep
     from jaxlens.views.answer import Answer
@@ -122,12 +123,13 @@ _HOMES = (
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",
         "View": "jaxlens.views.view",
+        "record": "jaxlens.recording",
+        "runs": "jaxlens.recorded",
         "load": "jaxlens.captures",
         "sweep": "jaxlens.sweeps.sweep",
     }
     | dict.fromkeys(_QUESTIONS, "jaxlens.ask")
     | dict.fromkeys(("arrays", "timeline"), "jaxlens.running")
-    | dict.fromkeys(("record", "runs"), "jaxlens.recording")
     | dict.fromkeys(_WATCHES, "jaxlens.watches")
 )
 

@@ -112,7 +112,7 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from jaxlens.recording import runs
+    from jaxlens.recorded import runs
 
     answer = runs(options.record)
     if options.output is None:
@@ -121,14 +121,14 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from jaxlens.recording import runs
+    from jaxlens.recorded import runs
 
     return _given(runs(options.before).diff(options.after), options.output)
 
 
 def _page(options: argparse.Namespace) -> int:
     from jaxlens.api import explore
-    from jaxlens.recording import opened
+    from jaxlens.recorded import opened
 
     file: Path = options.file
     return _written(explore(opened(file)).save, options.output or Path(f"{file.stem}.html"))

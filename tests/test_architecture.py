@@ -131,7 +131,8 @@ PACKAGES = {
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
-    "recording": "progress api captures errors ir.* lenses.* stages.* views.*",
+    "recording": "errors stages.*",
+    "recorded": "progress api captures errors ir.* lenses.* stages.* views.*",
     "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
     "pytest_plugin": "errors lenses.compare watches",
@@ -158,7 +159,7 @@ PACKAGES = {
     ),
     "notebook": "progress errors ir notebook.cell notebook.magics notebook.widgets",
     # The shell command starts programs and asks each layer whether it works here.
-    "commands": "api captures errors ir options recording views.*",
+    "commands": "api errors recorded recording",
     "cli": "commands course errors render.*",
     "__main__": "cli",
 }

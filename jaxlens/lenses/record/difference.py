@@ -58,7 +58,7 @@ def difference(before: JobFacts, after: JobFacts) -> JobDifference:
 
 def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
     calls = [
-        next((r.compile.call for r in job.rows if r.compile.call.function == name), None)
+        next((r.compile.call for r in job.rows if r.function == name), None)
         for job in (before, after)
     ]
     if calls[0] is not None and calls[1] is not None:

@@ -23,6 +23,12 @@ class CompileRow:
     compile: RecordedCompile
     start: float
 
+    @property
+    def function(self) -> str:
+        """Name of the function: "step", or "step under grad" where a transform ran it op by op."""
+        call = self.compile.call
+        return f"{call.function} under {call.under}" if call.under else call.function
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
@@ -133,7 +139,7 @@ def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
     for row in rows:
         call = row.compile.call
         defined = f"{call.defined.file}:{call.defined.line}" if call.defined else ""
-        by_name.setdefault((call.function, defined), []).append(row)
+        by_name.setdefault((row.function, defined), []).append(row)
     functions = []
     for (name, defined), own in by_name.items():
         counts: dict[str, int] = {}

@@ -89,12 +89,12 @@ def _unfinished(job: JobFacts) -> Iterator[Finding]:
     """Yields which compiles had not ended when their process last wrote, and which failed."""
     open = [row for row in job.rows if row.compile.state == "compiling"]
     if open:
-        names = [f"{row.compile.call.function} in process {row.label}" for row in open]
+        names = [f"{row.function} in process {row.label}" for row in open]
         was = "was" if len(open) == 1 else "were"
         yield Finding(f"Not ended when the record was last written {was}: {listed(names)}.")
     failed = [row for row in job.rows if row.compile.state == "failed"]
     if failed:
-        names = [f"{r.compile.call.function} ({r.compile.call.steps[-1].failed})" for r in failed]
+        names = [f"{r.function} ({r.compile.call.steps[-1].failed})" for r in failed]
         yield Finding(f"{count(len(failed), 'compile')} failed: {listed(names)}.")
 
 
@@ -165,7 +165,7 @@ def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
     disk = "from the persistent cache; " if steps[2] and steps[2].served == "disk" else ""
     return (
-        *cells(number, row.label, call.function, place(call.line)),
+        *cells(number, row.label, row.function, place(call.line)),
         Cell(duration(row.start), row.start),
         *(Cell("" if t is None else duration(t), t) for t in times),
         Cell(amount(row.compile.bytes) if row.compile.memory else "", row.compile.bytes),

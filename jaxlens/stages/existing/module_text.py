@@ -20,6 +20,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import without_code
+from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
 from jaxlens.stages.session.existing_trace import ExistingTrace
@@ -175,31 +176,6 @@ class _ModuleOnly:
         if loaded is None:
             raise UnavailableError("this jaxlib compiles no module without its function")
         return LoadedExecutable(loaded)
-
-
-class LoadedExecutable:
-    """A loaded executable with those methods of `jax.stages.Compiled` that jaxlens uses."""
-
-    output_shardings = ()
-
-    def __init__(self, loaded: Any) -> None:
-        self._loaded = loaded
-
-    def runtime_executable(self) -> Any:
-        """Returns the loaded executable of XLA."""
-        return self._loaded
-
-    def as_text(self) -> str:
-        """Returns the text of the optimised HLO."""
-        return "\n\n".join(module.to_string() for module in self._loaded.hlo_modules())
-
-    def cost_analysis(self) -> dict[str, float]:
-        """Returns XLA's cost analysis."""
-        return dict(self._loaded.cost_analysis())
-
-    def memory_analysis(self) -> Any:
-        """Returns XLA's memory statistics, in bytes."""
-        return self._loaded.get_compiled_memory_stats()
 
 
 def _optimized(output: CompileOutput, target: str | None, name: str) -> Capture:

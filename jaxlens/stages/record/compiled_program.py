@@ -8,10 +8,10 @@ from typing import Any
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.compile_log import CallEvent
+from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
     Constant,
     Input,
-    Kernel,
     Memory,
     Program,
     Source,
@@ -28,11 +28,10 @@ from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.arguments import captured_arrays
 from jaxlens.stages.call.target import target_of
 from jaxlens.stages.compat import events as compat_events
-from jaxlens.stages.compile.dump_files import Dump
-from jaxlens.stages.compile.xla import CompileOutput
-from jaxlens.stages.existing.module_text import LoadedExecutable, OptimizedDriver
-from jaxlens.stages.session.program_stages import stage_of_jaxpr
+from jaxlens.stages.compile import analyses
+from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.trace import sources
+from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
@@ -52,7 +51,7 @@ class LoweredFrom:
     donated: tuple[bool, ...]
 
 
-class CompiledProgram(OptimizedDriver):
+class CompiledProgram(Driver):
     """Reads the stages of a program from what JAX made of it, in any thread.
 
     Attributes:
@@ -79,8 +78,7 @@ class CompiledProgram(OptimizedDriver):
         lowered: LoweredFrom | None,
     ) -> None:
         target = target_of(devices or tuple(executable.local_devices()))
-        loaded = LoadedExecutable(executable)
-        super().__init__(CompileOutput(call.function, target.platform, loaded, Dump()))
+        self._executable = LoadedExecutable(executable)
         self._call, self._target = call, target
         self.text = stablehlo
         self.platform = target.platform
@@ -89,13 +87,17 @@ class CompiledProgram(OptimizedDriver):
     @cached_property
     def digest(self) -> str:
         """A hash of the program's text: of two processes it is equal if the programs are."""
-        text = f"{self.text}\n{self._output.optimized.raw}"
+        text = f"{self.text}\n{self._optimized}"
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     @property
     def size(self) -> int:
         """Characters of its texts."""
-        return len(self.text) + len(self._output.optimized.raw)
+        return len(self.text) + len(self._optimized)
+
+    @cached_property
+    def _optimized(self) -> str:
+        return self._executable.as_text()
 
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
@@ -135,8 +137,9 @@ class CompiledProgram(OptimizedDriver):
     def stage(self, name: str) -> Stage:
         if name == "jaxpr" and self._lowered is not None:
             return self._jaxpr
-        if name == "stablehlo" and self.text:
-            return Stage(BY_NAME[name], lambda: self.text, lambda: self.lacks("module"))
+        texts = {"stablehlo": self.text, "optimized": self._optimized}
+        if texts.get(name):  # their modules are read when the record is opened
+            return Stage(BY_NAME[name], lambda: texts[name], lambda: self.lacks("module"))
         return super().stage(name)
 
     @cached_property
@@ -167,14 +170,11 @@ class CompiledProgram(OptimizedDriver):
         captured = captured_arrays.survey(self._lowered.jaxpr).captured
         return tuple(RecordedConstant(str(type_of(c.aval)), _digest(c.value)) for c in captured)
 
-    def kernels(self) -> tuple[Kernel, ...]:
-        self.lacks("list of kernels")  # made of the optimised program when the record is opened
-
     def memory(self) -> Memory:
-        return self._output.memory
+        return analyses.memory(self._executable)
 
     def cost(self) -> Mapping[str, float]:
-        return self._output.cost
+        return analyses.cost(self._executable, self.platform)
 
     def times(self) -> tuple[Timing, ...]:
         steps = self._call.steps
@@ -184,9 +184,8 @@ class CompiledProgram(OptimizedDriver):
         reasons = tuple(map(str, self._call.changes)) or (self._call.reason,)
         return Verdict(False, self._call.layer, reasons, self._call.earlier)
 
-    @cached_property
-    def _sources(self) -> Mapping[str, Source]:
-        """The text of the user's files; that of libraries is left out, as it is large."""
+    def sources(self) -> Mapping[str, Source]:
+        """Returns the text of the user's files; that of libraries is left out, as it is large."""
         if self._lowered is None:
             raise UnavailableError("the record has no source text of this program")
         return sources.sources(self._jaxpr.module, self._call.defined, libraries=False)

@@ -143,7 +143,8 @@ class Writer:
     def ends(self, compile: Pending) -> None:
         """A compile has ended."""
         if compile.data.number > _MOST:
-            self._done.left_out += 1
+            with self._lock:
+                self._done.left_out += 1
             return
         self._count(len(compile.program.text) if compile.program else 0)
         self._queue.put(lambda: self._write(compile))

@@ -49,7 +49,7 @@ def difference_document(found: JobDifference) -> Document:
 def _key(number: int, row: CompileRow) -> Fold:
     call = row.compile.call
     where = f" at {place(call.line)}" if call.line else ""
-    title = f"{number}: {call.function}{where}, process {row.label}: {call.reason}"
+    title = f"{number}: {row.function}{where}, process {row.label}: {call.reason}"
     return Fold(title, (TableBlock(key_table(call.parts)),))
 
 
@@ -86,7 +86,7 @@ def _drawing(job: JobFacts, lanes: dict[str, list[CompileRow]]) -> str:
         marks.append(chart.words(_LEFT - 8, y + 12, f"process {label}", "text", "end"))
         marks.append(chart.line(_LEFT, y + _BAR, _WIDTH - _RIGHT, y + _BAR, "grid"))
         for row in own[:_MOST]:
-            name = row.compile.call.function
+            name = row.function
             x, w = _LEFT + row.start * scale, max(_seconds(row) * scale, _THIN)
             kind = chart.hue(hues[name])
             bars.append(chart.rect(x, y, w, _BAR, kind, tip=_tip(row), line=name, digits=3))
@@ -123,14 +123,12 @@ def _seconds(row: CompileRow) -> float:
 
 def _tip(row: CompileRow) -> str:
     size = f", {amount(row.compile.bytes)}" if row.compile.bytes is not None else ""
-    return (
-        f"{row.compile.call.function}, {duration(_seconds(row))}{size}, {row.compile.call.reason}"
-    )
+    return f"{row.function}, {duration(_seconds(row))}{size}, {row.compile.call.reason}"
 
 
 def _text(rows: Sequence[CompileRow]) -> Iterator[str]:
     """Yields process, function and reason of each compile, in order."""
-    shown = [(f"process {r.label}", r.compile.call.function, r.compile.call.reason) for r in rows]
+    shown = [(f"process {r.label}", r.function, r.compile.call.reason) for r in rows]
     widths = [max((columns(row[i]) for row in shown[:_TEXT]), default=0) for i in range(2)]
     for row in shown[:_TEXT]:
         head = [text + " " * (w - columns(text)) for text, w in zip(row, widths, strict=False)]
