@@ -42,7 +42,7 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
     if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
         quantity = facts.axes[along].quantity
         for one in filter(None, fits):
-            yield from _fit(one, quantity, capacity)
+            yield from _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
     else:
         inside = [row for row in known if row.fits]
         text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
@@ -58,12 +58,13 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         )
 
 
-def _fit(one: Fit, quantity: str, capacity: Capacity) -> Iterator[Finding]:
-    where = _with([one.series])
+def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Finding]:
     if one.largest is None and one.next:
         n, row = one.next
-        text = f"{where}none that was tried fits {capacity.words}: {quantity} = {n:g} takes "
-        yield Finding(f"{_capital(text)}{amount(row.takes)}.", "xla")
+        text = (
+            f"{where}none that was tried fits {capacity.words}: {quantity} = {n:g} {_takes(row)}."
+        )
+        yield Finding(_capital(text), "xla")
         return
     assert one.largest is not None  # a fit has a row
     n, row = one.largest
@@ -74,12 +75,16 @@ def _fit(one: Fit, quantity: str, capacity: Capacity) -> Iterator[Finding]:
     above, over = one.next
     text = (
         f"{where}{quantity} = {n:g} is the largest tried that fits {capacity.words} "
-        f"({amount(row.takes)}); {above:g} takes {amount(over.takes)}"
+        f"({amount(row.takes)}); {above:g} {_takes(over)}"
     )
     yield Finding(f"{_capital(text)}.", "xla")
     if one.between is not None and above - n > 1:
         text = f"{where}between these two a straight line meets it at about {one.between:.4g}."
         yield Finding(_capital(text), "estimate")
+
+
+def _takes(row: SweepRow) -> str:
+    return f"takes {amount(row.takes)}" if row.takes is not None else "is refused by XLA"
 
 
 def _growths(facts: SweepFacts) -> Iterator[Finding]:
@@ -188,7 +193,7 @@ def tables(facts: SweepFacts) -> tuple[Table, ...]:
     made = [_table(facts, "Points of the sweep", plain, _note(facts))]
     if timed:
         made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
-    if len(facts.axes) == 2:
+    if len(facts.axes) == 2 and all(len(axis.labels) > 1 for axis in facts.axes):
         name = next((n for n in ("peak", "flops", "kernels", "run", "compile") if n in plain), "")
         made += [_heat(facts, name)] if name else []
     return tuple(made)
