@@ -214,12 +214,12 @@ FITS = Question(
         "by default",
     ),
     _fits,
-    _COMPILED,
-    "compile",
-    'whether it fits a device (--fits h100, --fits "16 GB"), and what would make it',
-    "DEVICE",
-    "device",
+    verb="compile",
+    help='whether it fits a device (--fits h100, --fits "16 GB"), and what would make it',
+    metavar="DEVICE",
+    values="device",
 )
+"""It needs no compile beforehand: that XLA refuses to compile is an answer to it."""
 
 
 def _kernel() -> Lens[KernelFacts]:

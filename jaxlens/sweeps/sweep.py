@@ -244,6 +244,8 @@ class _Plan:
         fits = None
         if self.capacity is not None and row.takes is not None:
             fits = row.takes <= self.capacity.usable
+        elif self.capacity is not None and "RESOURCE_EXHAUSTED" in error:  # XLA refuses it
+            fits = False
         return replace(row, fits=fits)
 
 

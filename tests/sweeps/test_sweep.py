@@ -69,7 +69,7 @@ def test_figures_are_those_by_hand(here):
         assert figures.compile > 0
         assert figures.run is None
     assert (
-        "peak grows linearly with x.shape[0], by 8 B for each one from 256 to 4096 (3 points, "
+        "peak grows linearly with x.shape[0], by 8 B for each one from 256 to 4,096 (3 points, "
         "exactly)." in texts(answer)
     )
     assert "Seconds: left out" in str(answer)
@@ -184,12 +184,13 @@ def test_a_limit_says_which_points_fit(here):
     assert [row.fits for row in answer.rows] == [True, True, False]
     first, between, *_ = texts(answer)
     assert first == (
-        "x.shape[0] = 1024 is the largest tried that fits 8.19 kB (8.19 kB); 4096 takes 32.8 kB."
+        "x.shape[0] = 1,024 is the largest tried that fits 8.19 kB (8.19 kB); "
+        "x.shape[0] = 4,096 takes 32.8 kB."
     )
     assert between.startswith("Between these two a straight line meets it at about 1024")
     device = jaxlens.sweep(increment, over={"x": XS}, limit="v5e", executor=here)
     assert all(row.fits for row in device.rows)
-    assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e, the largest")
+    assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e: the largest")
     assert device.findings[1].trust == "estimate"
 
 

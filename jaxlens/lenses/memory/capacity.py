@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass
 
 from jaxlens.errors import OptionError
-from jaxlens.lenses.cost.published_limits import PUBLISHED, published
+from jaxlens.lenses.cost.published_limits import published
 from jaxlens.report import amount
 
 _SIZE = re.compile(r"([\d.]+)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_NAMED = re.compile(r"(?:Used |\()([\d.]+)([KMGT])\b")  # in XLA's messages, of 1024
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 POOL = 0.75  # share of a GPU's memory that JAX takes by default
 
@@ -70,4 +71,24 @@ def capacity(limit: float | str) -> Capacity:
     return Capacity(found.name, found.memory, usable, found.source)
 
 
-DEVICES = tuple(PUBLISHED)
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """XLA's refusal to compile a program for a device that has too little memory, as on TPUs.
+
+    Attributes:
+        text: XLA's sentence.
+        least: Bytes that the sentence names: the program takes them at least; None without any.
+    """
+
+    text: str
+    least: int | None
+
+
+def refusal(error: BaseException) -> Refusal | None:
+    """Returns what XLA says of the memory of a program that it does not compile; None else."""
+    text = " ".join(str(error).split())
+    if "RESOURCE_EXHAUSTED" not in text:
+        return None
+    size = _NAMED.search(text)
+    least = round(float(size[1]) * 1024 ** _POWERS[size[2].lower()]) if size else None
+    return Refusal(text.partition("RESOURCE_EXHAUSTED: ")[2].partition(". ")[0].rstrip("."), least)

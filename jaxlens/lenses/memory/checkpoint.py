@@ -7,6 +7,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module
 from jaxlens.lenses.cost.facts import count_module
+from jaxlens.lenses.memory.capacity import refusal
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use
 from jaxlens.lenses.memory.residuals import saved
 from jaxlens.lenses.program.unrolled import Unrolled
@@ -59,7 +60,12 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
     tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
-    now = memory_use(capture).peak
+    try:
+        now = memory_use(capture).peak
+    except Exception as error:
+        if refusal(error) is None:
+            raise
+        now = None
     if now and not any(_lowers(trial, now) for trial in tried):
         tried += _over_loops(capture)
     return tuple(tried)
@@ -103,6 +109,11 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         trial = _figures(name, code, memory_use(variant), variant)
     except UnavailableError as why:
         return Tried(name, code, why=str(why))
+    except Exception as error:  # XLA's, which no public name holds
+        refused = refusal(error)
+        if refused is None:
+            raise
+        return Tried(name, code, why=refused.text, reserved=refused.least)
     loosened = _has_barrier(variant.hlo.module) and not _has_barrier(variant.optimized.module)
     return replace(trial, loosened=loosened)
 

@@ -62,13 +62,31 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
             why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
             candidates.append(_donation(leaf, result, why))
     free = [result for n, result in enumerate(outputs) if n not in shared.values()]
+    return (*candidates, *_possible(inputs, free, candidates))
+
+
+def donatable(capture: Capture) -> tuple[Donation, ...]:
+    """Returns the inputs that could be donated, of a program that need not be compiled."""
+    inputs, outputs = capture.program.inputs, list(capture.outputs)
+    for leaf in inputs:
+        fits = (n for n, result in enumerate(outputs) if leaf.donated and _has_type(leaf, result))
+        if (n := next(fits, None)) is not None:
+            del outputs[n]
+    return tuple(_possible(inputs, outputs, ()))
+
+
+def _possible(
+    inputs: Sequence[Input], free: list[Input], known: Sequence[Donation]
+) -> Iterator[Donation]:
+    """Yields the inputs that are not donated whose buffer one of the free results could reuse."""
+    candidates = list(known)
     for fits in (_has_type, _fits):
         taken = {candidate.name for candidate in candidates}
         for leaf in inputs:
             n = next((n for n, result in enumerate(free) if fits(leaf, result)), None)
             if not leaf.donated and leaf.name not in taken and n is not None:
                 candidates.append(_donation(leaf, free.pop(n).name))
-    return tuple(candidates)
+    yield from candidates[len(known) :]
 
 
 def _donation(leaf: Input, result: str, why: str = "") -> Donation:

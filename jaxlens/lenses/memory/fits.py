@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import Target
-from jaxlens.lenses.memory.capacity import Capacity, capacity
+from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
 from jaxlens.lenses.memory.checkpoint import trials
-from jaxlens.lenses.memory.donation import donations
+from jaxlens.lenses.memory.donation import donatable, donations
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
@@ -52,22 +52,34 @@ class FitFacts:
 
     Attributes:
         capacity: The limit.
-        takes: Bytes that the program reserves; else those at its peak.
-        use: Its memory.
+        takes: Bytes that the program reserves, else those at its peak; None where XLA refuses it
+            and names none.
+        use: Its memory; None where XLA refuses it.
         target: What it was compiled for.
         actions: What would make it take less, least first; () where it fits.
+        refused: XLA's reason not to compile it; "" where it does.
     """
 
     capacity: Capacity
-    takes: int
-    use: MemoryUse
+    takes: int | None
+    use: MemoryUse | None
     target: Target
     actions: tuple[Action, ...] = ()
+    refused: str = ""
 
     @property
     def fits(self) -> bool | None:
         """Whether it fits; None where it is too near to the limit to say."""
-        return within(self.takes, self.capacity.usable)
+        peak = self.use.peak if self.use else None
+        return False if self.refused else self.would_fit(self.takes, peak)
+
+    def would_fit(self, takes: int | None, peak: int | None) -> bool | None:
+        """Returns whether a program of this target fits; None where that cannot be said."""
+        limit = self.capacity.usable
+        # For TPUs the sum of XLA's sizes can exceed a memory for which XLA compiles the program.
+        if self.target.platform == "tpu" and (peak or limit) < limit < (takes or 0):
+            return None
+        return within(takes or 0, limit)
 
 
 def within(takes: int, limit: float) -> bool | None:
@@ -87,16 +99,33 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
         UnavailableError: The backend gives no sizes, or the memory of its device is not known.
     """
     limit = capacity(fits) if fits else _own(capture.program.target.kind)
-    use = memory_use(capture)
+    use, takes, refused = _sized(capture)
+    found = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    if found.fits:
+        return found
+    actions = [*_donating(capture, not use), *_checkpointing(capture)]
+    actions += _sharding(capture, use) if use else ()
+    actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
+    return replace(found, actions=tuple(actions))
+
+
+def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
+    """Returns the memory of a program, what it takes, and why XLA does not compile it.
+
+    Raises:
+        UnavailableError: The backend gives no sizes.
+    """
+    try:
+        use = memory_use(capture)
+    except Exception as error:  # XLA's, which no public name holds
+        refused = refusal(error)
+        if refused is None:
+            raise
+        return None, refused.least, refused.text
     takes = use.peak if use.reserved is None else use.reserved
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
-    found = FitFacts(limit, takes, use, capture.program.target)
-    if found.fits:
-        return found
-    actions = [*_donating(capture), *_checkpointing(capture), *_sharding(capture, use)]
-    actions.sort(key=lambda action: (action.takes is None, action.takes))
-    return replace(found, actions=tuple(actions))
+    return use, takes, ""
 
 
 def _own(kind: str) -> Capacity:
@@ -108,20 +137,22 @@ def _own(kind: str) -> Capacity:
         ) from None
 
 
-def _donating(capture: Capture) -> Iterator[Action]:
+def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
     """Yields the donation of all inputs whose memory a result could use."""
-    possible = [one for one in donations(capture) if not one.donated and one.result]
+    possible = donatable(capture) if is_refused else donations(capture)
+    possible = tuple(one for one in possible if not one.donated and one.result)
     if not possible:
         return
     roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
     names = ", ".join(f'"{root}"' for root in roots) + ("," if len(roots) == 1 else "")
     name, code = f"donating {listed(roots)}", f"jax.jit(f, donate_argnames=({names}))"
     try:
-        trial = memory_use(Capture(*capture.driver.donating([one.name for one in possible])))
+        made = Capture(*capture.driver.donating([one.name for one in possible]))
+        use, takes, refused = _sized(made)
     except UnavailableError as why:
         yield Action(name, code, why=str(why))
         return
-    yield Action(name, code, trial.reserved, trial.peak)
+    yield Action(name, code, takes, use.peak if use else None, refused)
 
 
 def _checkpointing(capture: Capture) -> Iterator[Action]:
@@ -166,12 +197,13 @@ def report(found: FitFacts) -> Report:
     """Reports the verdict, then what was tried, then what was not."""
     findings = [_verdict(found), *_published(found), *_tried(found)]
     rows = [action for action in found.actions if action.takes is not None]
-    now = Action("nothing (as it is)", "", found.takes, found.use.peak)
+    peak = found.use.peak if found.use else None
+    now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
     cells = (
         (
             Cell(action.name),
-            Cell(amount(action.takes), action.takes),
-            Cell(amount(action.peak), action.peak),
+            Cell(_takes(action), action.takes),
+            Cell("" if action.peak is None else amount(action.peak), action.peak),
             Cell({True: "yes", False: "no", None: "too near"}[_fits(found, action)]),
             Cell(action.code),
         )
@@ -184,16 +216,24 @@ def report(found: FitFacts) -> Report:
 
 
 def _fits(found: FitFacts, action: Action) -> bool | None:
-    return within(action.takes or 0, found.capacity.usable)
+    return False if action.why else found.would_fit(action.takes, action.peak)
+
+
+def _takes(action: Action) -> str:
+    return f"{'at least ' if action.why else ''}{amount(action.takes)}"
 
 
 def _verdict(found: FitFacts) -> Finding:
     limit, use = found.capacity, found.use
+    if use is None:
+        kind = found.target.kind or found.target.platform
+        text = f"It does not fit: XLA does not compile it for {kind}: {found.refused}."
+        return Finding(text, "xla", weight=1.0)
     peak = f", {amount(use.peak)} of it at the peak" if use.peak not in (None, found.takes) else ""
     when = f" {use.moment}" if peak and use.moment else ""
     said = {
         True: f"It fits {limit.words}: it takes {amount(found.takes)}{peak}{when}, "
-        f"{share(found.takes, limit.usable)} of that.",
+        f"{share(found.takes or 0, limit.usable)} of that.",
         False: f"It does not fit {limit.words}: it takes {amount(found.takes)}{peak}{when}.",
         None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
@@ -205,16 +245,18 @@ def _published(found: FitFacts) -> Iterator[Finding]:
     limit = found.capacity
     if not limit.source:
         return
-    kind = found.target.kind.lower()
-    words = limit.name.lower().split()
-    if not any(word in kind for word in words if word not in ("tpu", "sxm")):
+    try:
+        is_same = capacity(found.target.kind).name == limit.name
+    except OptionError:
+        is_same = False
+    if not is_same:
         yield Finding(
             f"It was compiled for {found.target.kind or found.target.platform}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
             f"{target_of(limit.name)}.",
             "estimate",
         )
-    if limit.usable < limit.bytes and not found.fits and found.takes < limit.bytes:
+    if limit.usable < limit.bytes and not found.fits and (found.takes or 0) < limit.bytes:
         yield Finding(
             f"JAX takes {limit.usable / limit.bytes:.0%} of a GPU's memory by default: "
             "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 in the environment gives it more.",
@@ -227,11 +269,11 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
         is_code = action.name.startswith("jax.")
         name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
         if action.takes is not None:
-            if action.takes > _LESS * found.takes:
+            if not found.takes or action.takes > _LESS * found.takes:
                 continue
             fits = {True: "which fits", False: "which does not fit", None: "too near to say"}
             verdict = fits[_fits(found, action)]
-            text = f"{name}: {amount(action.takes)}, {verdict}: {action.code}."
+            text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")
         elif action.at_best is not None:
             text = f"{name} was not tried: at best {amount(action.at_best)} at the peak of each."
@@ -239,7 +281,7 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
         else:
             yield Finding(f"{name} was not tried: {action.why}.", "unknown")
     tried = [action for action in found.actions if action.takes is not None]
-    if tried and not any((a.takes or 0) <= _LESS * found.takes for a in tried):
+    if tried and not any((a.takes or 0) <= _LESS * (found.takes or 0) for a in tried):
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
 

@@ -142,7 +142,7 @@ def series(facts: SweepFacts, at: int) -> Iterator[Series]:
 
     for _, rows in groupby(sorted(facts.rows, key=place), place):
         ordered = sorted(rows, key=lambda row: axis.numbers[row.place[at]])
-        done = tuple(row for row in ordered if not row.error)
+        done = tuple(row for row in ordered if not row.error or row.fits is not None)
         if done:
             known = tuple((facts.axes[n].name, done[0].point[facts.axes[n].name]) for n in others)
             yield Series(known, tuple(axis.numbers[row.place[at]] for row in done), done)
@@ -172,17 +172,17 @@ def fit(of: Series, limit: float) -> Fit | None:
         of: The series.
         limit: Bytes.
     """
-    known = [(n, r) for n, r in zip(of.numbers, of.rows, strict=True) if r.takes is not None]
+    known = [(n, r) for n, r in zip(of.numbers, of.rows, strict=True) if r.fits is not None]
     if not known:
         return None
-    fits = [(row.takes or 0) <= limit for _, row in known]
+    fits = [bool(row.fits) for _, row in known]
     if any(after and not before for before, after in pairwise(fits)):
         return None
     count = sum(fits)
     low, high = known[count - 1] if count else None, known[count] if count < len(known) else None
     between = None
-    if low and high:
-        a, b = low[1].takes or 0, high[1].takes or 0
+    if low and high and high[1].takes:
+        a, b = low[1].takes or 0, high[1].takes
         between = low[0] + (high[0] - low[0]) * (limit - a) / (b - a)
     return Fit(of, low, high, between)
 

@@ -42,7 +42,7 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
     if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
         quantity = facts.axes[along].quantity
         for one in filter(None, fits):
-            yield from _fit(one, quantity, capacity)
+            yield from _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
     else:
         inside = [row for row in known if row.fits]
         text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
@@ -58,28 +58,28 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         )
 
 
-def _fit(one: Fit, quantity: str, capacity: Capacity) -> Iterator[Finding]:
-    where = _with([one.series])
-    if one.largest is None and one.next:
-        n, row = one.next
-        text = f"{where}none that was tried fits {capacity.words}: {quantity} = {n:g} takes "
-        yield Finding(f"{_capital(text)}{amount(row.takes)}.", "xla")
-        return
-    assert one.largest is not None  # a fit has a row
-    n, row = one.largest
-    if one.next is None:
-        text = f"{where}all that were tried fit {capacity.words}, the largest, {quantity} = {n:g}, "
-        yield Finding(f"{_capital(text)}with {amount(row.takes)}.", "xla")
-        return
-    above, over = one.next
-    text = (
-        f"{where}{quantity} = {n:g} is the largest tried that fits {capacity.words} "
-        f"({amount(row.takes)}); {above:g} takes {amount(over.takes)}"
-    )
-    yield Finding(f"{_capital(text)}.", "xla")
-    if one.between is not None and above - n > 1:
+def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Finding]:
+    low, high, words = one.largest, one.next, capacity.words
+    if high is not None:
+        above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
+    if low is None:
+        text = f"{where}none that was tried fits {words}: {above}."
+    elif high is None:
+        largest = f"{quantity} = {_number(low[0])}, {_takes(low[1])}"
+        text = f"{where}all that were tried fit {words}: the largest, {largest}."
+    else:
+        text = (
+            f"{where}{quantity} = {_number(low[0])} is the largest tried that fits {words} "
+            f"({amount(low[1].takes)}); {above}."
+        )
+    yield Finding(_capital(text), "xla")
+    if low and high and one.between is not None and high[0] - low[0] > 1:
         text = f"{where}between these two a straight line meets it at about {one.between:.4g}."
         yield Finding(_capital(text), "estimate")
+
+
+def _takes(row: SweepRow) -> str:
+    return f"takes {amount(row.takes)}" if row.takes is not None else "is refused by XLA"
 
 
 def _growths(facts: SweepFacts) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
 def _grows(found: Growth, name: str, quantity: str) -> str:
     """Returns how a figure grows, and how far that holds."""
     off = f"within {found.error:.1%}" if found.error >= 0.0005 else "exactly"
-    about = f" from {found.first:g} to {found.last:g} ({found.points} points, {off})"
+    about = f" from {_number(found.first)} to {_number(found.last)} ({found.points} points, {off})"
     if found.kind == "power":
         return f"grows as {quantity} to the power {found.power:.2f}{about}"
     last = found.base + found.slope * found.last
@@ -129,7 +129,7 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
         axis = facts.axes[at]
         most = max((axis.numbers[row.place[at]] for row in done), default=0.0)
         done = [row for row in done if axis.numbers[row.place[at]] == most]
-        where.append(f"{axis.quantity} = {most:g}")
+        where.append(f"{axis.quantity} = {_number(most)}")
     names = [axis.name for axis in facts.axes if not axis.numbers]
     lead = f"At {listed(where)} " if where else ""
     for name in ("peak", "run"):
@@ -188,7 +188,7 @@ def tables(facts: SweepFacts) -> tuple[Table, ...]:
     made = [_table(facts, "Points of the sweep", plain, _note(facts))]
     if timed:
         made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
-    if len(facts.axes) == 2:
+    if len(facts.axes) == 2 and all(len(axis.labels) > 1 for axis in facts.axes):
         name = next((n for n in ("peak", "flops", "kernels", "run", "compile") if n in plain), "")
         made += [_heat(facts, name)] if name else []
     return tuple(made)
@@ -300,6 +300,10 @@ def _point(row: SweepRow, names: Sequence[str] = ()) -> str:
 def _capital(text: str) -> str:
     """Returns a sentence that may begin with an argument's name, which stays as it is."""
     return _first(text) if text.startswith(("with ", "none ", "all ", "between ")) else text
+
+
+def _number(n: float) -> str:
+    return f"{n:,.0f}" if n == int(n) else f"{n:g}"
 
 
 def _first(text: str) -> str:

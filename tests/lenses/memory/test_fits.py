@@ -1,11 +1,15 @@
 """Whether a program fits a limit, against sizes counted by hand and JAX's own donation."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
+from jaxlens.ir.facts import Target
+from jaxlens.lenses.memory import fits
 from jaxlens.lenses.memory.fits import target_of, within
 
 pytestmark = pytest.mark.backend
@@ -76,6 +80,27 @@ def test_too_near_to_say():
     near = jaxlens.fits(scaled, shape(N), shape(), device=str(2 * 4 * N))
     assert near.fits is None
     assert "too near to 8.39 MB to say whether it fits" in near.findings[0].text
+
+
+def test_what_xla_refuses_does_not_fit_and_what_it_compiles_for_a_tpu_may(monkeypatch):
+    cap = jaxlens.capture(scaled, shape(N), shape())
+    says = "RESOURCE_EXHAUSTED: Ran out of memory on HBM, HLO temporaries (16.41G) exceed (15.75G)."
+
+    def refuse(_):
+        raise RuntimeError(says)
+
+    monkeypatch.setattr(fits, "memory_use", refuse)  # as XLA does for a TPU
+    answer = jaxlens.fits(cap, device="v5e")
+    assert (answer.fits, answer.takes, answer.use) == (False, round(16.41 * 2**30), None)
+    assert answer.findings[0].text.startswith(
+        "It does not fit: XLA does not compile it for cpu: Ran"
+    )
+    (donated,) = [action for action in answer.actions if action.name == "donating state"]
+    assert donated.why.startswith("Ran out of memory")
+    assert "at least 17.6 GB" in str(answer)
+    tpu = replace(answer.facts, target=Target("tpu", "TPU v5 lite"), refused="")
+    assert tpu.would_fit(17_600_000_000, 15_400_000_000) is None
+    assert tpu.would_fit(17_600_000_000, 17_000_000_000) is False
 
 
 def test_a_device_that_was_not_compiled_for_is_said():

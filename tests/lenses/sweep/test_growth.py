@@ -4,7 +4,7 @@ import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.run.sweep import SweepFigures, SweepRow
-from jaxlens.lenses.memory.capacity import capacity
+from jaxlens.lenses.memory.capacity import capacity, refusal
 from jaxlens.lenses.sweep.facts import Series, fit, growth
 
 N = [8, 16, 32, 64, 128]
@@ -34,19 +34,43 @@ def test_what_follows_no_law_has_no_growth(values):
     assert growth(N[:2], [1, 2]) is None
 
 
-def row(n, size):
-    return SweepRow({"x": str(n)}, (n,), SweepFigures(reserved=size))
+def rows(limit, *sizes):
+    figures = [SweepFigures(reserved=size) for size in sizes]
+    whole = enumerate(zip(figures, sizes, strict=True))
+    made = [SweepRow({"x": str(n)}, (n,), f, fits=size <= limit) for n, (f, size) in whole]
+    return Series((), tuple(2.0**n for n in range(len(sizes))), tuple(made))
 
 
 def test_a_limit_is_met_between_two_points():
-    of = Series((), (1.0, 2.0, 4.0), (row(1, 10), row(2, 20), row(4, 40)))
-    found = fit(of, 30)
+    found = fit(rows(30, 10, 20, 40), 30)
     assert found.largest[0] == 2
     assert found.next[0] == 4
     assert found.between == 3
-    assert fit(of, 5).largest is None
-    assert fit(of, 100).next is None
-    assert fit(Series((), (1.0, 2.0), (row(1, 20), row(2, 10))), 15) is None  # it falls
+    assert fit(rows(5, 10, 20, 40), 5).largest is None
+    assert fit(rows(100, 10, 20, 40), 100).next is None
+    assert fit(rows(15, 20, 10), 15) is None  # it falls
+
+
+def test_what_xla_refuses_does_not_fit():
+    known = rows(30, 10, 20)
+    refused = SweepRow({"x": "4"}, (2,), error="RESOURCE_EXHAUSTED: ...", fits=False)
+    found = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)), 30)
+    assert found.largest[0] == 2
+    assert found.next == (4.0, refused)
+    assert found.between is None
+
+
+def test_xlas_refusals_are_read():
+    said = refusal(
+        RuntimeError(
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+            "temporaries (16.41G) exceeds available HBM (15.75G)."
+        )
+    )
+    assert said.least == round(16.41 * 2**30)
+    assert said.text.startswith("Ran out of memory on HBM, the total")
+    assert said.text.endswith("available HBM (15.75G)")
+    assert refusal(RuntimeError("INTERNAL: (3G)")) is None
 
 
 @pytest.mark.parametrize(
