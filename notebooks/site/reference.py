@@ -20,6 +20,7 @@ from jaxlens.notebook.magics.course_magics import CourseMagics
 from jaxlens.notebook.magics.magic_line import with_parser
 from jaxlens.notebook.magics.magics import ProgramMagics
 from jaxlens.notebook.magics.running_magics import RunningMagics
+from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.notebook.magics.text_magics import TextMagics
 from jaxlens.notebook.magics.watch_magics import WatchMagics
 from jaxlens.questions.panes import OPTIONS
@@ -31,12 +32,14 @@ _SECTION = re.compile(r"^(Args|Attributes|Options|Returns|Yields|Raises):$", re.
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=[A-Z])")  # of a type
 _LISTED = re.compile(r"^- (\w+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\*{0,2}[\w.]+): ", re.MULTILINE)
+COMMANDS = ("lab", "record", "show", "diff", "page", "explore", "course")
 MAGICS: tuple[type[Magics], ...] = (
     ProgramMagics,
     WatchMagics,
     RunningMagics,
     TextMagics,
     CourseMagics,
+    JaxLens,
 )
 TITLES: dict[Kind, str] = {
     "stage": "Stages",
@@ -173,7 +176,7 @@ def magic_section(name: str, magic: Any) -> Iterator[str]:
 def command() -> str:
     """The help of the `jaxlens` command."""
     text = ["# The command\n", (HERE / "command.md").read_text("utf-8")]
-    for verb in ([], ["lab"], ["course"]):
+    for verb in ([], *([name] for name in COMMANDS)):
         said = StringIO()
         with redirect_stdout(said), suppress(SystemExit):
             cli.main([*verb, "--help"])
