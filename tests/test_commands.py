@@ -62,12 +62,14 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert "f64[5], was f64[4]" in text
     assert main(["diff", str(folder / "runs" / "a"), str(folder / "runs" / "a")]) == 0
     assert "Both compiled the same programs, equally often." in capsys.readouterr().out
-    for command in (["show"], ["page"]):
-        (program, *_) = sorted((folder / "runs" / "a" / "programs").iterdir())
-        what = folder / "runs" / "a" if command == ["show"] else program
-        page = folder / "page.html"
-        assert main([*command, str(what), "-o", str(page)]) == 0
-        assert "step" in page.read_text()
+    page = folder / "page.html"
+    assert main(["show", str(folder / "runs" / "a"), "-o", str(page), "--pages", "1"]) == 0
+    (linked,) = (folder / "page-programs").iterdir()
+    assert f"page-programs/{linked.name}" in page.read_text()
+    assert "step" in linked.read_text()
+    program = folder / "runs" / "a" / "programs" / f"{linked.stem}.jaxlens"
+    assert main(["page", str(program), "-o", str(folder / "program.html")]) == 0
+    assert "step" in (folder / "program.html").read_text()
 
 
 @pytest.mark.parametrize("script", ["exit", "words"], indirect=True)

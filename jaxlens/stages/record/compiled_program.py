@@ -160,17 +160,26 @@ class CompiledProgram(Driver):
     def constants(self) -> tuple[Constant, ...]:
         if self._lowered is None:
             self.lacks("list of captured arrays")
-        found = captured_arrays.constants(captured_arrays.survey(self._lowered.jaxpr), _nothing)
+        found = captured_arrays.constants(self._survey, _nothing)
         return tuple(replace(array, held="") for array in found)
 
     def hashed_constants(self) -> tuple[RecordedConstant, ...]:
         """Returns the constants with a hash of the values of those that are small and in memory."""
         if self._lowered is None:
             return ()
-        captured = captured_arrays.survey(self._lowered.jaxpr).captured
+        captured = self._survey.captured
         return tuple(RecordedConstant(str(type_of(c.aval)), _digest(c.value)) for c in captured)
 
+    @cached_property
+    def _survey(self) -> captured_arrays.Survey:
+        assert self._lowered is not None
+        return captured_arrays.survey(self._lowered.jaxpr)
+
     def memory(self) -> Memory:
+        return self._memory
+
+    @cached_property
+    def _memory(self) -> Memory:
         return analyses.memory(self._executable)
 
     def cost(self) -> Mapping[str, float]:
