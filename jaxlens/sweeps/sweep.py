@@ -42,7 +42,7 @@ from jaxlens.views.answer import Answer
 MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")
 _DEFAULT = MEASURES[:-1]  # looking at a program executes nothing
 _WAITING = 64  # points that are lowered and wait for a worker
-_CHILDREN = 4  # by default at most: each takes some 400 MB
+_CHILDREN = 4  # by default at most: each takes some 300 MB
 _LOOK = 0.2  # seconds between two looks for an interrupt
 
 
