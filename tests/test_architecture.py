@@ -127,7 +127,7 @@ PACKAGES = {
         "errors ir.* links.* options report render.* lenses.* views views.listings "
         "views.figures views.passes views.questions"
     ),
-    "views.records": "errors ir report render.* lenses.* views",
+    "views.records": "errors ir report render.* lenses.* views views.figures",
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
