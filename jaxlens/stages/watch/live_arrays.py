@@ -132,6 +132,8 @@ def _buffer(array: Any) -> tuple[Any, int] | None:
     """Returns the device and address of an array's memory; None where that is not known."""
     with suppress(Exception):  # not every backend tells
         if array.size and array.is_ready():
+            # Of an array that could not be allocated, the address ends the process: this raises.
+            array.block_until_ready()
             (device,) = array.sharding.device_set
             return device, array.unsafe_buffer_pointer()
     return None

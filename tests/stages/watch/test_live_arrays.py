@@ -59,6 +59,16 @@ def test_what_a_capture_keeps_has_the_name_of_the_capture() -> None:
     assert by_name(jaxlens.arrays({"caps": [cap]}))["caps[0]"].bytes == 44
 
 
+def test_an_array_that_could_not_be_allocated_is_listed_and_not_read() -> None:
+    code = """if True:
+        import jax, jax.numpy as jnp, jaxlens
+        small, large = jax.jit(lambda x: (x + 1, x[:, None] * x))(jnp.ones(4_000_000))
+        print([array.bytes for array in jaxlens.arrays({"small": small}).named])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[16000000]\n", done.stderr
+
+
 def test_two_names_of_one_buffer_count_once() -> None:
     x = jnp.ones(1000)
     jax.block_until_ready(x)
