@@ -7,7 +7,6 @@ keeps the arrays. Static values and values that the function closes over are unc
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -105,9 +104,9 @@ def weakly_held(args: Sequence[Any], kwargs: Mapping[str, Any]) -> WeakArguments
     order = sorted(sizes, key=lambda n: sizes[n])
     sums = accumulate(sizes[n] for n in order)
     large = {n for n, total in zip(order, sums, strict=True) if total > _SMALL}
-    references = [weakref.ref(x) if n in large else partial(_same, x) for n, x in enumerate(leaves)]
+    references = [weakref.ref(x) if n in large else _kept(x) for n, x in enumerate(leaves)]
     return WeakArguments(structure, tuple(references))
 
 
-def _same(leaf: Any) -> Any:
-    return leaf
+def _kept(leaf: Any) -> Callable[[], Any]:
+    return lambda: leaf
