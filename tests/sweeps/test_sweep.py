@@ -42,6 +42,12 @@ W = [shape(64, 64)] * 4
 XS = [shape(n) for n in (256, 1024, 4096)]
 
 
+@pytest.fixture(autouse=True)
+def _main(monkeypatch):
+    """`multiprocessing` reads it; the shell of other tests, which is `__main__`, has none."""
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None, raising=False)
+
+
 @pytest.fixture(scope="module")
 def here():
     """One thread of this process: no child has to import JAX."""

@@ -1,5 +1,8 @@
 """A cell that runs out of memory: the failed program is found and shown, unasked."""
 
+import gc
+import sys
+
 import pytest
 
 import jaxlens
@@ -15,6 +18,18 @@ def outer(x):
     return jnp.outer(x, x) + 1
 x = jnp.ones(60_000_000)
 """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(shell):
+    """Arrays that could not be allocated live no longer than a test."""
+    yield
+    shell.reset(new_session=True)
+    for name in ("last_exc", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.unfreeze()
+    gc.collect()
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,12 @@ def test_a_captured_array(run):
 def test_growing_arrays(run, monkeypatch):
     monkeypatch.setattr(cell_watch, "_SHARE", 0)  # look after each cell, however short
     gc.collect()
-    assert run("keep = []").shown == ""
-    shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
+    gc.disable()  # arrays of other tests that went in between would be no growth
+    try:
+        assert run("keep = []").shown == ""
+        shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
+    finally:
+        gc.enable()
     assert [bool(text) for text in shown] == [False] * 4 + [True] + [False] * 2
     assert shown[4] == (
         "Warning: `%arrays` says what holds the arrays of this process: they grew with each of the "

@@ -167,8 +167,16 @@ def test_bytes_are_those_of_jax() -> None:
     jax.block_until_ready(keep)
     answer = jaxlens.arrays({"keep": keep})
     assert sum(a.bytes for a in answer.named) == sum(a.nbytes for a in keep) == 51 * 3 * 6
-    buffers = {a.unsafe_buffer_pointer(): a.nbytes for a in jax.live_arrays() if a.size}
-    assert answer.bytes == sum(buffers.values())
+    buffers, failed = {}, 0
+    for array in jax.live_arrays():
+        try:  # the address of an array that another test could not allocate ends the process
+            array.block_until_ready()
+        except RuntimeError:
+            failed += array.nbytes
+            continue
+        if array.size:
+            buffers[array.unsafe_buffer_pointer()] = array.nbytes
+    assert answer.bytes == sum(buffers.values()) + failed
 
 
 def test_what_a_traceback_keeps_has_the_name_of_the_function(monkeypatch) -> None:

@@ -74,10 +74,10 @@ def test_calls_of_objects_are_modules_told_apart_by_line():
     model = Net()
     found = by_path(jaxlens.cost(lambda w, x: model(w, x), W, X))
     (root,) = [path for path in found if len(path) == 1]
-    assert root[0].startswith("Net (test_modules.py:")
+    assert root[0].startswith("Net (test_cost_by_module.py:")
     inner = sorted(path[1] for path in found if len(path) == 2)
     assert len(inner) == 2
-    assert all(name.startswith("Linear (test_modules.py:") for name in inner)
+    assert all(name.startswith("Linear (test_cost_by_module.py:") for name in inner)
     assert [found[path].forward for path in found if len(path) == 2] == [2 * B * D * H] * 2
 
 
