@@ -352,7 +352,9 @@ class _Sweeping:
         self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=here)
 
     def _keep_answer(self, sent: _Sent, future: Future[Any]) -> None:
-        if not future.cancelled() and future.exception() is None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        if not future.result()["error"]:  # else `_collect` keeps it: an interrupt ends children too
             self._keep(sent, future.result())
 
     def _keep(self, sent: _Sent, answer: Mapping[str, Any]) -> None:

@@ -21,7 +21,8 @@ from jaxlens.stages.compat.lowering import hlo_text
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 
-_ELIDED = re.compile(r"dense_resource<__elided__> : tensor<((?:\w+x)*?)([a-z]+\w*|complex<\w+>)>")
+_ELIDED = re.compile(r"dense_resource<__elided__> : tensor<(\w+)(<\w+>)?>")
+_DIMS = re.compile(r"(?:\d+x)*")
 _WIDTHS = {
     **dict.fromkeys(("f64", "i64", "ui64", "complex<f32>"), 8),
     **dict.fromkeys(("f32", "i32", "ui32"), 4),
@@ -97,14 +98,16 @@ def _filled(text: str) -> str:
     left = [_LARGEST]
 
     def values(match: re.Match[str]) -> str:
-        dims, kind = match[1].rstrip("x"), match[2]
-        if kind not in _WIDTHS or not all(d.isdigit() for d in dims.split("x")):
-            raise ValueError(f"a constant of type {match[1]}{kind}")
-        size = math.prod(map(int, dims.split("x"))) * _WIDTHS[kind]
+        shape = _DIMS.match(match[1])
+        dims = shape[0] if shape else ""
+        kind = match[1][len(dims) :] + (match[2] or "")
+        if kind not in _WIDTHS:
+            raise ValueError(f"a constant of type {dims}{kind}")
+        size = math.prod(map(int, dims.split("x")[:-1])) * _WIDTHS[kind]
         left[0] -= size
         if left[0] < 0:
             raise ValueError(f"its constants have more than {_LARGEST >> 20} MiB")
         # Not one number throughout, which would become a broadcast.
-        return f'dense<"0x01{"00" * (size - 1)}"> : tensor<{match[1]}{kind}>'
+        return f'dense<"0x01{"00" * (size - 1)}"> : tensor<{dims}{kind}>'
 
     return _ELIDED.sub(values, text)

@@ -18,10 +18,18 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.stages.record import compiled_program, writer
+from jaxlens.stages.watch import listen
 from tests.support.jax_events import Compiles
 from tests.support.paths import environment
 
 pytestmark = pytest.mark.backend
+
+
+@pytest.fixture(autouse=True)
+def _first_calls():
+    """No watch of another test remembers calls or keeps what they were of."""
+    for watch in [*listen._recorder._watches]:
+        watch.stop()
 
 
 def ones(*shape):
@@ -48,7 +56,7 @@ def test_each_compile_with_its_reason_times_sizes_and_program(tmp_path):
     assert [run.reason for run in runs] == ["never called before", "x: f32[3,4], was f32[8,4]"]
     first = runs[0]
     assert first.seconds > 0
-    assert first.compile.call.line.file.endswith("test_recording.py")
+    assert first.compile.call.line.file.endswith("test_job_recording.py")
     arguments, results = 4 * (4 * 5 + 8 * 4), 4 * (4 * 5 + 1)
     assert first.compile.memory.arguments == arguments
     assert first.bytes >= arguments + results
