@@ -1,9 +1,9 @@
 """`%jaxlens on` and `%explain` in a real shell."""
 
-import gc
 import itertools
 import re
 
+import jax
 import pytest
 from traitlets.config import Config
 
@@ -111,19 +111,12 @@ def test_a_captured_array(run):
 
 def test_growing_arrays(run, monkeypatch):
     monkeypatch.setattr(cell_watch, "_SHARE", 0)  # look after each cell, however short
-    gc.unfreeze()
-    gc.collect()
-    gc.disable()  # arrays of other tests that went in between would be no growth
-    try:
-        assert run("keep = [jax.device_put(np.ones(3))]").shown == ""
-        shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
-    finally:
-        gc.enable()
-    (warned,) = (n for n, text in enumerate(shown) if text)
-    # Five looks in a row: earlier if `keep` was one of them, later if the first cell let go of what
-    # other tests left in JAX's caches.
-    assert warned in (3, 4, 5)
-    assert shown[warned] == (
+    others = jax.live_arrays()  # of other tests: one that went in between would be no growth
+    assert run("keep = []").shown == ""
+    shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
+    assert [bool(text) for text in shown] == [False] * 4 + [True] + [False] * 2
+    del others
+    assert shown[4] == (
         "Warning: `%arrays` says what holds the arrays of this process: they grew with each of the "
         "last cells."
     )
