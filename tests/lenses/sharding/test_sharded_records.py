@@ -183,7 +183,8 @@ def test_each_memory_of_the_device_is_counted_by_its_name(name, reserved) -> Non
     assert memory.use.memory == "HBM"
     said = " ".join(finding.text for finding in memory.findings)
     (vmem,) = (space for space in memory.spaces if space.name == "VMEM")
-    assert re.search(r" of HBM (when|at the end, when) ", said)
+    at_the_end = name in ("mlp_step", "sharded_step")  # of these the results make the peak
+    assert (" of HBM at the end, when " if at_the_end else " of HBM when ") in said
     assert f"Beside that up to {amount(vmem.peak)} of VMEM" in said
     assert "HBM over the schedule" in memory.html()
     (table,) = (table for table in memory.tables if table.title == "Memory spaces")
