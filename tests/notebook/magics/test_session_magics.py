@@ -111,6 +111,8 @@ def test_a_captured_array(run):
 
 def test_growing_arrays(run, monkeypatch):
     monkeypatch.setattr(cell_watch, "_SHARE", 0)  # look after each cell, however short
+    run("%jaxlens off")
+    run("%jaxlens on")  # the look of the fixture's own may have put off the next one for seconds
     others = jax.live_arrays()  # of other tests: one that went in between would be no growth
     assert run("keep = []").shown == ""
     shown = [run("keep.append(jax.device_put(np.ones(1_000_000)))").shown for _ in range(7)]
