@@ -50,7 +50,7 @@ def diff_html(diff: Diff, ink: Ink) -> str:
 def _groups(diff: Diff, ink: Ink, marked: bool) -> tuple[str, str]:
     """The groups and a remark; those beyond the first rows are embedded deflated."""
     before = [0, *accumulate(len(group.rows) for group in diff.groups)]
-    most = sum(rows < (_IN_PANE if ink.tabbed else _AT_ONCE) for rows in before[:-1])
+    most = sum(rows < (_IN_PANE if ink.tab else _AT_ONCE) for rows in before[:-1])
     shown = "".join(_group(group, ink, marked, diff.stages) for group in diff.groups[:most])
     if most == len(diff.groups):
         return shown, ""

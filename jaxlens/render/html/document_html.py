@@ -107,15 +107,17 @@ def body(document: Document, whole: bool = False) -> str:
     head = "\n".join(map(prose, title))
     parts.append(f"<pre class=title-line>{head}</pre>")
     groups: list[str] = []
-    groups_opened = hidden_depth = tabs_depth = 0
+    groups_opened = hidden_depth = 0
+    tabs: list[str] = []  # titles of those that the part is in
     for step in walk(document.blocks):
         if isinstance(step.part, Tabs) and step.move == "enter":
             groups.append(f"{_KEY}-{groups_opened}")
             groups_opened += 1
         deeper = {"enter": 1, "leave": -1}.get(step.move, 0)
-        tabs_depth += deeper * isinstance(step.part, Tab)
+        if isinstance(step.part, Tab) and deeper:
+            tabs.append(step.part.title) if deeper > 0 else tabs.pop()
         hidden_depth += deeper * _is_shut(step)
-        paint = replace(hues.behind() if hidden_depth else hues, tabbed=tabs_depth > 0)
+        paint = replace(hues.behind() if hidden_depth else hues, tab=tabs[-1] if tabs else "")
         if isinstance(step.part, Tabs | Tab | Fold):
             parts.append(_step(step.part, step, groups, kernels))
         else:
@@ -177,7 +179,7 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
         case Findings():
             return findings_html(block)
         case TableBlock():
-            return table_html(block.table, hues.inline, not hues.tabbed)
+            return table_html(block.table, hues.inline, not hues.tab, block.table.title != hues.tab)
         case PassSteps():
             return passes_html(block, hues, budget)
         case TapeReel():

@@ -154,13 +154,13 @@ class Ink:
         inline: Whether colours are written inline, for pages that drop our CSS; else as
             classes, which are shorter.
         lines: Lines of programs in the document, those beyond the shown ones too.
-        tabbed: Whether it is for a pane: of many rows, the first ones stand in the page.
+        tab: Title of the pane that it is for; of many rows there, the first are in the page.
     """
 
     hues: Mapping[str, int]
     inline: bool = True
     lines: int = 0
-    tabbed: bool = False
+    tab: str = ""
 
     def behind(self) -> "Ink":
         """For what is hidden behind a tab: classes alone, where the document is long."""

@@ -16,19 +16,22 @@ _AT_ONCE, _INLINE = 4, 10  # rows of a table in a pane that are not deflated, in
 Side = tuple[str, tuple[str, ...]]  # class and inline rules of a column
 
 
-def table_html(table: Table, inline: bool = True, whole: bool = True) -> str:
+def table_html(
+    table: Table, inline: bool = True, whole: bool = True, captioned: bool = True
+) -> str:
     """A captioned table with its note; numbers are right-aligned, shares have a bar behind them.
 
     Args:
         table: What to write. One whose figures change from run to run has the class `volatile`.
         inline: Whether sides and bars are written inline too, for pages that drop our CSS.
         whole: Whether all rows are written; else those beyond the first are embedded deflated.
+        captioned: Whether its title is written; the title line of a pane may have it already.
     """
     sides: list[Side] = []
     for i in range(len(table.columns)):
         kind, edge = (" class=num", "right") if i in table.right else ("", "left")
         sides.append((kind, (f"text-align:{edge}",) if inline else ()))
-    caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
+    caption = f"<caption>{escaped(table.title)}</caption>" if table.title and captioned else ""
     head = "".join(map(_head, table.columns, sides))
     # Cells of a column that are too short to wrap ("library call").
     lengths = [[len(row[i].text) for row in table.rows] for i in range(len(sides))]
