@@ -87,6 +87,10 @@ class _Part(Generic[T]):
         return value
 
 
+def _drop(work: Callable[[], object]) -> None:
+    """Does no work: there is no compile to wait for."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """The parts of one program that a question reads. Its attributes are those of `Capture`.
@@ -94,10 +98,14 @@ class Subject:
     Attributes:
         program: The captured program.
         parts: The stages and facts that the subject was made with, by name.
+        meanwhile: Has work done while a caller waits for the compile; see `Driver.meanwhile`.
     """
 
     program: Program
     parts: Mapping[str, Given[Any]] = field(repr=False)
+    meanwhile: Callable[[Callable[[], object]], None] = field(
+        default=_drop, repr=False, compare=False
+    )
 
     jaxpr = _Part[Stage]()
     hlo = _Part[Stage]()
@@ -180,4 +188,5 @@ def subject_of(capture: Capture, *parts: SubjectPart) -> Subject:
             alone, are always included.
     """
     names = ("sources", "outputs", "constants", *parts)
-    return Subject(capture.program, {n: Given(partial(getattr, capture, n)) for n in names})
+    given = {n: Given(partial(getattr, capture, n)) for n in names}
+    return Subject(capture.program, given, capture.driver.meanwhile)

@@ -11,7 +11,7 @@ Tests compare the two ways.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar, overload
 
 from jaxlens.render.control_chars import visible
@@ -29,6 +29,7 @@ a line that folds n others.
 """
 
 _FEW = 4_000  # lines that are kept when iterated
+_PREPARED = 100_000  # rows made in advance, 15 MB
 
 
 class LazyLines(Sequence[Line]):
@@ -52,9 +53,18 @@ class LazyLines(Sequence[Line]):
         self._make = make
         self._write = write
         self._start, self._end = start, start + count
+        self._prepared: Iterator[Row] | None = None
+
+    def prepare(self) -> None:
+        """Makes the rows now, for the next use of them alone: they are large."""
+        rows = self.written()
+        self._prepared = chain(list(islice(rows, _PREPARED)), rows)
 
     def written(self) -> Iterator[Row]:
         """The rows."""
+        if self._prepared is not None:
+            prepared, self._prepared = self._prepared, None
+            return prepared
         if self._write is None:
             return map(row_of, self)
         return islice(iter(self._write()), self._start, self._end)

@@ -94,6 +94,10 @@ class Background(Generic[T]):
             raise
         return True
 
+    def done(self) -> bool:
+        """Whether the work has ended."""
+        return self._done.is_set()
+
     def abandon(self) -> None:
         """Signals that the caller no longer waits; does nothing if the work has ended."""
         if not self._done.is_set():

@@ -264,6 +264,10 @@ class RunningCompile:
         path = self._path
         return path is not None and is_optimized(path)
 
+    def done(self) -> bool:
+        """Whether the compile has ended, or failed."""
+        return self._work.done()
+
     def result(self) -> CompileOutput:
         """Waits for the end of the compile."""
         try:

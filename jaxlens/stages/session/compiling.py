@@ -4,7 +4,9 @@ A compile runs in the background, so that the jaxpr and HLO can be read and draw
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -51,6 +53,7 @@ class Compiling:
         self.made: CompileOutput | None = None
         self._lacking: CompileOutput | None = None  # an earlier look's, without what is needed
         self._running: RunningCompile | None = None
+        self._meanwhile: list[Callable[[], object]] = []
         self.origins = origins
         staging.before_reading = self._converted
 
@@ -79,6 +82,7 @@ class Compiling:
                 self._keep(self._compile(noun, waiting=waiting, **options), dumps, profile)
             else:
                 self._running = self._started(**options)
+                self._meanwhile = [lambda: self._module]
 
     def _program(self) -> object:
         """Identifies the program with its call in this process; None if its result is not shared.
@@ -95,10 +99,14 @@ class Compiling:
         if options is None:
             return None
         settings: Any = jax.config
-        module = identity(lowered.compiler_ir("stablehlo"))
         trees = lowered.in_tree, lowered.out_tree
         call = (*trees, str(lowered.in_avals), staging.call.name, options)
-        return module, str(call), str(target), str(sorted(settings.values.items()))
+        return self._module, str(call), str(target), str(sorted(settings.values.items()))
+
+    @cached_property
+    def _module(self) -> object:
+        """Identifies the lowered module."""
+        return identity(self._staging.lowered.compiler_ir("stablehlo"))
 
     def _taken_over(self, passes: bool | str, profile: bool) -> bool:
         """Reuses the result of an earlier capture, if it has all that is needed."""
@@ -113,15 +121,26 @@ class Compiling:
         self._times += tuple(replace(t, note=f"{t.note}; {_EARLIER}") for t in done.times[:1])
         return True
 
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        """Has work done while `finish` would wait; it is dropped if no compile runs by then."""
+        with self._staging.lock:
+            if self._running is not None:
+                self._meanwhile.append(work)
+
     def finish(self) -> None:
         """Waits for the running compile, if there is one."""
         with self._staging.lock:
+            while self._meanwhile and self._running is not None and not self._running.done():
+                with suppress(Exception):  # it fails again where its result is used
+                    self._meanwhile.pop(0)()
+            self._meanwhile.clear()
             running, self._running = self._running, None
             if running is not None:
                 self._keep(running.result(), True, False)
 
     def abandon(self) -> None:
         """Leaves the running compile to end in the background."""
+        self._meanwhile.clear()
         running, self._running = self._running, None
         if running is not None:
             running.abandon()

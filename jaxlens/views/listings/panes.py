@@ -3,7 +3,7 @@
 If a backend does not give the content of a pane, the pane shows the reason.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
@@ -54,15 +54,15 @@ def stage_pane(
     subject: Subject, name: str, full: bool = False, title: str = "", head: int = HEAD
 ) -> Tab:
     """Returns the pane of a stage's program, line by line."""
-    return pane(
-        name,
-        lambda: [
-            stage_blocks.listing(
-                subject.stage(name), full, alone=False, head=head, inputs=subject.program.inputs
-            )
-        ],
-        title=title,
-    )
+
+    def listing() -> Iterator[Block]:
+        inputs, stage = subject.program.inputs, subject.stage(name)
+        shown = stage_blocks.listing(stage, full, alone=False, head=head, inputs=inputs)
+        if isinstance(shown.more, LazyLines):
+            subject.meanwhile(shown.more.prepare)
+        yield shown
+
+    return pane(name, lambda: tuple(listing()), title=title)
 
 
 def user_names(subject: Subject, module: Module) -> UserNames:

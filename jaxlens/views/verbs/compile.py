@@ -86,13 +86,13 @@ def blocks(overview: Overview, full: bool = False) -> list[Block]:
     """Returns the findings, the times, and the tabs from the user's lines to machine code."""
     subject = overview.subject
     optimized = stage_pane(subject, "optimized", full)
+    loops = report_or_reason(lambda: Report("", unrolled_loop(subject)))
+    arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     overview.compute()
     verdict = report_or_reason(lambda: verdict_report(overview.verdict.get()))
     works, runs = counted_works(overview)
     costs = report_or_reason(lambda: cost_report(overview.counted.get()))
     memory = report_or_reason(lambda: memory_report(overview.memory.get()))
-    loops = report_or_reason(lambda: Report("", unrolled_loop(subject)))
-    arrays = report_or_reason(lambda: Report("", large_arrays(overview.closed_over.get())))
     general = (*verdict.findings, runs, *loops.findings, *arrays.findings, *costs.findings)
     above = ranked((*general, *memory.findings))[:MOST]
     # Those of its findings that neither lead nor answer the question of its pane stay there.
