@@ -22,8 +22,10 @@ their own. A second call installs nothing that is there already.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import links
@@ -131,13 +133,30 @@ def try_changes(programs: Path, headless: bool) -> None:
     notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
+BESIDE = ("tests/backend", "tests/lenses", "tests/notebook")  # about half of the time
+
+
 def tests(programs: Path, extra: list[str]) -> None:
-    """The tests, then the lessons under strict nbval; or what the arguments choose."""
-    python = programs / "python"
-    run(python, "-m", "pytest", *extra)
-    if not extra:
-        nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg"]
-        run(python, "-m", "pytest", "-p", "no:cacheprovider", *nbval, "notebooks")
+    """The tests and the lessons under strict nbval; or what the arguments choose.
+
+    Without arguments one half runs beside the other, so that two cores are busy; its output
+    follows at the end.
+    """
+    pytest = [str(programs / "python"), "-m", "pytest"]
+    if extra:
+        run(*pytest, *extra)
+        return
+    pytest += ["-p", "no:cacheprovider"]
+    with tempfile.TemporaryFile("w+") as output:
+        half = subprocess.Popen([*pytest, *BESIDE], cwd=ROOT, stdout=output, stderr=output)
+        nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks"]
+        rest = [f"--ignore={folder}" for folder in BESIDE]
+        results = [subprocess.run([*pytest, *own], cwd=ROOT).returncode for own in (rest, nbval)]
+        results.append(half.wait())
+        output.seek(0)
+        say(f"jaxlens: {', '.join(BESIDE)}")
+        shutil.copyfileobj(output, sys.stdout)
+    sys.exit(next(filter(None, results), 0))
 
 
 def pin() -> None:
