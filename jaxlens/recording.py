@@ -8,10 +8,9 @@ What it reads is imported when JAX is; `recorded.py` opens the records.
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jaxlens.errors import OptionError
@@ -22,10 +21,16 @@ if TYPE_CHECKING:
 
 
 class JobRecording:
-    """A context manager that records what a block compiles; see `record`."""
+    """A context manager that records what a block compiles; see `record`.
+
+    Attributes:
+        path: The folder.
+        written: Number of compiles that are in it, once the block has ended.
+    """
 
     def __init__(self, path: Path, programs: int, megabytes: float, command: str) -> None:
         self.path = path
+        self.written = 0
         self._limits = programs, int(megabytes * 1e6)
         self._command = command
         self._recording: Recording | None = None
@@ -36,16 +41,11 @@ class JobRecording:
         self._cancel = when_imported("jax", self._start)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cancel()
         recording, self._recording = self._recording, None
         if recording is not None:
-            with self._said():
+            with _caught(self._trouble):
                 recording.stop()
             self._trouble += recording.said
             self.written = recording.written
@@ -54,34 +54,22 @@ class JobRecording:
             with suppress(OSError, ValueError, AttributeError):  # no stderr
                 print(text, file=sys.stderr)
 
-    written = 0
-
     def _start(self) -> None:
-        with self._said():
+        with _caught(self._trouble):
             from jaxlens.stages.record.recording import Recording
-            from jaxlens.stages.record.writer import RecordLimits
 
-            recording = Recording(self.path, RecordLimits(*self._limits), self._command)
+            recording = Recording(self.path, *self._limits, self._command)
             recording.start()
             self._recording = recording
 
-    def _said(self) -> "_Said":
-        return _Said(self._trouble)
 
-
-class _Said:
+@contextmanager
+def _caught(sentences: list[str]) -> Iterator[None]:
     """Keeps an exception of ours as a sentence: it must not reach the job."""
-
-    def __init__(self, sentences: list[str]) -> None:
-        self._sentences = sentences
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, Exception):
-            self._sentences.append(f"{type(error).__name__}: {error}"[:200])
-            return True
-        return False
+    try:
+        yield
+    except Exception as error:
+        sentences.append(f"{type(error).__name__}: {error}"[:200])
 
 
 def record(

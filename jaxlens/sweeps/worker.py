@@ -19,13 +19,14 @@ import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
-from jaxlens.ir.driver import RecordedDriver, Run
-from jaxlens.ir.facts import Kernel, Memory, Program, Stage, Timing
+from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Program
 from jaxlens.lenses.compare.figures import Figures
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.report import total
 from jaxlens.stages.call.target import resolve, target_of
-from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
+from jaxlens.stages.compile.output_driver import OutputDriver
+from jaxlens.stages.compile.xla import compile_lowered
 from jaxlens.stages.experiments.other_process_main import random_input, reply, serve
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.programs.text import TextProgram, of_module
@@ -60,7 +61,7 @@ def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     sent = of_module(request["module"], place, request["own"])
     done = compile_lowered(sent.lowered, name=name, flags=request["flags"])
     program = Program(name, (), (), place.target if place else here)
-    capture = Capture(program, _Compiled(done))
+    capture = Capture(program, OutputDriver(done))
     execute = partial(_executed, sent, done.executable, request)
     measure(capture, request["measure"], execute, found)
 
@@ -106,33 +107,6 @@ def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) ->
         fits = value is not None and value.shape == shape.shape
         inputs.append(value.astype(shape.dtype) if fits else random_input(shape, random))
     return run(executable, tuple(map(jnp.asarray, inputs)), request["runs"])
-
-
-class _Compiled(RecordedDriver):
-    """The facts of a compile that the figures are made of."""
-
-    holder = "the program of a sweep"
-
-    def __init__(self, output: CompileOutput) -> None:
-        self._output = output
-
-    def stage(self, name: str) -> Stage:
-        return self._output.optimized if name == "optimized" else super().stage(name)
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self._output.kernels)
-
-    def buffers(self) -> str:
-        return self._output.buffers
-
-    def memory(self) -> Memory:
-        return self._output.memory
-
-    def cost(self) -> Mapping[str, float]:
-        return self._output.cost
-
-    def times(self) -> tuple[Timing, ...]:
-        return self._output.times
 
 
 def _reply(folder: Path) -> None:

@@ -16,7 +16,7 @@ from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
-from jaxlens.stages.record.writer import Pending, RecordLimits, Writer
+from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
 
@@ -59,14 +59,14 @@ class Recording(CompileWatch):
 
     Args:
         root: The folder of the job's record, which other processes may write into too.
-        limits: How much is written at most.
+        programs: The most programs that are written.
+        most_bytes: The most bytes of them.
         command: The command line of the process.
     """
 
-    def __init__(self, root: Path, limits: RecordLimits, command: str) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int, command: str) -> None:
         super().__init__()
-        self._writer = Writer(root, limits, command)
-        self._limits = limits
+        self._writer = Writer(root, programs, most_bytes, command)
         self._pid = os.getpid()
         self._own = _Thread()
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class Recording(CompileWatch):
     @property
     def written(self) -> int:
         """Number of compiles that are written."""
-        return self._writer.written
+        return len(self._writer.files)
 
     def wants(self) -> bool:
         return os.getpid() == self._pid
@@ -142,7 +142,7 @@ class Recording(CompileWatch):
         mine = next((open for open in self._own.open if open.call is call), None)
         if mine is None:
             if kind == "compile":
-                self._writer.operation(call.function, call.steps[-1].seconds or 0.0)
+                self._writer.operation(call.function)
             return
         now = time.perf_counter()
         mine.seconds[kind] = now - mine.begun.pop(kind, now)
@@ -151,17 +151,17 @@ class Recording(CompileWatch):
         self._own.open = [open for open in self._own.open if open is not mine]
         if mine.data is None:
             return
-        done = Pending(self._finished(mine, mine.data))
+        data, program = self._finished(mine, mine.data), None
         if compiled is not None:
-            note = self._limits.refused(self._writer.programs, self._writer.waiting)
+            note = self._writer.refused()
             try:
                 if not note:
-                    event = replace(done.data.call, parts=call.parts)  # with all of its parts
-                    done.program = _program(event, compiled, mine.lowered)
+                    event = replace(data.call, parts=call.parts)  # with all of its parts
+                    program = _program(event, compiled, mine.lowered)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
-            done.data = replace(done.data, note=note)
-        self._writer.ends(done)
+            data = replace(data, note=note)
+        self._writer.ends(data, program)
 
     def _finished(self, mine: _Open, data: RecordedCompile) -> RecordedCompile:
         """Returns the data of a compile that has ended, with times that no clock's jump changes."""
