@@ -43,16 +43,14 @@ def measured(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         "figures" by name, and "error": one line, "" for none.
     """
-    found: dict[str, Any] = {}
     try:
         with jax.enable_x64(request["x64"]):
-            _measure(request, found)
+            return _measured(request)
     except Exception as why:  # of XLA, of many types; the point is a row with its error
-        return {"figures": found, "error": one_line(why)}
-    return {"figures": found, "error": ""}
+        return {"figures": {}, "error": one_line(why)}
 
 
-def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
+def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     name, target = request["name"], request["target"]
     here = target_of(jax.devices()[:1])
     if not target and here.platform != request["platform"]:
@@ -61,36 +59,39 @@ def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     sent = of_module(request["module"], place, request["own"])
     done = compile_lowered(sent.lowered, name=name, flags=request["flags"])
     program = Program(name, (), (), place.target if place else here)
-    capture = Capture(program, OutputDriver(done))
     execute = partial(_executed, sent, done.executable, request)
-    measure(capture, request["measure"], execute, found)
+    return measure(Capture(program, OutputDriver(done)), request["measure"], execute)
 
 
-def measure(
-    capture: Capture, names: Collection[str], execute: Callable[[], Run], found: dict[str, Any]
-) -> None:
-    """Adds the figures of a program that needs a compile.
+def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]) -> dict[str, Any]:
+    """Returns the figures of a program that need a compile; one that fails leaves those before it.
 
     Args:
         capture: The program.
         names: Names of the figures.
         execute: Runs it.
-        found: Where they go, so that one that fails leaves those before it.
+
+    Returns:
+        As `measured`.
     """
-    figures = Figures(capture)
-    if "compile" in names:
-        _ = capture.memory  # compiled now
-        found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
-    if "peak" in names:
-        found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
-    if "bytes" in names:
-        found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
-    if "kernels" in names:
-        found["kernels"] = figures.get("kernels")
-    if "run" in names:
-        if capture.program.target.absent:
-            raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
-        found["run"] = median(execute().seconds)
+    figures, found = Figures(capture), dict[str, Any]()
+    try:
+        if "compile" in names:
+            _ = capture.memory  # compiled now
+            found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
+        if "peak" in names:
+            found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
+        if "bytes" in names:
+            found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
+        if "kernels" in names:
+            found["kernels"] = figures.get("kernels")
+        if "run" in names:
+            if capture.program.target.absent:
+                raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
+            found["run"] = median(execute().seconds)
+    except Exception as why:
+        return {"figures": found, "error": one_line(why)}
+    return {"figures": found, "error": ""}
 
 
 def one_line(error: Exception) -> str:
