@@ -9,13 +9,11 @@ figure is that of the verb with its name: of `jaxlens.receipt`, and of the kerne
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
@@ -27,7 +25,7 @@ from jaxlens.report import total
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import compile_lowered
-from jaxlens.stages.experiments.other_process_main import random_input, reply, serve
+from jaxlens.stages.experiments.other_process_main import input_arrays, serve
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.programs.text import TextProgram, of_module
 
@@ -101,18 +99,9 @@ def one_line(error: Exception) -> str:
 
 def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) -> Run:
     """Runs the program on the given arrays; on random floats and zeros where there are none."""
-    random, given = np.random.default_rng(0), request["given"]
-    inputs = []
-    for name, shape in sent.arguments:
-        value = given.get(name)
-        fits = value is not None and value.shape == shape.shape
-        inputs.append(value.astype(shape.dtype) if fits else random_input(shape, random))
+    inputs, _ = input_arrays(sent.arguments, request["given"])
     return run(executable, tuple(map(jnp.asarray, inputs)), request["runs"])
 
 
-def _reply(folder: Path) -> None:
-    reply(folder, measured)
-
-
 if __name__ == "__main__":
-    serve(_reply)
+    serve(measured)

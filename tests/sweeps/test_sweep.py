@@ -231,13 +231,11 @@ def test_child_processes_serve_by_default_and_one_that_dies_is_a_row(monkeypatch
     code = textwrap.dedent("""
         import os, signal
         from jaxlens.sweeps import worker
-        measured = worker.measured
         def fatal(request):
             if request["flags"]:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return measured(request)
-        worker.measured = fatal
-        worker.serve(worker._reply)
+            return worker.measured(request)
+        worker.serve(fatal)
     """)
     monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c", code))
     file = tmp_path / "points.jsonl"
