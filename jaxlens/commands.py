@@ -12,6 +12,7 @@ import builtins
 import importlib
 import os
 import runpy
+import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Any
 
 from jaxlens.errors import LensError, OptionError, nearest
 
+_PAGES = 20  # programs of a record that have a page each
 _OWN = (str(Path(__file__).parent), os.path.dirname(runpy.__file__) + os.sep + "runpy.py")
 
 
@@ -38,9 +40,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     record.set_defaults(run=_record)
     show = commands.add_parser("show", help="what a record holds: compiles, reasons, processes")
     show.add_argument("record", type=Path)
-    show.add_argument(
-        "--pages", type=int, default=20, help="with -o: of how many programs a page is written too"
-    )
     show.set_defaults(run=_show)
     diff = commands.add_parser("diff", help="what two records compiled, function by function")
     diff.add_argument("before", type=Path)
@@ -117,7 +116,7 @@ def _show(options: argparse.Namespace) -> int:
     answer = runs(options.record)
     if options.output is None:
         return _given(answer, None)
-    return _written(partial(answer.save, programs=options.pages), options.output)
+    return _written(partial(answer.save, programs=_PAGES), options.output)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -172,18 +171,12 @@ def _given(answer: Any, output: Path | None) -> int:
     """Prints an answer, or writes it to a page."""
     if output is None:
         try:
-            print(answer.text(times=True, width=_width()), flush=True)
+            width = max(shutil.get_terminal_size((120, 24)).columns, 60)
+            print(answer.text(times=True, width=width), flush=True)
         except BrokenPipeError:  # `| head` has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return _written(answer.save, output)
-
-
-def _width() -> int:
-    try:
-        return max(os.get_terminal_size().columns, 60)
-    except OSError:
-        return 120
 
 
 def _written(save: Callable[[Path], Path], output: Path) -> int:

@@ -11,6 +11,8 @@ compile the same program write the same file, whichever is first.
 import json
 import os
 import re
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,15 +43,12 @@ class ProcessFolder:
         self.programs = root / _PROGRAMS
         self.programs.mkdir(parents=True, exist_ok=True)
         plain = re.sub(r"[^\w.-]", "_", host)[:60]
-        for attempt in range(1000):  # process ids come again
-            again = f"-{attempt + 1}" if attempt else ""
+        for attempt in count(1):  # process ids come again
+            again = f"-{attempt}" if attempt > 1 else ""
             self.path = root / f"process-{index}-{plain}-{pid}{again}"
-            try:
+            with suppress(FileExistsError):
                 self.path.mkdir()
-            except FileExistsError:
-                continue
-            return
-        raise FileExistsError(f"{self.path} and 999 more are there")
+                return
 
     def write_process(self, process: RecordedProcess) -> None:
         """Writes what the process is."""

@@ -1,12 +1,10 @@
 """Reads upper bounds of a program's figures: `peak=2GB, flops=1e9, kernels=12`."""
 
-import re
 from collections.abc import Mapping
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.lenses.compare.figures import FIGURES
-
-_NUMBER = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
+from jaxlens.report import read_amount
 
 
 def split_bounds(text: str) -> dict[str, float]:
@@ -36,9 +34,7 @@ def read_bounds(bounds: Mapping[str, float | str]) -> dict[str, float]:
 def _number(name: str, bound: float | str) -> float:
     if isinstance(bound, int | float) and not isinstance(bound, bool):
         return bound
-    match = _NUMBER.fullmatch(str(bound).strip())
-    if match is None:
+    number = read_amount(str(bound))
+    if number is None:
         raise OptionError(f"the bound of {name} is a number such as 12, 1e9 or 2GB, got {bound!r}")
-    base = 1024 if match[3] else 1000
-    factor: int = base ** " kmgtp".index(match[2].lower() or " ")
-    return float(match[1]) * factor
+    return number

@@ -76,6 +76,7 @@ class CostFacts(Forwarding):
     _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
+    _devices: int = 1
 
     def _record(self) -> Cost:
         if self.cost is None:
@@ -113,7 +114,7 @@ class CostFacts(Forwarding):
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        return self.cost.flops / (median(self._run.seconds) * peak)
+        return self.cost.flops / (median(self._run.seconds) * peak * self._devices)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -153,6 +154,7 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
         Given(lambda: works(capture)),
         measured,
+        capture.program.target.devices,
     )
 
 

@@ -87,9 +87,9 @@ def mismatch(processes: Sequence[ProcessRecord], stage_of: StageOf) -> Mismatch 
         return None
     position, right, first, second = min(found, key=lambda row: row[0])
     others = sum(row[0] == position for row in found) - 1
-    names = tuple(f"process {p.process.index}" for p in (left, right))
-    differences = tuple(_differences(first, second, (names[0], names[1]), stage_of))
-    waits = _waits(first, second, (names[0], names[1]), stage_of)
+    names = f"process {left.process.index}", f"process {right.process.index}"
+    differences = tuple(_differences(first, second, names, stage_of))
+    waits = _waits(first, second, names, stage_of)
     return Mismatch(position, left, right, first, second, others, differences, waits)
 
 
