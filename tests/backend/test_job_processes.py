@@ -59,7 +59,7 @@ def test_four_processes_with_one_program(tmp_path):
 
 
 DIFFER = {
-    "constant": "is `b:f32[8@data,8] = mul a 2.0:f32[]` in process 0, `b:f32[8@data,8] = mul a 3.0",
+    "constant": "is `v1:f32[8,8] = mul[] v0 2.0:f32[]` in process 0, `v1:f32[8,8] = mul[] v0 3.0",
     "batch": "x is f32[8,8] sharded",
     "program": "process 1 did not get to the second program that they compile together, step",
 }

@@ -145,7 +145,8 @@ class CompiledProgram(Driver):
     @cached_property
     def _jaxpr(self) -> Stage:
         assert self._lowered is not None
-        return stage_of_jaxpr(self._lowered.jaxpr, self._call.function)
+        stage = stage_of_jaxpr(self._lowered.jaxpr, self._call.function)
+        return Stage(stage.info, str, lambda: stage.module)  # its text is written when it is read
 
     def outputs(self) -> tuple[Input, ...]:
         if self._lowered is None:
