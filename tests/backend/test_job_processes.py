@@ -36,10 +36,12 @@ def record(folder, count, *what):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0] * count, said
+    return [output for output, _ in said]
 
 
 def test_four_processes_with_one_program(tmp_path):
-    record(tmp_path, 4, "nothing")
+    assert not any("jaxlens" in said for said in record(tmp_path, 4, "nothing"))
+    assert [run.compile.state for run in jaxlens.runs(tmp_path / "alone")] == ["done"]
     runs = jaxlens.runs(tmp_path / "nothing")
     first, *_ = runs.findings
     assert first.text == (
@@ -66,7 +68,12 @@ DIFFER = {
 
 
 def test_two_processes_that_differ(tmp_path):
-    record(tmp_path, 2, *DIFFER)
+    for said in record(tmp_path, 2, *DIFFER):  # in both, while the job goes on
+        for what in ("constant", "batch"):
+            assert (
+                "jaxlens: it is not the same program on every host: program 2 that all compile, "
+                f"step, differs between process 0 and process 1; `jaxlens show {tmp_path / what}`"
+            ) in said
     for what, message in DIFFER.items():
         runs = jaxlens.runs(tmp_path / what)
         first, *_ = runs.findings

@@ -78,7 +78,9 @@ def mismatch(processes: Sequence[ProcessRecord], stage_of: StageOf) -> Mismatch 
     left, *rest = sorted(processes, key=lambda p: p.process.index)
     found = []
     for right in rest:
-        pairs = zip_longest(together(left), together(right))
+        both = {left.process.index, right.process.index}
+        shared = ([c for c in together(p) if both <= {*c.processes}] for p in (left, right))
+        pairs = zip_longest(*shared)
         for position, (first, second) in enumerate(pairs, 1):
             if first is None or second is None or _identity(first) != _identity(second):
                 found.append((position, right, first, second))

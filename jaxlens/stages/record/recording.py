@@ -12,10 +12,13 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import jax
+
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
+from jaxlens.stages.record.live import LiveComparison
 from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
@@ -67,6 +70,7 @@ class Recording(CompileWatch):
     def __init__(self, root: Path, programs: int, most_bytes: int, command: str) -> None:
         super().__init__()
         self._writer = Writer(root, programs, most_bytes, command)
+        self._live = LiveComparison(root)
         self._pid = os.getpid()
         self._own = _Thread()
         self._lock = threading.Lock()
@@ -81,6 +85,7 @@ class Recording(CompileWatch):
         """Ends the recording once all is written, or after 30 s."""
         if os.getpid() == self._pid:  # not in a child that was forked from the process
             super().stop()
+            self._live.stop()
             self._writer.stop(_WAITS)
 
     @property
@@ -126,6 +131,8 @@ class Recording(CompileWatch):
                 key_digest=digest,
             )
             self._writer.begins(mine.data)
+            if 1 < len(mine.data.processes) == jax.process_count() and event.program:
+                self._live.begins(event.name, event.program)
 
     def _opened(self, call: PendingCall, now: float) -> _Open:
         mine = next((open for open in self._own.open if open.call is call), None)
@@ -179,7 +186,9 @@ def _program(
     event: CallEvent, compiled: CompileResult, lowered: LoweredFrom | None
 ) -> CompiledProgram:
     operation = compiled.module.operation
-    text = operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=True)
+    text = operation.get_asm(
+        large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+    )
     return CompiledProgram(event, compiled.executable, compiled.devices, str(text), lowered)
 
 

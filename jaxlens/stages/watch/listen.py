@@ -468,6 +468,8 @@ def _fingerprint(module: Any) -> str:
     if module is None:
         return ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
-        text = module.operation.get_asm(large_elements_limit=_LARGE, enable_debug_info=False)
+        text = module.operation.get_asm(
+            large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
     return ""
