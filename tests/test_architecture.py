@@ -101,7 +101,9 @@ PACKAGES = {
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.times": ("captures errors ir.* links.* report lenses lenses.program lenses.constants"),
-    "lenses.cost": "captures errors ir.* links.* report lenses lenses.program lenses.times",
+    "lenses.cost": (
+        "captures errors ir.* links.* report lenses lenses.program lenses.times lenses.sharding"
+    ),
     "lenses.memory": (
         "captures errors ir.* links.* report lenses lenses.program lenses.constants "
         "lenses.times lenses.cost"

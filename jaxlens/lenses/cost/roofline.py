@@ -23,6 +23,8 @@ from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding.facts import Sharding, exchanges
+from jaxlens.lenses.sharding.report import between
 from jaxlens.lenses.subject import Forwarding, Given
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
 
@@ -77,6 +79,9 @@ class CostFacts(Forwarding):
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
     _devices: int = 1
+    _exchanges: Given[Sharding | None] = field(
+        default=Given(lambda: None), repr=False, compare=False
+    )
 
     def _record(self) -> Cost:
         if self.cost is None:
@@ -99,6 +104,11 @@ class CostFacts(Forwarding):
     def modules(self) -> tuple[ModuleCost, ...]:
         """The cost by module and layer, each followed by those within it; () for none."""
         return self._modules.get()
+
+    @property
+    def exchanges(self) -> Sharding | None:
+        """What travels between devices, if they are of several processes; None else."""
+        return self._exchanges.get()
 
     @property
     def mfu(self) -> float | None:
@@ -155,6 +165,7 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         Given(lambda: works(capture)),
         measured,
         capture.program.target.devices,
+        Given(lambda: exchanges(capture) if capture.program.target.processes else None),
     )
 
 
@@ -222,6 +233,7 @@ def roofline(facts: CostFacts) -> Report:
     if facts.kernels:
         findings += _moves(facts.kernels)
         tables.append(table(facts.kernels))
+        findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
         kind = facts.counted().subject.program.target.kind
