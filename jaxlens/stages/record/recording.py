@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import jax
 
@@ -29,12 +30,11 @@ _PARTS = 500  # parts of a key that are recorded
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class _Open:
-    """A call that is being traced, lowered or compiled in a thread.
+    """A call that is being traced, lowered or compiled.
 
     Attributes:
-        call: The call.
         start: When its first step began, by the process's clock that never jumps.
         begun: When each of its running steps began.
         seconds: How long its steps took, by kind: a call has one of each.
@@ -42,19 +42,11 @@ class _Open:
         data: What is recorded of it; None until it compiles.
     """
 
-    call: PendingCall
     start: float
     begun: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     lowered: LoweredFrom | None = None
     data: RecordedCompile | None = None
-
-
-class _Thread(threading.local):
-    """The calls of a thread whose steps are running, and the last one: `f.lower(x)` ends early."""
-
-    def __init__(self) -> None:
-        self.open: list[_Open] = []
 
 
 class Recording(CompileWatch):
@@ -72,7 +64,7 @@ class Recording(CompileWatch):
         self._writer = Writer(root, programs, most_bytes, command)
         self._live = LiveComparison(root)
         self._pid = os.getpid()
-        self._own = _Thread()
+        self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
 
@@ -108,7 +100,7 @@ class Recording(CompileWatch):
         now = time.perf_counter()
         if call.role == "op" and call.function not in LOOPS:
             return
-        mine = self._opened(call, now)
+        mine = self._going.setdefault(call, _Open(now))
         mine.begun[kind] = now
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
@@ -134,31 +126,21 @@ class Recording(CompileWatch):
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
                 self._live.begins(event.name, event.program)
 
-    def _opened(self, call: PendingCall, now: float) -> _Open:
-        mine = next((open for open in self._own.open if open.call is call), None)
-        if mine is None:
-            # What has no running step has ended without a compile, as `f.lower(x)` does.
-            self._own.open = [open for open in self._own.open if open.begun]
-            mine = _Open(call, now)
-            self._own.open.append(mine)
-        return mine
-
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
     ) -> None:
-        mine = next((open for open in self._own.open if open.call is call), None)
-        if mine is None:
-            if kind == "compile":
-                self._writer.operation(call.function)
-            return
-        now = time.perf_counter()
-        mine.seconds[kind] = now - mine.begun.pop(kind, now)
+        mine = self._going.get(call)
+        if mine is not None:
+            now = time.perf_counter()
+            mine.seconds[kind] = now - mine.begun.pop(kind, now)
         if kind != "compile":
             return
-        self._own.open = [open for open in self._own.open if open is not mine]
-        if mine.data is None:
+        self._going.pop(call, None)
+        if mine is None:
+            self._writer.operation(call.function)
+        if mine is None or mine.data is None:
             return
-        data, program = self._finished(mine, mine.data), None
+        data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
             note = self._writer.refused()
             try:
@@ -170,16 +152,17 @@ class Recording(CompileWatch):
             data = replace(data, note=note)
         self._writer.ends(data, program)
 
-    def _finished(self, mine: _Open, data: RecordedCompile) -> RecordedCompile:
-        """Returns the data of a compile that has ended, with times that no clock's jump changes."""
-        event = mine.call.frozen(data.number)
-        steps = tuple(
-            replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
-        )
-        call = replace(data.call, steps=steps, layer=event.layer, program=event.program)
-        if steps[-1].failed:
-            return replace(data, call=call, state="failed")
-        return replace(data, call=call, state="done", note="JAX did not show the program")
+
+def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> RecordedCompile:
+    """Returns the data of a compile that has ended, with times that no clock's jump changes."""
+    event = call.frozen(data.number)
+    steps = tuple(
+        replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
+    )
+    shown = replace(data.call, steps=steps, layer=event.layer, program=event.program)
+    if steps[-1].failed:
+        return replace(data, call=shown, state="failed")
+    return replace(data, call=shown, state="done", note="JAX did not show the program")
 
 
 def _program(
