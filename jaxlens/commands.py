@@ -144,11 +144,8 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _function(name: str, path: str) -> Callable[..., Any]:
-    """Imports a module, or runs a file, and returns a function of it."""
+    """Imports a module, and returns a function of it."""
     sys.path.insert(0, os.getcwd())
-    if name.endswith(".py"):
-        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
-        name = Path(name).stem
     sys.argv = [name]  # a script may read its own when it is imported
     try:
         value: Any = importlib.import_module(name)

@@ -271,9 +271,17 @@ def looking() -> bool:
     return private("config").jax_jit_cpp_cache_obj.value is not None
 
 
-@when_gone(())
 def program_names(program: Any) -> Sequence[str]:
-    """Returns the names of a jaxpr's inputs; empty when gone."""
+    """Returns the names of a jaxpr's inputs.
+
+    Gone, or without names: "input 0", "input 1", ...
+    """
+    names, count = _argument_names(program), len(getattr(program, "in_avals", ()))
+    return names if len(names) == count else tuple(f"input {i}" for i in range(count))
+
+
+@when_gone(())
+def _argument_names(program: Any) -> tuple[str, ...]:
     return tuple(getattr(program, "jaxpr", program).debug_info.arg_names or ())
 
 
