@@ -47,7 +47,7 @@ class JobRecording:
         if recording is not None:
             with _caught(self._trouble):
                 recording.stop()
-            self._trouble += recording.said
+            self._trouble += recording.problems
             self.written = recording.written
         if self._trouble:
             text = f"jaxlens: the record {self.path} is not complete: {'; '.join(self._trouble)}"

@@ -9,9 +9,9 @@ import itertools
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -142,7 +142,8 @@ def sweep(
     plan.call(plan.places[0])  # an axis that names no argument
     journal = Journal(resume) if resume is not None else None
     start = time.perf_counter()
-    with _executor(executor, len(plan.places)) as (pool, workers):
+    block, workers = _executor(executor, len(plan.places))
+    with block as pool:
         rows = _Sweeping(plan, pool, journal).rows()
     facts = SweepFacts(
         function_name(f),
@@ -160,26 +161,21 @@ def sweep(
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
 
 
-@contextmanager
-def _executor(given: Executor | int | None, points: int) -> Iterator[tuple[Executor, int | None]]:
-    """Yields the executor, and its number of workers where it is ours, which then ends with it."""
-    if given is not None and not isinstance(given, int):
-        if not callable(getattr(given, "submit", None)):
-            raise OptionError(
-                "executor takes a concurrent.futures.Executor or a number of processes, got "
-                f"{type(given).__name__}"
-            )
-        yield given, None
-        return
-    if given is not None and given < 1:
-        raise OptionError(f"executor takes at least 1 process, got {given!r}")
-    workers = min(given or _CHILDREN, given or _cores(), points)
-    ours = ChildProcesses(workers)
-    try:
-        yield ours, workers
-        ours.shutdown()
-    finally:
-        ours.shutdown(cancel_futures=True)
+def _executor(
+    given: Executor | int | None, points: int
+) -> tuple[AbstractContextManager[Executor], int | None]:
+    """Returns the executor, and its number of workers where it is ours, which the block ends."""
+    if given is None or isinstance(given, int):
+        if given is not None and given < 1:
+            raise OptionError(f"executor takes at least 1 process, got {given!r}")
+        workers = min(given or _CHILDREN, given or _cores(), points)
+        return ChildProcesses(workers), workers
+    if not callable(getattr(given, "submit", None)):
+        raise OptionError(
+            "executor takes a concurrent.futures.Executor or a number of processes, got "
+            f"{type(given).__name__}"
+        )
+    return nullcontext(given), None
 
 
 def _cores() -> int:

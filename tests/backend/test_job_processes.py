@@ -72,8 +72,8 @@ def test_two_processes_that_differ(tmp_path):
     for said in record(tmp_path, 2, *DIFFER):  # in both, while the job goes on
         for what in ("constant", "batch"):
             assert (
-                "jaxlens: it is not the same program on every host: program 2 that all compile, "
-                f"step, differs between process 0 and process 1; `jaxlens show {tmp_path / what}`"
+                "jaxlens: it is not the same program on every host: step, compile 1, differs "
+                f"between process 0 and process 1; `jaxlens show {tmp_path / what}`"
             ) in said
     for what, message in DIFFER.items():
         runs = jaxlens.runs(tmp_path / what)

@@ -44,7 +44,7 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
     if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
         quantity = facts.axes[along].quantity
         for one in filter(None, fits):
-            yield from _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
+            yield _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
     else:
         inside = [row for row in known if row.fits]
         text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
@@ -60,7 +60,7 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         )
 
 
-def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Finding]:
+def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Finding:
     low, high, words = one.largest, one.next, capacity.words
     if high is not None:
         above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
@@ -74,7 +74,7 @@ def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Fi
             f"{where}{quantity} = {_number(low[0])} is the largest tried that fits {words} "
             f"({amount(low[1].takes)}); {above}."
         )
-    yield Finding(_capital(text), "xla")
+    return Finding(_capital(text), "xla")
 
 
 def _takes(row: SweepRow) -> str:

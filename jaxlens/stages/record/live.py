@@ -1,15 +1,16 @@
 """Compares the programs of a job's processes while it runs, through JAX's coordinator.
 
-Processes that compile different programs wait for each other for ever, and say nothing. So each
-publishes a fingerprint of each program that several processes compile together, and compares it
-with that of process 0; what differs is said on stderr of both. None waits for another: values are
-read if they are there, in a thread of their own, so that neither a process that looks alone nor one
-that has stopped holds up the others or the record.
+Processes that run different programs wait for each other for ever, and say nothing. So each
+publishes a fingerprint of each program that all processes compile, and compares it with that of
+process 0; the first that differs is written to stderr by both. Programs are compared by function
+and number of its compile, as threads may compile in another order. None waits for another process:
+values are read if they are there, in a thread of their own, so that neither a process that looks
+alone nor one that has stopped holds up the others or the record.
 """
 
 import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +19,9 @@ import jax
 from jaxlens.stages.compat import coordinator
 
 _EVERY = 0.5  # seconds between two looks at the store
+_READS = 20  # values that are read in a look
 _MOST = 1000  # programs that are compared
-_recordings: Counter[str] = Counter()  # of this process, by name
+_recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
 
 class LiveComparison:
@@ -33,8 +35,9 @@ class LiveComparison:
         _recordings[root.name] += 1
         self._root = root
         self._key = f"jaxlens/{root.name}/{_recordings[root.name]}"
-        self._programs: list[tuple[str, str]] = []  # names and fingerprints, in order
-        self._published = self._compared = 0  # how many of them
+        self._compiles: Counter[str] = Counter()  # by function
+        self._new: deque[tuple[str, str]] = deque()  # programs to publish, with fingerprints
+        self._waiting: deque[tuple[str, str]] = deque()  # programs that are not compared yet
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -43,8 +46,9 @@ class LiveComparison:
         if self._thread is None and coordinator.has_store():
             self._thread = threading.Thread(target=self._work, name="jaxlens compare", daemon=True)
             self._thread.start()
-        if len(self._programs) < _MOST:
-            self._programs.append((function, fingerprint))
+        if self._compiles.total() < _MOST:
+            self._compiles[function] += 1
+            self._new.append((f"{function}, compile {self._compiles[function]},", fingerprint))
 
     def stop(self) -> None:
         """Ends the comparison after a last look, for which it hardly waits."""
@@ -56,9 +60,10 @@ class LiveComparison:
         index, is_over = jax.process_index(), False
         while not is_over:
             is_over = self._over.wait(_EVERY)
-            for number in range(self._published, len(self._programs)):
-                coordinator.publish(f"{self._key}/{number}/{index}", _text(self._programs[number]))
-                self._published = number + 1
+            while self._new:
+                program, fingerprint = self._new.popleft()
+                coordinator.publish(f"{self._key}/{program}/{index}", fingerprint)
+                self._waiting.append((program, fingerprint))
             if said := self._difference(index):
                 with suppress(OSError, ValueError, AttributeError):  # no stderr
                     print(f"jaxlens: {said}", file=sys.stderr, flush=True)
@@ -68,27 +73,16 @@ class LiveComparison:
         """Returns the first difference from process 0, or what another process found; else ""."""
         if index == 0:
             return coordinator.published(f"{self._key}/differs") or ""
-        for number in range(self._compared, self._published):
-            own = self._programs[number]
-            first = coordinator.published(f"{self._key}/{number}/0")
+        for _ in range(min(len(self._waiting), _READS)):
+            program, own = self._waiting.popleft()
+            first = coordinator.published(f"{self._key}/{program}/0")
             if first is None:
-                return ""
-            if first != _text(own):
-                said = self._sentence(number + 1, first.rpartition(" ")[0], own[0], index)
+                self._waiting.append((program, own))
+            elif first != own:
+                said = (
+                    f"it is not the same program on every host: {program} differs between process "
+                    f"0 and process {index}; `jaxlens show {self._root}` says in what"
+                )
                 coordinator.publish(f"{self._key}/differs", said)
                 return said
-            self._compared = number + 1
         return ""
-
-    def _sentence(self, number: int, first: str, own: str, index: int) -> str:
-        what = f", {own}, differs between process 0 and process {index}"
-        if first != own:
-            what = f" is {first} in process 0 and {own} in process {index}"
-        return (
-            f"it is not the same program on every host: program {number} that all compile{what}; "
-            f"`jaxlens show {self._root}` says in what"
-        )
-
-
-def _text(program: tuple[str, str]) -> str:
-    return " ".join(program)

@@ -81,7 +81,7 @@ class Recording(CompileWatch):
             self._writer.stop(_WAITS)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What went wrong, in sentences."""
         return (*sorted(self._troubles), *self._writer.trouble)
 
