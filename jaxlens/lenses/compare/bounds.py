@@ -25,16 +25,13 @@ def read_bounds(bounds: Mapping[str, float | str]) -> dict[str, float]:
     Raises:
         OptionError: There is no such figure, or a bound is no number.
     """
-    for name in bounds:
+    numbers = {}
+    for name, bound in bounds.items():
         if name not in FIGURES:
             raise OptionError(f"no figure {name!r} to bound; {nearest(name, FIGURES)}")
-    return {name: _number(name, bound) for name, bound in bounds.items()}
-
-
-def _number(name: str, bound: float | str) -> float:
-    if isinstance(bound, int | float) and not isinstance(bound, bool):
-        return bound
-    number = read_amount(str(bound))
-    if number is None:
-        raise OptionError(f"the bound of {name} is a number such as 12, 1e9 or 2GB, got {bound!r}")
-    return number
+        number = read_amount(str(bound))
+        if number is None:
+            text = f"the bound of {name} is a number such as 12, 1e9 or 2GB, got {bound!r}"
+            raise OptionError(text)
+        numbers[name] = number
+    return numbers
