@@ -64,10 +64,7 @@ def _record(options: argparse.Namespace) -> int:
     if not options.module and not Path(options.script).is_file():
         name = Path(options.script).stem
         raise OptionError(f"no script {options.script!r} here; a module is -m {name}")
-    command = " ".join([options.script, *options.arguments])
-    block = record(
-        options.output, programs=options.programs, megabytes=options.megabytes, command=command
-    )
+    block = record(options.output, programs=options.programs, megabytes=options.megabytes)
     status: int | str | None = 0
     try:
         with block:

@@ -28,11 +28,10 @@ class JobRecording:
         written: Number of compiles that are in it, once the block has ended.
     """
 
-    def __init__(self, path: Path, programs: int, megabytes: float, command: str) -> None:
+    def __init__(self, path: Path, programs: int, megabytes: float) -> None:
         self.path = path
         self.written = 0
         self._limits = programs, int(megabytes * 1e6)
-        self._command = command
         self._recording: Recording | None = None
         self._cancel: Callable[[], None] = lambda: None
         self._trouble: list[str] = []
@@ -58,7 +57,7 @@ class JobRecording:
         with _caught(self._trouble):
             from jaxlens.stages.record.recording import Recording
 
-            recording = Recording(self.path, *self._limits, self._command)
+            recording = Recording(self.path, *self._limits)
             recording.start()
             self._recording = recording
 
@@ -73,7 +72,7 @@ def _caught(sentences: list[str]) -> Iterator[None]:
 
 
 def record(
-    path: str | os.PathLike[str], *, programs: int = 200, megabytes: float = 200, command: str = ""
+    path: str | os.PathLike[str], *, programs: int = 200, megabytes: float = 200
 ) -> JobRecording:
     """Records every compile of your functions in a `with` block, into a folder.
 
@@ -90,7 +89,6 @@ def record(
         path: The folder, which is made.
         programs: Number of distinct programs that a process writes at most.
         megabytes: Megabytes of them that a process writes at most.
-        command: The command line that the record names; by default that of the process.
 
     Returns:
         A context manager.
@@ -103,4 +101,4 @@ def record(
         raise OptionError(f"limits are 0 or more, got programs={programs}, megabytes={megabytes}")
     if root.exists() and not root.is_dir():
         raise OptionError(f"a record is a folder, got the file {str(path)!r}: choose another name")
-    return JobRecording(root.absolute(), programs, megabytes, command)
+    return JobRecording(root.absolute(), programs, megabytes)

@@ -31,8 +31,7 @@ class RecordedCompile:
         start: Seconds from the start of the process's record to its first step.
         state: "compiling" for a compile that had not ended when the process last wrote.
         memory: XLA's sizes; None where it gave none.
-        devices: Number of devices that the program is for, of all processes.
-        processes: The processes that these belong to.
+        processes: The processes whose devices it is for.
         constants: The arrays that are part of the program, in its order.
         program: Name of the file with its capture, without suffix; "" for none.
         note: Why there is no capture.
@@ -45,7 +44,6 @@ class RecordedCompile:
     start: float
     state: Literal["done", "failed", "compiling"] = "done"
     memory: Memory | None = None
-    devices: int = 1
     processes: tuple[int, ...] = ()
     constants: tuple[RecordedConstant, ...] = ()
     program: str = ""
@@ -69,8 +67,6 @@ class RecordedProcess:
         host: Name of its machine.
         pid: Its process id there.
         started: When the record began, in seconds since 1970 by the machine's clock.
-        command: Its command line.
-        jax: Version of JAX.
         devices: Its devices: "4 x NVIDIA H200".
         ended: Whether its record was closed: not where it was killed, or still runs.
         seconds: Seconds from the start of the record until this was written.
@@ -84,8 +80,6 @@ class RecordedProcess:
     host: str
     pid: int
     started: float
-    command: str = ""
-    jax: str = ""
     devices: str = ""
     ended: bool = False
     seconds: float = 0.0

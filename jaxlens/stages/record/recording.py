@@ -56,12 +56,11 @@ class Recording(CompileWatch):
         root: The folder of the job's record, which other processes may write into too.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
-        command: The command line of the process.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int, command: str) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         super().__init__()
-        self._writer = Writer(root, programs, most_bytes, command)
+        self._writer = Writer(root, programs, most_bytes)
         self._live = LiveComparison(root)
         self._pid = os.getpid()
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
@@ -117,7 +116,6 @@ class Recording(CompileWatch):
                 event,
                 start,
                 "compiling",
-                devices=max(len(stack.devices), 1),
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 parts_left_out=left_out,
                 key_digest=digest,

@@ -2,9 +2,7 @@
 
 import os
 import queue
-import shlex
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -34,7 +32,6 @@ class Writer:
         root: The folder of the record.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
-        command: The command line of the process.
 
     Attributes:
         left: Compiles that are to be written: those that go on, and those for which the disk had
@@ -42,14 +39,11 @@ class Writer:
         files: Numbers of the compiles that have a file.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int, command: str) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         self._root = root
         self._programs, self._most_bytes = programs, most_bytes
         self._zero = time.perf_counter()
-        words = command or shlex.join(sys.argv)
-        self._process = RecordedProcess(
-            0, 1, socket.gethostname(), os.getpid(), time.time(), words[:2000], jax.__version__
-        )
+        self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
