@@ -202,8 +202,10 @@ def test_a_limit_says_which_points_fit(here):
 
 def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):
     x = np.arange(8, dtype=np.float32)
-    given = jaxlens.sweep(increment, over={"x": [x]}, measure=["run"], runs=3, executor=here)
-    assert given.rows[0].figures.run > 0
+    over = {"x": [x, x[:4]]}
+    given = jaxlens.sweep(increment, over=over, measure=["run"], runs=3, executor=here)
+    assert [row.point["x"] for row in given.rows] == ["f32[8]", "f32[4]"]
+    assert all(row.figures.run > 0 for row in given.rows)
     assert "median of 3 runs on the call's inputs" in str(given)  # times were asked for
     drawn = jaxlens.sweep(increment, over={"x": XS[:1]}, measure=["run"], executor=here)
     assert "on random inputs" in str(drawn)
