@@ -34,8 +34,6 @@ class Writer:
         most_bytes: The most bytes of them.
 
     Attributes:
-        left: Compiles that are to be written: those that go on, and those for which the disk had
-            no room.
         files: Numbers of the compiles that have a file.
     """
 
@@ -47,7 +45,8 @@ class Writer:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
-        self.left: dict[int, RecordedCompile] = {}
+        # Compiles to be written: those that go on, and those for which the disk had no room.
+        self._left: dict[int, RecordedCompile] = {}
         self.files: set[int] = set()
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._left_out = 0  # compiles beyond `_MOST`
@@ -90,7 +89,7 @@ class Writer:
     def begins(self, compile: RecordedCompile) -> None:
         """A compile begins."""
         if compile.number <= _MOST:
-            self.left[compile.number] = compile
+            self._left[compile.number] = compile
 
     def ends(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
         """A compile has ended; the program is None if there is none to write."""
@@ -147,15 +146,15 @@ class Writer:
             self._count(-len(program.text) if program else 0)
 
     def _write_compile(self, data: RecordedCompile) -> None:
-        """Writes a compile; one that has ended stays in `left` if the disk has no room."""
+        """Writes a compile; one that has ended is kept if the disk has no room."""
         if data.state != "compiling":
-            self.left[data.number] = data
-            if len(self.left) > _KEPT:
-                self.left.pop(next(iter(self.left)))
+            self._left[data.number] = data
+            if len(self._left) > _KEPT:
+                self._left.pop(next(iter(self._left)))
         self._to_folder().write_compile(data)
         self.files.add(data.number)
         if data.state != "compiling":
-            self.left.pop(data.number, None)
+            self._left.pop(data.number, None)
 
     def _write_program(self, program: CompiledProgram) -> None:
         folder = self._to_folder()
@@ -167,7 +166,7 @@ class Writer:
     def _write_left(self) -> None:
         """Writes the compiles that go on for a while, those that were kept, and the process."""
         now = time.perf_counter() - self._zero
-        for data in list(self.left.values()):
+        for data in list(self._left.values()):
             is_new = data.number not in self.files and now - data.start > _TICK
             if is_new or data.state != "compiling":
                 self._write_compile(data)

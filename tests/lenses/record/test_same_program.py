@@ -74,6 +74,23 @@ def test_the_first_difference_is_named(first, second, what):
     )
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"state": "compiling"},
+        {"constants": ()},  # too many programs waited to be written
+        {"constants": (RecordedConstant("f32[30]"),)},  # its values were freed
+    ],
+)
+def test_what_one_record_does_not_have_is_no_difference(other):
+    whole = {"constants": (RecordedConstant("f32[30]", "aa"),)}
+    left, right = process(0, compiled(1, **whole)), process(1, compiled(1, **other))
+    assert sentence(left, right).startswith("It is the same program")
+    assert sentence(process(0, compiled(1, **other)), process(1, compiled(1, **whole))).startswith(
+        "It is the same program"
+    )
+
+
 def test_a_process_that_did_not_get_to_a_program():
     left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
     assert sentence(left, right) == (
