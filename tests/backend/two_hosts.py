@@ -58,8 +58,9 @@ def compile_some(index: int, count: int, folder: str, what: str) -> None:
         elif not (own and what == "program"):
             jax.jit(step).lower(array(rows)).compile()  # it would wait for the others if it ran
         until = time.monotonic() + 60
-        while what in ("constant", "batch") and not said.getvalue() and time.monotonic() < until:
-            time.sleep(0.05)  # as a job that hangs
+        hangs = what == "constant" or (what == "batch" and not own)  # the other has ended
+        while hangs and not said.getvalue() and time.monotonic() < until:
+            time.sleep(0.05)
     print(said.getvalue())
 
 

@@ -4,6 +4,7 @@ No function waits for another process. Each is a message to the first one, durin
 that calls does not hold Python's lock. Tested with jax 0.10.2 and 0.12.0.1.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private, when_gone
@@ -40,3 +41,12 @@ def published(key: str) -> str | None:
     """
     value: str = _client().key_value_try_get(key)
     return value
+
+
+@when_gone((), RuntimeError)
+def published_in(folder: str) -> Sequence[tuple[str, str]]:
+    """Returns the keys FOLDER/... that are there by now, with their values.
+
+    Gone: none.
+    """
+    return tuple(_client().key_value_dir_get(folder))

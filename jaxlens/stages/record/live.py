@@ -2,10 +2,11 @@
 
 Processes that run different programs wait for each other for ever, and say nothing. So each
 publishes a fingerprint of each program that all processes compile, and compares it with that of
-process 0; the first that differs is written to stderr by both. Programs are compared by function
-and number of its compile, as threads may compile in another order. None waits for another process:
-values are read if they are there, in a thread of their own, so that neither a process that looks
-alone nor one that has stopped holds up the others or the record.
+process 0, which compares all, as another may have ended by then; the first difference is written to
+stderr by all that still run. Programs are compared by function and number of its compile, as
+threads may compile in another order. None waits for another process: values are read if they are
+there, in a thread of their own, so that neither a process that looks alone nor one that has stopped
+holds up the others or the record.
 """
 
 import sys
@@ -70,19 +71,30 @@ class LiveComparison:
                 return
 
     def _difference(self, index: int) -> str:
-        """Returns the first difference from process 0, or what another process found; else ""."""
-        if index == 0:
-            return coordinator.published(f"{self._key}/differs") or ""
+        """Returns the first difference from process 0, by whichever process found it; else ""."""
+        if said := coordinator.published(f"{self._key}/differs"):
+            return said
         for _ in range(min(len(self._waiting), _READS)):
             program, own = self._waiting.popleft()
-            first = coordinator.published(f"{self._key}/{program}/0")
-            if first is None:
-                self._waiting.append((program, own))
-            elif first != own:
+            others = self._others(program, index)
+            other = next((n for n, fingerprint in others.items() if fingerprint != own), None)
+            if other is not None:
+                where = f"process 0 and process {max(index, other)}"
                 said = (
-                    f"it is not the same program on every host: {program} differs between process "
-                    f"0 and process {index}; `jaxlens show {self._root}` says in what"
+                    f"it is not the same program on every host: {program} differs between {where}; "
+                    f"`jaxlens show {self._root}` says in what"
                 )
                 coordinator.publish(f"{self._key}/differs", said)
                 return said
+            if len(others) < (1 if index else jax.process_count()):
+                self._waiting.append((program, own))
         return ""
+
+    def _others(self, program: str, index: int) -> dict[int, str]:
+        """Returns the fingerprints to compare with: of process 0, or in that process of all."""
+        place = f"{self._key}/{program}"
+        if index:
+            first = coordinator.published(f"{place}/0")
+            return {0: first} if first is not None else {}
+        rows = coordinator.published_in(place)
+        return {int(key.rpartition("/")[2]): fingerprint for key, fingerprint in rows}
