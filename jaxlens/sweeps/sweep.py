@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import os
 import queue
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, nullcontext
@@ -141,7 +140,6 @@ def sweep(
     plan = _Plan(f, args, kwargs, grid, names, runs, bound)
     plan.call(plan.places[0])  # an axis that names no argument
     journal = Journal(resume) if resume is not None else None
-    start = time.perf_counter()
     block, workers = _executor(executor, len(plan.places))
     with block as pool:
         rows = _Sweeping(plan, pool, journal).rows()
@@ -149,13 +147,11 @@ def sweep(
         function_name(f),
         tuple(row.axis for row in grid),
         tuple(rows[place] for place in plan.places),
-        names,
         bound,
         workers,
         runs if "run" in names else 0,
         plan.random,
         journal.trouble if journal else "",
-        time.perf_counter() - start,
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)

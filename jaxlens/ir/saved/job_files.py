@@ -54,11 +54,9 @@ class ProcessFolder:
         """Writes what the process is."""
         write_whole(self.path / _PROCESS, _dumped(process))
 
-    def write_compile(self, compile: RecordedCompile) -> int:
-        """Writes one compile; returns its bytes."""
-        data = _dumped(compile)
-        write_whole(self.path / f"{compile.number:06}.json", data)
-        return len(data)
+    def write_compile(self, compile: RecordedCompile) -> None:
+        """Writes one compile."""
+        write_whole(self.path / f"{compile.number:06}.json", _dumped(compile))
 
     def has_program(self, name: str) -> bool:
         """Whether a program is there, written by this process or another."""

@@ -27,25 +27,21 @@ class SweepFacts:
         name: The function.
         axes: The axes of the grid.
         rows: One row a point, in the order of the grid, the last axis fastest.
-        measured: Names of the figures that were asked for.
         capacity: The limit, or None.
         workers: How many programs were compiled at a time; None where the executor decides.
         runs: How often each program was run; 0 for not at all.
         random: Whether they ran on random inputs.
         trouble: Why points could not be written to the file; "" where they could.
-        seconds: Of the whole sweep.
     """
 
     name: str
     axes: tuple[SweepAxis, ...]
     rows: tuple[SweepRow, ...]
-    measured: tuple[str, ...]
     capacity: Capacity | None = None
     workers: int | None = None
     runs: int = 0
     random: bool = False
     trouble: str = ""
-    seconds: float = 0.0
 
     @property
     def failed(self) -> tuple[SweepRow, ...]:
