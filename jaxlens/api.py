@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from jaxlens.captures import Capture, load
-from jaxlens.errors import CellError, LensError, OptionError, uncompiled
+from jaxlens.errors import CellError, LensError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.lenses.compare.side_by_side import SideBySide
 from jaxlens.options import read_options
@@ -251,17 +251,6 @@ def side_by_side(
         lambda: report(figures()),
         figures,
     )
-
-
-def refusal(capture: Capture) -> LensError | None:
-    """Returns why a traced program does not compile for its target; None if it does."""
-    try:
-        _ = capture.optimized
-    except LensError as why:
-        return why
-    except Exception as error:  # JAX's or XLA's
-        return uncompiled(capture.program.target.kind, error)
-    return None
 
 
 def as_capture(value: Any) -> Capture:

@@ -12,6 +12,7 @@ import builtins
 import importlib
 import os
 import runpy
+import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Any
 
 from jaxlens.errors import LensError, OptionError, nearest
 
+_PAGES = 20  # programs of a record that have a page each
 _OWN = (str(Path(__file__).parent), os.path.dirname(runpy.__file__) + os.sep + "runpy.py")
 
 
@@ -38,9 +40,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     record.set_defaults(run=_record)
     show = commands.add_parser("show", help="what a record holds: compiles, reasons, processes")
     show.add_argument("record", type=Path)
-    show.add_argument(
-        "--pages", type=int, default=20, help="with -o: of how many programs a page is written too"
-    )
     show.set_defaults(run=_show)
     diff = commands.add_parser("diff", help="what two records compiled, function by function")
     diff.add_argument("before", type=Path)
@@ -65,10 +64,7 @@ def _record(options: argparse.Namespace) -> int:
     if not options.module and not Path(options.script).is_file():
         name = Path(options.script).stem
         raise OptionError(f"no script {options.script!r} here; a module is -m {name}")
-    command = " ".join([options.script, *options.arguments])
-    block = record(
-        options.output, programs=options.programs, megabytes=options.megabytes, command=command
-    )
+    block = record(options.output, programs=options.programs, megabytes=options.megabytes)
     status: int | str | None = 0
     try:
         with block:
@@ -117,7 +113,7 @@ def _show(options: argparse.Namespace) -> int:
     answer = runs(options.record)
     if options.output is None:
         return _given(answer, None)
-    return _written(partial(answer.save, programs=options.pages), options.output)
+    return _written(partial(answer.save, programs=_PAGES), options.output)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -145,11 +141,8 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _function(name: str, path: str) -> Callable[..., Any]:
-    """Imports a module, or runs a file, and returns a function of it."""
+    """Imports a module, and returns a function of it."""
     sys.path.insert(0, os.getcwd())
-    if name.endswith(".py"):
-        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
-        name = Path(name).stem
     sys.argv = [name]  # a script may read its own when it is imported
     try:
         value: Any = importlib.import_module(name)
@@ -172,18 +165,12 @@ def _given(answer: Any, output: Path | None) -> int:
     """Prints an answer, or writes it to a page."""
     if output is None:
         try:
-            print(answer.text(times=True, width=_width()), flush=True)
+            width = max(shutil.get_terminal_size((120, 24)).columns, 60)
+            print(answer.text(times=True, width=width), flush=True)
         except BrokenPipeError:  # `| head` has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return _written(answer.save, output)
-
-
-def _width() -> int:
-    try:
-        return max(os.get_terminal_size().columns, 60)
-    except OSError:
-        return 120
 
 
 def _written(save: Callable[[Path], Path], output: Path) -> int:

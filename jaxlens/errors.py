@@ -103,17 +103,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f"choose from {shown}{more}"
 
 
-def uncompiled(kind: str, error: Exception) -> UnavailableError:
-    """Returns the error for a program that JAX or XLA does not compile for a device.
-
-    Args:
-        kind: The device.
-        error: What JAX or XLA raised.
-    """
-    text = f"it does not compile for {kind}: {type(error).__name__}: {first_line(error)}"
-    return UnavailableError(text.rstrip(" ,."))
-
-
 def first_line(error: Exception, most: int = 160) -> str:
     """Returns the first line of an exception's message, or else the name of its type.
 

@@ -1,9 +1,8 @@
-"""The pytest plugin: `compiles` and `budget` marks, and receipts of programs beside the tests.
+"""The pytest plugin: the mark `compiles`, and receipts of programs beside the tests.
 
     @pytest.mark.compiles(1)
     def test_training(): ...
 
-    @pytest.mark.budget(peak="2GB", kernels=12)
     def test_step(receipt):
         receipt(step, params, x)        # compared with __receipts__/test_model.json
 
@@ -53,11 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for line in (
-        "compiles(n, operations=False): fails if the test compiles more than n programs of JAX",
-        "budget(**bounds): bounds of what the test's receipts measure: peak='2GB', kernels=12",
-    ):
-        config.addinivalue_line("markers", line)
+    text = "compiles(n, operations=False): fails if the test compiles more than n programs of JAX"
+    config.addinivalue_line("markers", text)
     config.stash[_FILES], config.stash[_BUDGET] = {}, {}
     if text := config.getoption("jaxlens_budget"):
         from jaxlens.errors import OptionError
@@ -78,14 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     mark = item.get_closest_marker("compiles")
     with _limited(mark) if mark else nullcontext():
-        result = yield
-    if _budget_mark(item) and not (_MEASURED in item.stash and item.stash[_MEASURED]["receipts"]):
-        text = (
-            "the mark budget bounds what receipts measure, and this test made none: take the "
-            "fixture `receipt` and call receipt(f, *args)"
-        )
-        raise pytest.fail.Exception(text, pytrace=False)
-    return result
+        return (yield)
 
 
 @contextmanager
@@ -109,17 +98,6 @@ def _limited(mark: pytest.Mark) -> Iterator[None]:
         limit.__exit__(None)
     except RecompileError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
-
-
-def _budget_mark(item: pytest.Item) -> dict[str, Any]:
-    """Returns the bounds of a test's `budget` marks, the closest wins; {} of another plugin's."""
-    marks = [mark for mark in item.iter_markers("budget") if not mark.args]
-    bounds = {name: bound for mark in reversed(marks) for name, bound in mark.kwargs.items()}
-    if bounds and "receipt" not in getattr(item, "fixturenames", ()):
-        from jaxlens.lenses.compare.figures import FIGURES
-
-        return bounds if bounds.keys() <= FIGURES.keys() else {}
-    return bounds
 
 
 # ---- receipts ------------------------------------------------------------------------------------
@@ -217,15 +195,11 @@ class Receipts:
         return f"{name} {number}" if number > 1 else name
 
     def _over(self, found: "Receipt") -> str:
-        """Returns what is over a bound of the command line or of the test's marks."""
-        for bounds, where in (
-            (self._item.config.stash[_BUDGET], "--jaxlens-budget"),
-            (_budget_mark(self._item), "the test's mark budget"),
-        ):
-            try:
-                found.within(**bounds)
-            except AssertionError as error:
-                return f"{error}\n  ({where})"
+        """Returns what is over a bound of the command line."""
+        try:
+            found.within(**self._item.config.stash[_BUDGET])
+        except AssertionError as error:
+            return f"{error}\n  (--jaxlens-budget)"
         return ""
 
 

@@ -121,9 +121,8 @@ class JobAnswer(Answer[JobFacts]):
             name = run.compile.program
             if len(pages) < most and name in run.job.programs and name not in pages:
                 folder.mkdir(exist_ok=True)
-                end = progress.begin(f"writes the page of {run.function}")
-                explore(run.capture).save(folder / f"{name}.html")
-                end(True)
+                with progress.step(f"jaxlens writes the page of {run.function}"):
+                    explore(run.capture).save(folder / f"{name}.html")
                 pages[name] = f"{folder.name}/{name}.html"
         return pages
 

@@ -8,10 +8,9 @@ What it reads is imported when JAX is; `recorded.py` opens the records.
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jaxlens.errors import OptionError
@@ -22,12 +21,17 @@ if TYPE_CHECKING:
 
 
 class JobRecording:
-    """A context manager that records what a block compiles; see `record`."""
+    """A context manager that records what a block compiles; see `record`.
 
-    def __init__(self, path: Path, programs: int, megabytes: float, command: str) -> None:
+    Attributes:
+        path: The folder.
+        written: Number of compiles that are in it, once the block has ended.
+    """
+
+    def __init__(self, path: Path, programs: int, megabytes: float) -> None:
         self.path = path
+        self.written = 0
         self._limits = programs, int(megabytes * 1e6)
-        self._command = command
         self._recording: Recording | None = None
         self._cancel: Callable[[], None] = lambda: None
         self._trouble: list[str] = []
@@ -36,56 +40,39 @@ class JobRecording:
         self._cancel = when_imported("jax", self._start)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cancel()
         recording, self._recording = self._recording, None
         if recording is not None:
-            with self._said():
+            with _caught(self._trouble):
                 recording.stop()
-            self._trouble += recording.said
+            self._trouble += recording.problems
             self.written = recording.written
         if self._trouble:
             text = f"jaxlens: the record {self.path} is not complete: {'; '.join(self._trouble)}"
             with suppress(OSError, ValueError, AttributeError):  # no stderr
                 print(text, file=sys.stderr)
 
-    written = 0
-
     def _start(self) -> None:
-        with self._said():
+        with _caught(self._trouble):
             from jaxlens.stages.record.recording import Recording
-            from jaxlens.stages.record.writer import RecordLimits
 
-            recording = Recording(self.path, RecordLimits(*self._limits), self._command)
+            recording = Recording(self.path, *self._limits)
             recording.start()
             self._recording = recording
 
-    def _said(self) -> "_Said":
-        return _Said(self._trouble)
 
-
-class _Said:
+@contextmanager
+def _caught(sentences: list[str]) -> Iterator[None]:
     """Keeps an exception of ours as a sentence: it must not reach the job."""
-
-    def __init__(self, sentences: list[str]) -> None:
-        self._sentences = sentences
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, Exception):
-            self._sentences.append(f"{type(error).__name__}: {error}"[:200])
-            return True
-        return False
+    try:
+        yield
+    except Exception as error:
+        sentences.append(f"{type(error).__name__}: {error}"[:200])
 
 
 def record(
-    path: str | os.PathLike[str], *, programs: int = 200, megabytes: float = 200, command: str = ""
+    path: str | os.PathLike[str], *, programs: int = 200, megabytes: float = 200
 ) -> JobRecording:
     """Records every compile of your functions in a `with` block, into a folder.
 
@@ -102,7 +89,6 @@ def record(
         path: The folder, which is made.
         programs: Number of distinct programs that a process writes at most.
         megabytes: Megabytes of them that a process writes at most.
-        command: The command line that the record names; by default that of the process.
 
     Returns:
         A context manager.
@@ -115,4 +101,4 @@ def record(
         raise OptionError(f"limits are 0 or more, got programs={programs}, megabytes={megabytes}")
     if root.exists() and not root.is_dir():
         raise OptionError(f"a record is a folder, got the file {str(path)!r}: choose another name")
-    return JobRecording(root.absolute(), programs, megabytes, command)
+    return JobRecording(root.absolute(), programs, megabytes)

@@ -1,10 +1,12 @@
 """The report of a lens: findings in sentences, tables, and overlays keyed by node id."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+_AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
 Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
 
 
@@ -188,6 +190,15 @@ def amount(
         value, index = value / 1000, index + 1
     digits = f"{value:.3g}" if index or value != int(value) else f"{int(value)}"
     return f"{digits} {steps[index]}{unit}"
+
+
+def read_amount(text: str) -> float | None:
+    """Returns the number of a text such as "12", "1e9", "2 GB" (10^9) or "15.75 GiB"; None else."""
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        return None
+    factor: int = (1024 if match[3] else 1000) ** " kmgtp".index(match[2].lower() or " ")
+    return float(match[1]) * factor
 
 
 def share(part: float, whole: float | None) -> str:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError
@@ -70,13 +70,8 @@ class TimelineBlock:
         self._recording.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
-        self._recording.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._recording.__exit__()
 
     @property
     def answer(self) -> TimelineAnswer:

@@ -35,7 +35,7 @@ PACKAGES = {
     "ir.stablehlo": "errors ir",
     "ir.hlo": "errors ir",
     "ir.machine": "errors ir ir.hlo",
-    "ir.saved": "errors ir ir.hlo ir.machine ir.stablehlo",
+    "ir.saved": "errors ir ir.hlo ir.jaxpr ir.machine ir.stablehlo",
     "links.match": "errors ir.*",
     "links": "errors ir.* links.match",
     "options": "errors ir",
@@ -79,8 +79,8 @@ PACKAGES = {
         "stages.compile stages.measure stages.session"
     ),
     "stages.watch": (
-        "captures errors ir.* stages.compat stages.arguments stages.call stages.keys "
-        "stages.existing"
+        "progress captures errors ir.* stages.compat stages.arguments stages.call stages.keys "
+        "stages.compile stages.existing"
     ),
     "stages.record": (
         "captures errors ir.* stages.compat stages.arguments stages.call stages.compile "
@@ -101,7 +101,9 @@ PACKAGES = {
     "lenses.fusion": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.sharding": "captures errors ir.* links.* report lenses lenses.program",
     "lenses.times": ("captures errors ir.* links.* report lenses lenses.program lenses.constants"),
-    "lenses.cost": "captures errors ir.* links.* report lenses lenses.program lenses.times",
+    "lenses.cost": (
+        "captures errors ir.* links.* report lenses lenses.program lenses.times lenses.sharding"
+    ),
     "lenses.memory": (
         "captures errors ir.* links.* report lenses lenses.program lenses.constants "
         "lenses.times lenses.cost"

@@ -279,6 +279,11 @@ class CallEvent:
     replicated: tuple[Replication, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The function's name: "step", or "step under grad" where a transform ran it op by op."""
+        return f"{self.function} under {self.under}" if self.under else self.function
+
+    @property
     def identity(self) -> tuple[str, Span | None, str]:
         """What is compared with earlier calls: function, definition and transform."""
         return self.function, self.defined, self.under

@@ -260,6 +260,13 @@ class Memory:
     note: str = ""
     peak: int | None = None  # XLA's own figure, which is wrong for some programs on CPU
 
+    @property
+    def needed(self) -> int | None:
+        """Arguments, outputs and temporaries, donated arguments once; None if one is unknown."""
+        if self.arguments is None or self.outputs is None or self.temporaries is None:
+            return None
+        return self.arguments + self.outputs + self.temporaries - (self.aliases or 0)
+
 
 KernelKind = Literal["kernel", "library call", "thunk"]
 KernelText = Literal["llvm_before", "llvm_after", "asm"]

@@ -31,10 +31,7 @@ class RecordedCompile:
         start: Seconds from the start of the process's record to its first step.
         state: "compiling" for a compile that had not ended when the process last wrote.
         memory: XLA's sizes; None where it gave none.
-        cost: XLA's cost analysis, a loop's body counted once.
-        platform: "cpu", "gpu" or "tpu"; "" where it is unknown.
-        devices: Number of devices that the program is for, of all processes.
-        processes: The processes that these belong to.
+        processes: The processes whose devices it is for.
         constants: The arrays that are part of the program, in its order.
         program: Name of the file with its capture, without suffix; "" for none.
         note: Why there is no capture.
@@ -47,9 +44,6 @@ class RecordedCompile:
     start: float
     state: Literal["done", "failed", "compiling"] = "done"
     memory: Memory | None = None
-    cost: Mapping[str, float] = field(default_factory=dict)
-    platform: str = ""
-    devices: int = 1
     processes: tuple[int, ...] = ()
     constants: tuple[RecordedConstant, ...] = ()
     program: str = ""
@@ -59,14 +53,8 @@ class RecordedCompile:
 
     @property
     def bytes(self) -> int | None:
-        """What the program takes of a device's memory: arguments, results and temporaries.
-
-        It is XLA's sum, donated arguments once; None where XLA does not say.
-        """
-        m = self.memory
-        if m is None or m.arguments is None or m.outputs is None or m.temporaries is None:
-            return None
-        return m.arguments + m.outputs + m.temporaries - (m.aliases or 0)
+        """What the program needs of a device's memory, by XLA's sizes; None if they are unknown."""
+        return self.memory.needed if self.memory else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +67,10 @@ class RecordedProcess:
         host: Name of its machine.
         pid: Its process id there.
         started: When the record began, in seconds since 1970 by the machine's clock.
-        command: Its command line.
-        jax: Version of JAX.
         devices: Its devices: "4 x NVIDIA H200".
         ended: Whether its record was closed: not where it was killed, or still runs.
         seconds: Seconds from the start of the record until this was written.
         operations: Compiles of JAX's own functions that were called outside of jit, by name.
-        operation_seconds: Seconds of those.
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
     """
@@ -95,13 +80,10 @@ class RecordedProcess:
     host: str
     pid: int
     started: float
-    command: str = ""
-    jax: str = ""
     devices: str = ""
     ended: bool = False
     seconds: float = 0.0
     operations: Mapping[str, int] = field(default_factory=dict)
-    operation_seconds: float = 0.0
     left_out: int = 0
     trouble: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ _QUOTE = 44  # characters of a quoted line
 _INPUTS = 8  # inputs, or arguments, named one by one
 _LINE = 200  # characters of their names and types
 _LEAVES = 4  # arrays of one argument named one by one, where there are more in all
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
 
 
@@ -22,6 +23,14 @@ def listed(texts: Sequence[str], most: int = 4) -> str:
     if len(texts) > most:
         return f"{', '.join(texts[:most])} and {len(texts) - most} more"
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1]))) if texts else ""
+
+
+def ordinal(n: int) -> str:
+    """Returns "first", "second", ..., "ninth", "10th", "21st"."""
+    if n <= len(_ORDINALS):
+        return _ORDINALS[n - 1]
+    is_teen = n % 100 // 10 == 1
+    return f"{n:,}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
 
 
 def opcodes(nodes: Iterable[Node]) -> str:

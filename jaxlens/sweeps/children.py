@@ -51,6 +51,9 @@ class ChildProcesses(Executor):
         for child in children:
             child.end()
 
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
     def _answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         absent = bool(request["target"])
         child = self._child(child_environment("" if absent else request["platform"], absent))

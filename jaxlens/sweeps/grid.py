@@ -1,9 +1,9 @@
 """The grid of a sweep: the values of each axis, their names, and the call at each point."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -17,7 +17,6 @@ from jaxlens.stages.arguments.inputs import abstract, static_text
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
-_ITEM = re.compile(r"(\w+)\[(\d+)\]")
 _LONGEST = 48  # characters of a label
 
 
@@ -33,7 +32,7 @@ def axes(over: Any) -> tuple[AxisValues, ...]:
     """Reads the argument `over` of a sweep.
 
     Args:
-        over: Values by the name of what varies; a mapping of names to values is named so.
+        over: Values by the name of what varies.
 
     Raises:
         OptionError: It is no such mapping, or a value is not one that the axis takes.
@@ -47,30 +46,24 @@ def axes(over: Any) -> tuple[AxisValues, ...]:
 
 
 def _axis(name: Any, given: Any) -> AxisValues:
-    if not isinstance(name, str) or isinstance(given, str) or not _is_many(given):
+    if not isinstance(name, str) or isinstance(given, str) or not isinstance(given, Sequence):
         raise OptionError(
             f"expected a list of values for {name!r}, got {type(given).__name__}: "
             f'over={{"{name}": [...]}}'
         )
-    named = isinstance(given, Mapping)
-    values = tuple(given.values() if named else given)
-    if not values:
+    if not given:
         raise OptionError(f"over={{{name!r}: []}} has no value to try")
     roots = [part.strip() for part in name.split(",")]
-    for value in values:
+    for value in given:
         if len(roots) > 1 and (not isinstance(value, Sequence) or len(value) != len(roots)):
             raise OptionError(
                 f"{name!r} names {len(roots)} arguments that vary together: each of its values is "
                 f"a tuple of {len(roots)}, got {static_text(value)}"
             )
-    values = tuple(_read(name, value) for value in values) if name in OWN else values
+    values = tuple(_read(name, value) for value in given) if name in OWN else tuple(given)
     numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values)
-    labels = [str(label) for label in given] if named else _labels(name, values, numbers)
+    labels = [_label(name, value, n) for value, n in zip_longest(values, numbers)]
     return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
-
-
-def _is_many(given: Any) -> bool:
-    return hasattr(given, "__iter__") and not hasattr(given, "dtype")
 
 
 def _read(name: str, value: Any) -> Any:
@@ -100,15 +93,19 @@ def _read(name: str, value: Any) -> Any:
     return value
 
 
-def _labels(name: str, values: Sequence[Any], numbers: Sequence[float]) -> list[str]:
+def _label(name: str, value: Any, number: float | None) -> str:
+    """Returns a value in words; `number` is what varies in it, if that is one number."""
     if name == "policy":
-        return [_policy_name(value) for value in values]
+        return _policy_name(value)
     if name == "flags":
-        texts = (", ".join(f"{k}={v}" for k, v in value.items()) for value in values)
-        return [text or "none" for text in texts]
+        return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if name == "target":
-        return [value or "here" for value in values]
-    return [_label(value, numbers[n] if numbers else None) for n, value in enumerate(values)]
+        return value or "here"
+    types = [_type(leaf) for leaf in jax.tree.leaves(value)]
+    if types and all(types) and len(types) <= 2:
+        return ", ".join(types)
+    is_plain = number is None or isinstance(value, int | float)
+    return static_text(value)[:_LONGEST] if is_plain else f"{number:g}"
 
 
 def _policy_name(policy: Any) -> str:
@@ -117,16 +114,6 @@ def _policy_name(policy: Any) -> str:
     known = vars(jax.checkpoint_policies)
     same = (word for word, value in known.items() if value is policy)
     return next(same, str(getattr(policy, "__qualname__", policy)).partition(".<locals>")[0])
-
-
-def _label(value: Any, number: float | None) -> str:
-    leaves = jax.tree.leaves(value)
-    types = [_type(leaf) for leaf in leaves]
-    if number is not None and number == value:
-        return f"{value}"
-    if leaves and all(types) and len(leaves) <= 2:
-        return ", ".join(types)
-    return f"{number:g}" if number is not None else static_text(value)[:_LONGEST]
 
 
 def _type(leaf: Any) -> str:
@@ -178,7 +165,7 @@ def arguments(
         f: The function.
         args: Its positional arguments; those that vary may be left out.
         kwargs: Its keyword arguments, likewise.
-        chosen: Values by the argument's name; "args[0]" for one of a function with `*args`.
+        chosen: Values by the argument's name.
 
     Raises:
         OptionError: There is no such argument, or one is missing.
@@ -195,12 +182,7 @@ def arguments(
     try:
         bound = signature.bind_partial(*args, **kwargs)
         for name, value in chosen.items():
-            item = _ITEM.fullmatch(name)
-            if item and item[1] in kinds and int(item[2]) < len(bound.arguments.get(item[1], ())):
-                values = list(bound.arguments[item[1]])
-                values[int(item[2])] = value
-                bound.arguments[item[1]] = tuple(values)
-            elif name in kinds and kinds[name] is not inspect.Parameter.VAR_POSITIONAL:
+            if name in kinds and kinds[name] is not inspect.Parameter.VAR_POSITIONAL:
                 bound.arguments[name] = value
             elif rest is not None:
                 bound.arguments[rest] = {**bound.arguments.get(rest, {}), name: value}

@@ -1,4 +1,4 @@
-"""The file of a sweep: one line of JSON for each point, written when the point is done.
+"""The file of a sweep: one line of JSON for each point, written when it is measured.
 
 A line is written whole by one call and appended, so that two sweeps can write to one file, and a
 process that is killed leaves at most an unfinished last line, which is skipped. A point is found
@@ -50,11 +50,11 @@ class Journal:
     def figures(self, key: str, names: Collection[str]) -> dict[str, Any] | None:
         """Returns the figures of a point by their names; None if one was not measured yet."""
         known = self._known.get(key, {})
-        return known if all(name in known for name in names) else None
+        return {name: known[name] for name in names} if known.keys() >= set(names) else None
 
-    def keep(self, key: str, point: Mapping[str, str], answer: Mapping[str, Any]) -> None:
+    def keep(self, key: str, point: Mapping[str, str], figures: Mapping[str, Any]) -> None:
         """Appends a point; a full disk does not end the sweep, and is in `trouble`."""
-        row = {"key": key, "point": dict(point), **answer}
+        row = {"key": key, "point": dict(point), "figures": dict(figures)}
         line = (_HEAD + json.dumps(row)[1:] + "\n").encode()
         if self._unfinished:  # of a process that was killed, or a disk that was full
             line = b"\n" + line
@@ -76,7 +76,7 @@ def _is_ours(line: str) -> bool:
 
 
 def _read(line: str) -> dict[str, Any] | None:
-    """Returns a whole line of a point that was measured without an error."""
+    """Returns the point of a whole line."""
     if not line.startswith(_HEAD):
         return None
     try:
@@ -84,4 +84,4 @@ def _read(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     whole = isinstance(row.get("key"), str) and isinstance(row.get("figures"), dict)
-    return row if whole and not row.get("error") else None
+    return row if whole else None

@@ -7,13 +7,12 @@ measures it, so that any executor serves: nothing of the user's is pickled.
 import hashlib
 import itertools
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -109,14 +108,13 @@ def sweep(
             argument (values, or `jax.ShapeDtypeStruct`s), "x, y" for arguments that vary together
             (tuples), "target" (as of `jaxlens.capture`), "flags" (dicts of XLA's options, or
             "xla_flag=value"), or "policy" (of `jax.checkpoint_policies`, or its name; it applies
-            to what the function differentiates; None leaves it as it is). A mapping gives each
-            value a name.
+            to what the function differentiates; None leaves it as it is).
         measure: Of "compile" (seconds), "peak" (bytes, and those reserved), "flops", "bytes"
             (that kernels move), "kernels" and "run" (seconds); by default all but "run".
         executor: Any `concurrent.futures.Executor`, such as that of a Dask client
             (`client.get_executor()`), or a number of child processes; by default up to 4. Its
             workers must have this jaxlens.
-        resume: A file that gets a line for each finished point. Points that it has already are
+        resume: A file that gets a line for each point that is measured. Points that it has are
             not compiled again; those that failed are.
         limit: Bytes, "16 GB", or a device ("h100"): says which points fit.
         runs: How often "run" executes a program.
@@ -140,48 +138,40 @@ def sweep(
         raise OptionError(f"expected at least 1 run, got runs={runs}")
     bound = capacity(limit) if limit is not None else None
     plan = _Plan(f, args, kwargs, grid, names, runs, bound)
-    plan.check()
+    plan.call(plan.places[0])  # an axis that names no argument
     journal = Journal(resume) if resume is not None else None
-    start = time.perf_counter()
-    count = len(plan.places)
-    with _executor(executor, count) as (pool, workers):
+    block, workers = _executor(executor, len(plan.places))
+    with block as pool:
         rows = _Sweeping(plan, pool, journal).rows()
     facts = SweepFacts(
         function_name(f),
         tuple(row.axis for row in grid),
         tuple(rows[place] for place in plan.places),
-        names,
         bound,
         workers,
         runs if "run" in names else 0,
         plan.random,
         journal.trouble if journal else "",
-        time.perf_counter() - start,
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
 
 
-@contextmanager
-def _executor(given: Executor | int | None, points: int) -> Iterator[tuple[Executor, int | None]]:
-    """Yields the executor, and its number of workers where it is ours, which then ends with it."""
-    if given is not None and not isinstance(given, int):
-        if not callable(getattr(given, "submit", None)):
-            raise OptionError(
-                "executor takes a concurrent.futures.Executor or a number of processes, got "
-                f"{type(given).__name__}"
-            )
-        yield given, None
-        return
-    if isinstance(given, bool) or (given is not None and given < 1):
-        raise OptionError(f"executor takes at least 1 process, got {given!r}")
-    workers = min(given or min(_CHILDREN, _cores()), max(points, 1))
-    ours = ChildProcesses(workers)
-    try:
-        yield ours, workers
-        ours.shutdown()
-    finally:
-        ours.shutdown(cancel_futures=True)
+def _executor(
+    given: Executor | int | None, points: int
+) -> tuple[AbstractContextManager[Executor], int | None]:
+    """Returns the executor, and its number of workers where it is ours, which the block ends."""
+    if given is None or isinstance(given, int):
+        if given is not None and given < 1:
+            raise OptionError(f"executor takes at least 1 process, got {given!r}")
+        workers = min(given or _CHILDREN, given or _cores(), points)
+        return ChildProcesses(workers), workers
+    if not callable(getattr(given, "submit", None)):
+        raise OptionError(
+            "executor takes a concurrent.futures.Executor or a number of processes, got "
+            f"{type(given).__name__}"
+        )
+    return nullcontext(given), None
 
 
 def _cores() -> int:
@@ -207,11 +197,11 @@ class _Plan:
     runs: int
     capacity: Capacity | None
     random: bool = False
-    places: list[tuple[int, ...]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        sizes = [range(len(row.values)) for row in self.grid]
-        self.places = list(itertools.product(*sizes))
+    @cached_property
+    def places(self) -> list[tuple[int, ...]]:
+        """The points, by their index on each axis."""
+        return list(itertools.product(*(range(len(row.values)) for row in self.grid)))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -219,14 +209,14 @@ class _Plan:
         more = ("peak", "reserved") if "peak" in self.names else ()
         return (*(name for name in self.names if name not in ("flops", "peak")), *more)
 
-    def check(self) -> None:
-        """Raises OptionError for an axis that names no argument, which no point could have."""
-        self.call(self.places[0])
-
     def call(
         self, place: Sequence[int]
     ) -> tuple[tuple[Any, ...], dict[str, Any], Mapping[str, Any]]:
-        """Returns the arguments at a point, and its target, flags and policy."""
+        """Returns the arguments at a point, and its target, flags and policy.
+
+        Raises:
+            OptionError: An axis names no argument.
+        """
         values, own = chosen(self.grid, place)
         return (*arguments(self.f, self.args, self.kwargs, values), own)
 
@@ -238,9 +228,7 @@ class _Plan:
         self, place: tuple[int, ...], figures: Mapping[str, Any], error: str = "", **more: Any
     ) -> SweepRow:
         """Returns the row of a point."""
-        asked = {*self.figures, "flops"}
-        known = SweepFigures(**{n: figures.get(n) if n in asked else None for n in FIGURES})
-        row = SweepRow(self.point(place), place, known, error, **more)
+        row = SweepRow(self.point(place), place, SweepFigures(**figures), error, **more)
         fits = None
         if self.capacity is not None and row.takes is not None:
             fits = row.takes <= self.capacity.usable
@@ -251,11 +239,19 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A point that a worker has."""
+    """A point that is lowered, and compiled by a worker or here.
+
+    Attributes:
+        place: Its index on each axis.
+        key: What finds it in a file.
+        flops: Its flops, which are counted before the compile; None where they were not asked for.
+        here: Why it is compiled in this process; "" where it is not.
+    """
 
     place: tuple[int, ...]
     key: str
     flops: int | None
+    here: str
 
 
 class _Sweeping:
@@ -266,10 +262,8 @@ class _Sweeping:
         self._pool = pool
         self._journal = journal
         self._rows: dict[tuple[int, ...], SweepRow] = {}
-        self._sent: dict[Future[Any], _Sent] = {}
-        self._broken = ""
-        self._kept: set[tuple[int, ...]] = set()  # written to the file
-        self._lock = threading.Lock()
+        self._sent: set[Future[Any]] = set()
+        self._ended: queue.SimpleQueue[tuple[_Sent, Future[Any]]] = queue.SimpleQueue()
 
     def rows(self) -> dict[tuple[int, ...], SweepRow]:
         """Returns the row of each point, by its place; an interrupt cancels the rest."""
@@ -299,74 +293,57 @@ class _Sweeping:
             self._rows[place] = plan.row(place, {}, one_line(why))
             return
         known = self._journal.figures(key, plan.figures) if self._journal else None
+        sent = _Sent(place, key, flops, here)
         if known is not None:
             self._rows[place] = plan.row(place, {**known, "flops": flops}, kept=True)
         elif here:
-            self._here(_Sent(place, key, flops), capture, here)
-        elif self._broken:
-            self._rows[place] = plan.row(place, {"flops": flops}, f"not tried: {self._broken}")
+            answer = measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs))
+            self._keep(sent, answer)
+            self._add(sent, answer)
         else:
             try:
                 future = self._pool.submit(measured, request)
             except Exception as why:  # a broken pool takes no more
-                self._broken = f"the executor takes no more programs ({one_line(why)})"
-                self._rows[place] = plan.row(place, {"flops": flops}, f"not tried: {self._broken}")
+                error = f"not tried: the executor takes no more programs ({one_line(why)})"
+                self._rows[place] = plan.row(place, {"flops": flops}, error)
             else:
-                self._sent[future] = sent = _Sent(place, key, flops)
-                # In the thread of the executor: this one may be tracing the next point.
-                future.add_done_callback(partial(self._keep_answer, sent))
+                self._sent.add(future)
+                future.add_done_callback(partial(self._answered, sent))
 
-    def _here(self, sent: _Sent, capture: Capture, why: str) -> None:
-        """Compiles in this process a program that cannot travel."""
-        found: dict[str, Any] = {}
-        error, runs = "", self._plan.runs
+    def _answered(self, sent: _Sent, future: Future[Any]) -> None:
+        """Writes an answer in the executor's thread: the main one may be tracing a point."""
         try:
-            measure_capture(capture, self._plan.names, lambda: capture.driver.run(runs), found)
-        except Exception as fault:
-            error = one_line(fault)
-        answer = {"figures": found, "error": error}
-        self._keep(sent, answer)
-        self._done(sent, answer, here=why)
+            if not future.cancelled() and future.exception() is None:
+                self._keep(sent, future.result())
+        finally:
+            self._ended.put((sent, future))
 
     def _collect(self, most: int) -> None:
         """Waits until fewer than `most` points are with workers, and takes those that are done."""
-        while self._sent:
-            room = len(self._sent) < most
-            # Waits in short steps, since a lock cannot be interrupted on every system.
-            done, _ = wait(self._sent, 0 if room else _LOOK, FIRST_COMPLETED)
-            for future in done:
-                sent = self._sent.pop(future)
-                try:
-                    answer = future.result()
-                    self._keep(sent, answer)
-                except Exception as why:  # the worker died, or the executor was ended
-                    text = first_line(why) if str(why) else ""
-                    error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
-                    answer = {"figures": {}, "error": error}
-                self._done(sent, answer)
-            if room:
-                return
+        while len(self._sent) >= most or not self._ended.empty():
+            try:
+                # Waits in short steps, since a lock cannot be interrupted on every system.
+                sent, future = self._ended.get(timeout=_LOOK)
+            except queue.Empty:
+                continue
+            self._sent.discard(future)
+            try:
+                answer = future.result()
+            except Exception as why:  # the worker died, or the executor was ended
+                text = first_line(why) if str(why) else ""
+                error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
+                answer = {"figures": {}, "error": error}
+            self._add(sent, answer)
 
-    def _done(self, sent: _Sent, answer: Mapping[str, Any], here: str = "") -> None:
+    def _add(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
         figures, error = {**answer["figures"], "flops": sent.flops}, str(answer["error"])
-        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=here)
-
-    def _keep_answer(self, sent: _Sent, future: Future[Any]) -> None:
-        if future.cancelled() or future.exception() is not None:
-            return
-        if not future.result()["error"]:  # else `_collect` keeps it: an interrupt ends children too
-            self._keep(sent, future.result())
+        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=sent.here)
 
     def _keep(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
-        """Writes a point that is done to the file, once, whichever thread comes first."""
-        if self._journal is None:
-            return
-        with self._lock:
-            if sent.place not in self._kept:
-                self._kept.add(sent.place)
-                figures = {**answer["figures"], "flops": sent.flops}
-                row = {"figures": figures, "error": answer["error"]}
-                self._journal.keep(sent.key, self._plan.point(sent.place), row)
+        """Writes a point to the file, unless it failed."""
+        if self._journal is not None and not answer["error"]:
+            figures = {**answer["figures"], "flops": sent.flops}
+            self._journal.keep(sent.key, self._plan.point(sent.place), figures)
 
 
 def _request(

@@ -9,24 +9,23 @@ figure is that of the verb with its name: of `jaxlens.receipt`, and of the kerne
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
-from jaxlens.ir.driver import RecordedDriver, Run
-from jaxlens.ir.facts import Kernel, Memory, Program, Stage, Timing
+from jaxlens.ir.driver import Run
+from jaxlens.ir.facts import Program
 from jaxlens.lenses.compare.figures import Figures
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.report import total
 from jaxlens.stages.call.target import resolve, target_of
-from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
-from jaxlens.stages.experiments.other_process_main import random_input, reply, serve
+from jaxlens.stages.compile.output_driver import OutputDriver
+from jaxlens.stages.compile.xla import compile_lowered
+from jaxlens.stages.experiments.other_process_main import input_arrays, serve
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.programs.text import TextProgram, of_module
 
@@ -42,16 +41,14 @@ def measured(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         "figures" by name, and "error": one line, "" for none.
     """
-    found: dict[str, Any] = {}
     try:
         with jax.enable_x64(request["x64"]):
-            _measure(request, found)
+            return _measured(request)
     except Exception as why:  # of XLA, of many types; the point is a row with its error
-        return {"figures": found, "error": one_line(why)}
-    return {"figures": found, "error": ""}
+        return {"figures": {}, "error": one_line(why)}
 
 
-def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
+def _measured(request: Mapping[str, Any]) -> dict[str, Any]:
     name, target = request["name"], request["target"]
     here = target_of(jax.devices()[:1])
     if not target and here.platform != request["platform"]:
@@ -60,36 +57,39 @@ def _measure(request: Mapping[str, Any], found: dict[str, Any]) -> None:
     sent = of_module(request["module"], place, request["own"])
     done = compile_lowered(sent.lowered, name=name, flags=request["flags"])
     program = Program(name, (), (), place.target if place else here)
-    capture = Capture(program, _Compiled(done))
     execute = partial(_executed, sent, done.executable, request)
-    measure(capture, request["measure"], execute, found)
+    return measure(Capture(program, OutputDriver(done)), request["measure"], execute)
 
 
-def measure(
-    capture: Capture, names: Collection[str], execute: Callable[[], Run], found: dict[str, Any]
-) -> None:
-    """Adds the figures of a program that needs a compile.
+def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]) -> dict[str, Any]:
+    """Returns the figures of a program that need a compile; one that fails leaves those before it.
 
     Args:
         capture: The program.
         names: Names of the figures.
         execute: Runs it.
-        found: Where they go, so that one that fails leaves those before it.
+
+    Returns:
+        As `measured`.
     """
-    figures = Figures(capture)
-    if "compile" in names:
-        _ = capture.memory  # compiled now
-        found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
-    if "peak" in names:
-        found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
-    if "bytes" in names:
-        found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
-    if "kernels" in names:
-        found["kernels"] = figures.get("kernels")
-    if "run" in names:
-        if capture.program.target.absent:
-            raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
-        found["run"] = median(execute().seconds)
+    figures, found = Figures(capture), dict[str, Any]()
+    try:
+        if "compile" in names:
+            _ = capture.memory  # compiled now
+            found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
+        if "peak" in names:
+            found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
+        if "bytes" in names:
+            found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
+        if "kernels" in names:
+            found["kernels"] = figures.get("kernels")
+        if "run" in names:
+            if capture.program.target.absent:
+                raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
+            found["run"] = median(execute().seconds)
+    except Exception as why:
+        return {"figures": found, "error": one_line(why)}
+    return {"figures": found, "error": ""}
 
 
 def one_line(error: Exception) -> str:
@@ -99,45 +99,9 @@ def one_line(error: Exception) -> str:
 
 def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) -> Run:
     """Runs the program on the given arrays; on random floats and zeros where there are none."""
-    random, given = np.random.default_rng(0), request["given"]
-    inputs = []
-    for name, shape in sent.arguments:
-        value = given.get(name)
-        fits = value is not None and value.shape == shape.shape
-        inputs.append(value.astype(shape.dtype) if fits else random_input(shape, random))
+    inputs, _ = input_arrays(sent.arguments, request["given"])
     return run(executable, tuple(map(jnp.asarray, inputs)), request["runs"])
 
 
-class _Compiled(RecordedDriver):
-    """The facts of a compile that the figures are made of."""
-
-    holder = "the program of a sweep"
-
-    def __init__(self, output: CompileOutput) -> None:
-        self._output = output
-
-    def stage(self, name: str) -> Stage:
-        return self._output.optimized if name == "optimized" else super().stage(name)
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self._output.kernels)
-
-    def buffers(self) -> str:
-        return self._output.buffers
-
-    def memory(self) -> Memory:
-        return self._output.memory
-
-    def cost(self) -> Mapping[str, float]:
-        return self._output.cost
-
-    def times(self) -> tuple[Timing, ...]:
-        return self._output.times
-
-
-def _reply(folder: Path) -> None:
-    reply(folder, measured)
-
-
 if __name__ == "__main__":
-    serve(_reply)
+    serve(measured)

@@ -36,10 +36,12 @@ def record(folder, count, *what):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0] * count, said
+    return [output for output, _ in said]
 
 
 def test_four_processes_with_one_program(tmp_path):
-    record(tmp_path, 4, "nothing")
+    assert not any("jaxlens" in said for said in record(tmp_path, 4, "nothing"))
+    assert [run.compile.state for run in jaxlens.runs(tmp_path / "alone")] == ["done"]
     runs = jaxlens.runs(tmp_path / "nothing")
     first, *_ = runs.findings
     assert first.text == (
@@ -55,18 +57,25 @@ def test_four_processes_with_one_program(tmp_path):
     assert sharding.processes == (0, 0, 1, 1, 2, 2, 3, 3)
     sent = 2 * 7 / 8 * 4  # of one f32 in a ring of eight, whose edges are half inside a process
     assert sharding.between == (4 * sent, 4 * sent)
-    assert "send 28 B a run between the 4 processes, in all-reduce" in str(sharding)
+    for answer in (sharding, jaxlens.cost(step.capture)):
+        assert "send 28 B a run between the 4 processes, in all-reduce" in str(answer)
 
 
 DIFFER = {
-    "constant": "is `b:f32[8@data,8] = mul a 2.0:f32[]` in process 0, `b:f32[8@data,8] = mul a 3.0",
+    "constant": "is `v1:f32[8,8] = mul[] v0 2.0:f32[]` in process 0, `v1:f32[8,8] = mul[] v0 3.0",
     "batch": "x is f32[8,8] sharded",
     "program": "process 1 did not get to the second program that they compile together, step",
 }
 
 
 def test_two_processes_that_differ(tmp_path):
-    record(tmp_path, 2, *DIFFER)
+    said = record(tmp_path, 2, *DIFFER)
+    for what, where in {"constant": said, "batch": said[:1]}.items():  # while the job goes on
+        text = (
+            "jaxlens: it is not the same program on every host: step, compile 1, differs between "
+            f"process 0 and process 1; `jaxlens show {tmp_path / what}` says in what"
+        )
+        assert all(text in output for output in where)
     for what, message in DIFFER.items():
         runs = jaxlens.runs(tmp_path / what)
         first, *_ = runs.findings

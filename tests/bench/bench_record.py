@@ -2,9 +2,10 @@
 
     python -m tests.bench.bench_record
 
-Medians of CPU time of the whole process, the recording's thread included, the ways taken in turns,
-so that a busy machine slows all of them alike. A job compiles for a part of its time only: the last
-figure is the share of a job of a minute that compiles such a train step twice.
+Medians of CPU time, the ways taken in turns, so that a busy machine slows all of them alike: of the
+whole process, with the recording's thread, and of the job's own thread, which waits for what is
+done in it. A job compiles for a part of its time only: the last shares are those of a job of a
+minute that compiles such a train step twice.
 """
 
 import gc
@@ -26,15 +27,18 @@ MINUTE = 60.0
 
 
 def spent(work):
-    """CPU seconds of a call."""
+    """CPU seconds of a call: of the process, and of its own thread."""
     gc.collect()
-    begun = time.process_time()
+    begun = time.process_time(), time.thread_time()
     work()
-    return time.process_time() - begun
+    return time.process_time() - begun[0], time.thread_time() - begun[1]
 
 
 def in_turns(work):
-    """Medians of CPU seconds, bare and recorded; `work` is called afresh each time."""
+    """Medians of CPU seconds, bare and recorded, of the process and of the job's thread.
+
+    `work` is called afresh each time.
+    """
     found = {"bare": [], "recorded": []}
     for _ in range(ROUNDS):
         jax.clear_caches()
@@ -48,7 +52,12 @@ def in_turns(work):
 
         found["recorded"].append(spent(recorded))
         shutil.rmtree(folder)
-    return {name: median(times) for name, times in found.items()}
+    return [{k: median(times) for k, times in pairs.items()} for pairs in apart(found)]
+
+
+def apart(found):
+    """The process's times, and the thread's."""
+    return [{k: [pair[n] for pair in pairs] for k, pairs in found.items()} for n in range(2)]
 
 
 def calls():
@@ -63,9 +72,9 @@ def calls():
 
     found = {"bare": [], "recorded": []}
     for _ in range(ROUNDS):
-        found["bare"].append(spent(many) / CALLS * 1e6)
+        found["bare"].append(spent(many)[0] / CALLS * 1e6)
         with tempfile.TemporaryDirectory() as folder, jaxlens.record(folder):
-            found["recorded"].append(spent(many) / CALLS * 1e6)
+            found["recorded"].append(spent(many)[0] / CALLS * 1e6)
     return {name: median(times) for name, times in found.items()}
 
 
@@ -114,14 +123,17 @@ def main():
     train_step()
     compile_some()
     before = peak()
-    step = in_turns(train_step)
-    added = step["recorded"] - step["bare"]
-    small = in_turns(compile_some)
+    steps, smalls = in_turns(train_step), in_turns(compile_some)
+    added = [2 * (one["recorded"] - one["bare"]) / MINUTE * 100 for one in steps]
+    small = [{k: v / COMPILES * 1e3 for k, v in one.items()} for one in smalls]
     figures = {
         "us per cached call": calls(),
-        "ms per small compile": {k: v / COMPILES * 1e3 for k, v in small.items()},
-        "s per compile of a train step": step,
-        "% of a minute with two such compiles": 2 * added / MINUTE * 100,
+        "ms per small compile": small[0],
+        "ms per small compile in the job's thread": small[1],
+        "s per compile of a train step": steps[0],
+        "s per compile of a train step in the job's thread": steps[1],
+        "% of a minute with two such compiles": added[0],
+        "% of it in the job's thread": added[1],
         "MB more at most": peak() - before,
     }
     print(json.dumps(figures, indent=2))

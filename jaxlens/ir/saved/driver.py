@@ -26,6 +26,7 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module, Span, check_calls
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
+from jaxlens.ir.jaxpr.canonical import jaxpr_lines
 from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
@@ -177,7 +178,13 @@ class SavedDriver(RecordedDriver):
                     lambda: self._named(read()),
                     plain=lambda: stablehlo.without_locations(text()),
                 )
-            return Stage(BY_NAME[name], text, lambda: self._columns(name))
+            # The record of a job has no text of the jaxpr, which takes JAX long to print.
+            stage = Stage(
+                BY_NAME[name],
+                lambda: text() or "\n".join(jaxpr_lines(stage.module)),
+                lambda: self._columns(name),
+            )
+            return stage
         if name in ("llvm", "asm"):
             reader = llvm.read if name == "llvm" else native.read
             text = partial(self._text, "code.bin", number)

@@ -11,6 +11,8 @@ compile the same program write the same file, whichever is first.
 import json
 import os
 import re
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,25 +43,20 @@ class ProcessFolder:
         self.programs = root / _PROGRAMS
         self.programs.mkdir(parents=True, exist_ok=True)
         plain = re.sub(r"[^\w.-]", "_", host)[:60]
-        for attempt in range(1000):  # process ids come again
-            again = f"-{attempt + 1}" if attempt else ""
+        for attempt in count(1):  # process ids come again
+            again = f"-{attempt}" if attempt > 1 else ""
             self.path = root / f"process-{index}-{plain}-{pid}{again}"
-            try:
+            with suppress(FileExistsError):
                 self.path.mkdir()
-            except FileExistsError:
-                continue
-            return
-        raise FileExistsError(f"{self.path} and 999 more are there")
+                return
 
     def write_process(self, process: RecordedProcess) -> None:
         """Writes what the process is."""
         write_whole(self.path / _PROCESS, _dumped(process))
 
-    def write_compile(self, compile: RecordedCompile) -> int:
-        """Writes one compile; returns its bytes."""
-        data = _dumped(compile)
-        write_whole(self.path / f"{compile.number:06}.json", data)
-        return len(data)
+    def write_compile(self, compile: RecordedCompile) -> None:
+        """Writes one compile."""
+        write_whole(self.path / f"{compile.number:06}.json", _dumped(compile))
 
     def has_program(self, name: str) -> bool:
         """Whether a program is there, written by this process or another."""

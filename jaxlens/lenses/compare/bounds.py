@@ -1,12 +1,10 @@
 """Reads upper bounds of a program's figures: `peak=2GB, flops=1e9, kernels=12`."""
 
-import re
 from collections.abc import Mapping
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.lenses.compare.figures import FIGURES
-
-_NUMBER = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
+from jaxlens.report import read_amount
 
 
 def split_bounds(text: str) -> dict[str, float]:
@@ -27,18 +25,13 @@ def read_bounds(bounds: Mapping[str, float | str]) -> dict[str, float]:
     Raises:
         OptionError: There is no such figure, or a bound is no number.
     """
-    for name in bounds:
+    numbers = {}
+    for name, bound in bounds.items():
         if name not in FIGURES:
             raise OptionError(f"no figure {name!r} to bound; {nearest(name, FIGURES)}")
-    return {name: _number(name, bound) for name, bound in bounds.items()}
-
-
-def _number(name: str, bound: float | str) -> float:
-    if isinstance(bound, int | float) and not isinstance(bound, bool):
-        return bound
-    match = _NUMBER.fullmatch(str(bound).strip())
-    if match is None:
-        raise OptionError(f"the bound of {name} is a number such as 12, 1e9 or 2GB, got {bound!r}")
-    base = 1024 if match[3] else 1000
-    factor: int = base ** " kmgtp".index(match[2].lower() or " ")
-    return float(match[1]) * factor
+        number = read_amount(str(bound))
+        if number is None:
+            text = f"the bound of {name} is a number such as 12, 1e9 or 2GB, got {bound!r}"
+            raise OptionError(text)
+        numbers[name] = number
+    return numbers

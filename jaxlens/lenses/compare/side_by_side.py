@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.captures import Capture
-from jaxlens.errors import LensError, uncompiled
+from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.needs import Needs
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
@@ -59,12 +59,8 @@ def column(name: str, program: Capture | LensError) -> Column:
     """
     if isinstance(program, LensError):
         return Column(name, missing=str(program))
-    try:
-        _ = program.gather(Needs(compiled=True)).optimized
-    except LensError as why:
+    if why := uncompiled(program):
         return Column(name, missing=str(why))
-    except Exception as error:  # JAX's or XLA's, which cannot compile this program for this target
-        return Column(name, missing=str(uncompiled(program.program.target.kind, error)))
     figures = Figures(program)
     seconds = {time.step: time.seconds for time in program.times if time.step in _STEPS}
     target = program.program.target
@@ -72,6 +68,18 @@ def column(name: str, program: Capture | LensError) -> Column:
     if absent and target.platform == "gpu":
         absent += ": XLA's autotuning is off, a real one's program may differ"
     return Column(name, {row: figures.get(row) for row in _ROWS}, seconds, absent=absent)
+
+
+def uncompiled(program: Capture) -> LensError | None:
+    """Compiles a program; returns why JAX or XLA does not compile it for its target, else None."""
+    try:
+        _ = program.gather(Needs(compiled=True)).optimized
+    except LensError as why:
+        return why
+    except Exception as error:  # JAX's or XLA's
+        reason = f"{type(error).__name__}: {first_line(error)}".rstrip(" ,.")
+        return UnavailableError(f"it does not compile for {program.program.target.kind}: {reason}")
+    return None
 
 
 def report(programs: SideBySide) -> Report:

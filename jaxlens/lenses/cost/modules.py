@@ -6,8 +6,9 @@ counts for that of its result.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
@@ -66,39 +67,26 @@ def module_costs(
         kernels: Its kernels.
         seconds: Measured seconds by instruction, or None.
     """
-    sums: dict[str, Counter[Path]] = {name: Counter() for name in ("f", "b", "bytes", "s", "peak")}
-    try:
+    sums: defaultdict[Path, Counter[str]] = defaultdict(Counter)
+
+    def add(path: Path, name: str, amount: float) -> None:
+        for n in range(1, len(path) + 1):  # what is in a module is of all that it is in
+            sums[path[:n]][name] += amount  # type: ignore[assignment]  # seconds
+
+    with suppress(UnavailableError):  # a program opened from a later stage has no jaxpr
         for (path, backward), flops in _flops(capture).items():
-            _add(sums["b" if backward else "f"], path, flops)
-    except UnavailableError:  # a program opened from a later stage
-        pass
+            add(path, "backward" if backward else "forward", flops)
     if kernels:
-        nodes = {node.id: node for node in capture.optimized.module.nodes()}
-        paths = {id: module_path(_of_hlo(node.scope), node.spans)[0] for id, node in nodes.items()}
+        nodes = capture.optimized.module.nodes()
+        paths = {node.id: module_path(_of_hlo(node.scope), node.spans)[0] for node in nodes}
         for kernel in kernels:
             path = paths.get(kernel.instruction, ())
-            _add(sums["bytes"], path, kernel.bytes or 0)
-            _add(sums["s"], path, (seconds or {}).get(kernel.instruction, 0.0))
+            add(path, "bytes", kernel.bytes or 0)
+            if seconds is not None:
+                add(path, "seconds", seconds.get(kernel.instruction, 0.0))
         for instruction, size in _at_peak(capture):
-            _add(sums["peak"], paths.get(instruction, ()), size)
-    found = sorted({path for one in sums.values() for path in one if path})
-    return tuple(
-        ModuleCost(
-            path,
-            sums["f"][path],
-            sums["b"][path],
-            sums["bytes"][path],
-            sums["s"][path] if seconds is not None else None,
-            sums["peak"][path],
-        )
-        for path in found
-    )
-
-
-def _add(sums: Counter[Path], path: Path, amount: float) -> None:
-    """Adds to a module and all that it is in."""
-    for n in range(len(path) + 1):
-        sums[path[:n]] += amount  # type: ignore[assignment]  # seconds
+            add(paths.get(instruction, ()), "at_peak", size)
+    return tuple(ModuleCost(path, **sums[path]) for path in sorted(sums))
 
 
 def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:

@@ -23,6 +23,8 @@ from jaxlens.lenses.cost.report import report as cost_report
 from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding.facts import Sharding, exchanges
+from jaxlens.lenses.sharding.report import between
 from jaxlens.lenses.subject import Forwarding, Given
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
 
@@ -76,6 +78,10 @@ class CostFacts(Forwarding):
     _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
+    _devices: int = 1
+    _exchanges: Given[Sharding | None] = field(
+        default=Given(lambda: None), repr=False, compare=False
+    )
 
     def _record(self) -> Cost:
         if self.cost is None:
@@ -100,6 +106,11 @@ class CostFacts(Forwarding):
         return self._modules.get()
 
     @property
+    def exchanges(self) -> Sharding | None:
+        """What travels between devices, if they are of several processes; None else."""
+        return self._exchanges.get()
+
+    @property
     def mfu(self) -> float | None:
         """Model flops utilisation: counted flops per second over the device's peak for products.
 
@@ -113,7 +124,7 @@ class CostFacts(Forwarding):
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        return self.cost.flops / (median(self._run.seconds) * peak)
+        return self.cost.flops / (median(self._run.seconds) * peak * self._devices)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -153,6 +164,8 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
         Given(lambda: works(capture)),
         measured,
+        capture.program.target.devices,
+        Given(lambda: exchanges(capture) if capture.program.target.processes else None),
     )
 
 
@@ -220,6 +233,7 @@ def roofline(facts: CostFacts) -> Report:
     if facts.kernels:
         findings += _moves(facts.kernels)
         tables.append(table(facts.kernels))
+        findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
         kind = facts.counted().subject.program.target.kind

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from jaxlens.errors import OptionError
 from jaxlens.lenses.cost.published_limits import published
-from jaxlens.report import amount
+from jaxlens.report import amount, read_amount
 
-_SIZE = re.compile(r"([\d.]+)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _NAMED = re.compile(r"(?:Used |\()([\d.]+)([KMGT])\b")  # in XLA's messages, of 1024
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 POOL = 0.75  # share of a GPU's memory that JAX takes by default
 
 
@@ -49,16 +47,9 @@ def capacity(limit: float | str) -> Capacity:
     Raises:
         OptionError: It is none of these, or the memory of the device is not known here.
     """
-    if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
-        return Capacity("", limit, limit)
     text = str(limit).strip()
-    if size := _SIZE.fullmatch(text):
-        try:
-            n = float(size[1]) * (1024 if size[3] else 1000) ** _POWERS[size[2].lower()]
-        except ValueError:
-            n = 0.0
-        if n > 0:
-            return Capacity("", n, n)
+    if size := read_amount(text):
+        return Capacity("", size, size)
     try:
         found = published(text)
     except OptionError as why:
@@ -90,5 +81,5 @@ def refusal(error: BaseException) -> Refusal | None:
     if "RESOURCE_EXHAUSTED" not in text:
         return None
     size = _NAMED.search(text)
-    least = round(float(size[1]) * 1024 ** _POWERS[size[2].lower()]) if size else None
+    least = round(read_amount(f"{size[1]}{size[2]}iB") or 0) if size else None
     return Refusal(text.partition("RESOURCE_EXHAUSTED: ")[2].partition(". ")[0].rstrip("."), least)

@@ -11,13 +11,13 @@ from jaxlens.ir.graph import Span
 from jaxlens.lenses.constants.facts import Captured, alarm
 from jaxlens.lenses.recompile.causes import Identity, by_function, cause_sentence
 from jaxlens.lenses.recompile.tables import at
+from jaxlens.lenses.sentences import ordinal
 from jaxlens.report import Finding, Report, amount, count, duration
 
 _NAMED = 2  # functions in one line
 _SHOWN = 3  # warnings of one kind
 _OFTEN, _DOUBLED = 3, 20  # recompiles for one cause that are too many; then at 6, 12, 24, ...
 _TRY = "; `%explain` tries what would avoid it"
-_NTH = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 Cause = tuple[Identity, tuple[str, ...]]
 
@@ -78,13 +78,12 @@ def _line(after: AfterCell) -> Finding:
 
 
 def _phrase(calls: Sequence[CallEvent], programs: int) -> str:
-    name = f"`{calls[0].function}`" + (f" under {calls[0].under}" if calls[0].under else "")
+    name = calls[0].name.replace(calls[0].function, f"`{calls[0].function}`", 1)
     if len(calls) > 1:
         earlier = f" ({programs:,} in all)" if programs > len(calls) else ""
         name += f" {len(calls):,} times{earlier}"
     elif programs > 1:
-        is_few = programs <= len(_NTH)
-        name += f" for the {_NTH[programs - 1]} time" if is_few else f" again ({programs:,} in all)"
+        name += f" for the {ordinal(programs)} time"
     recompiles = [call for call in calls if call.changes]
     return f"{name}, because {cause_sentence(recompiles)}" if recompiles else name
 

@@ -16,7 +16,7 @@ from jaxlens.ir.compile_log import (
     recreated_objects,
 )
 from jaxlens.ir.graph import Span
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import Finding, Trust, count
 
 _MOST = 8  # values named in one sentence
@@ -35,16 +35,14 @@ _SENTENCES = {
 Identity = tuple[str, Span | None, str]
 """Function, definition and transform of a call."""
 
-_AXES = ("first", "second", "third", "fourth", "fifth")
-
 
 def answers(log: CompileLog, where: str) -> Iterator[Finding]:
     """Yields a finding for each function that recompiled, its cures, and one for all others."""
     place = f" {where}" if where else ""
     first_only = []
     recompiled = []
-    for (function, _, under), calls in by_function(log.compiles).items():
-        name = f"{function} under {under}" if under else function
+    for calls in by_function(log.compiles).values():
+        name = calls[0].name
         if recompiles := [call for call in calls if call.changes]:
             recompiled.append((name, len(calls), recompiles))
         else:
@@ -179,8 +177,7 @@ def _type_sentence(cause: tuple[str, ...], changes: Sequence[KeyChange], last: C
     if difference == "axis":
         axis = int(axes[0])
         sizes = [match[3].split(",")[axis] for match in matches]
-        nth = f"{_AXES[axis]} axis" if axis < len(_AXES) else f"axis {axis}"
-        nth = nth if "," in matches[0][3] else "length"
+        nth = f"{ordinal(axis + 1)} axis" if "," in matches[0][3] else "length"
         return f"{name}'s {nth} changed: {_listed_values(sizes)}"
     if difference == "dtype":
         return f"{name}'s dtype changed: {_listed_values([match[2] for match in matches])}"

@@ -29,8 +29,7 @@ def tables(log: CompileLog) -> Iterator[Table]:
 
 
 def _named(call: CallEvent) -> str:
-    under = f" under {call.under}" if call.under else ""
-    return f"{call.function}{under}" + (f" [{call.thread}]" if call.thread else "")
+    return f"{call.name} [{call.thread}]" if call.thread else call.name
 
 
 def _did(call: CallEvent) -> str:
@@ -51,11 +50,8 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
     rows = []
     for call in calls:
         if call.steps:
-            steps = [call.step(kind) for kind in DONE]
-            seconds = [step.seconds if step else None for step in steps]
-            times = [Cell("" if s is None else duration(s), s) for s in seconds]
             total = Cell(duration(call.seconds), call.seconds)
-            rows.append((Cell(str(call.number)), Cell(_named(call)), *times, total))
+            rows.append((Cell(str(call.number)), Cell(_named(call)), *step_cells(call), total))
     shown = list(barred(rows, (2, 3, 4, 5)))
     if len(rows) > 1:
         sums = [
@@ -73,6 +69,12 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
         volatile=True,
         right=(2, 3, 4, 5),
     )
+
+
+def step_cells(call: CallEvent) -> tuple[Cell, ...]:
+    """Returns the seconds of tracing, lowering and compiling; "" for a step that was not done."""
+    seconds = [step.seconds if (step := call.step(kind)) else None for kind in DONE]
+    return tuple(Cell("" if s is None else duration(s), s) for s in seconds)
 
 
 def _operations(calls: Sequence[CallEvent]) -> Table:

@@ -1,12 +1,12 @@
 """What changed between the records of two runs, function by function."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from jaxlens.lenses.record.facts import FunctionRow, JobFacts
 from jaxlens.lenses.record.same_program import parts_differ
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Cell, Finding, Report, Table, amount, cells, count, duration
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 _RATIO = 1.2  # times of compiles that differ by less are not mentioned
 
@@ -43,17 +43,12 @@ class JobDifference:
 
 def difference(before: JobFacts, after: JobFacts) -> JobDifference:
     """Compares two records; functions are the same if they have one name."""
-    left = {f.name: f for f in reversed(before.functions)}
-    right = {f.name: f for f in reversed(after.functions)}
-    names = dict.fromkeys([*(f.name for f in before.functions), *(f.name for f in after.functions)])
-    return JobDifference(
-        before,
-        after,
-        tuple(
-            FunctionChange(n, left.get(n), right.get(n), tuple(_keys(before, after, n)))
-            for n in names
-        ),
+    left, right = ({f.name: f for f in reversed(job.functions)} for job in (before, after))
+    names = dict.fromkeys(f.name for f in (*before.functions, *after.functions))
+    rows = (
+        FunctionChange(n, left.get(n), right.get(n), tuple(_keys(before, after, n))) for n in names
     )
+    return JobDifference(before, after, tuple(rows))
 
 
 def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
@@ -70,8 +65,8 @@ def report(found: JobDifference) -> Report:
     """Reports what changed in sentences and a table."""
     a, b = found.before, found.after
     totals = [f"{count(j.compiles, 'compile')} in {j.job.name}" for j in (a, b)]
-    times = [f"{duration(j.seconds)}" for j in (a, b)]
-    head = Finding(f"{totals[0]}, {totals[1]}.", "counted", tail=f": {times[0]} and {times[1]}.")
+    tail = f": {duration(a.seconds)} and {duration(b.seconds)}."
+    head = Finding(f"{totals[0]}, {totals[1]}.", "counted", tail=tail)
     return Report("What changed", (head, *_findings(found)), (_table(found),))
 
 
@@ -108,15 +103,9 @@ def _table(found: JobDifference) -> Table:
     rows = tuple(
         (
             Cell(change.name),
-            *_pair(change, "counts"),
-            *(
-                Cell(duration(f.seconds), f.seconds) if f else Cell("-")
-                for f in (change.before, change.after)
-            ),
-            *(
-                Cell(amount(f.bytes), f.bytes) if f else Cell("-")
-                for f in (change.before, change.after)
-            ),
+            *_pair(change, lambda row: Cell(row.counts)),
+            *_pair(change, lambda row: Cell(duration(row.seconds), row.seconds)),
+            *_pair(change, lambda row: Cell(amount(row.bytes), row.bytes)),
             Cell("same" if change.same_programs else "other"),
         )
         for change in found.functions
@@ -127,5 +116,5 @@ def _table(found: JobDifference) -> Table:
     return Table("Functions of both", columns, rows, note, volatile=True, right=right)
 
 
-def _pair(change: FunctionChange, name: str) -> tuple[Cell, ...]:
-    return cells(*(getattr(f, name) if f else "-" for f in (change.before, change.after)))
+def _pair(change: FunctionChange, cell: Callable[[FunctionRow], Cell]) -> tuple[Cell, ...]:
+    return tuple(cell(row) if row else Cell("-") for row in (change.before, change.after))

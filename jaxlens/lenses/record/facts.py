@@ -1,9 +1,11 @@
 """The figures of a job's record."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.lenses.recompile.tables import place
 from jaxlens.lenses.record.same_program import Mismatch, StageOf, attempts, mismatch, together
 
 
@@ -25,9 +27,8 @@ class CompileRow:
 
     @property
     def function(self) -> str:
-        """Name of the function: "step", or "step under grad" where a transform ran it op by op."""
-        call = self.compile.call
-        return f"{call.function} under {call.under}" if call.under else call.function
+        """Name of the function, with the transform that ran it op by op."""
+        return self.compile.call.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,6 @@ class FunctionRow:
         seconds: Seconds of all steps in all processes.
         bytes: The most memory that one of its programs takes; None where that is unknown.
         programs: Fingerprints of its distinct programs.
-        failed: Compiles that failed.
     """
 
     name: str
@@ -52,7 +52,6 @@ class FunctionRow:
     seconds: float
     bytes: int | None
     programs: frozenset[str]
-    failed: int
 
     @property
     def counts(self) -> str:
@@ -90,11 +89,6 @@ class JobFacts:
         """Number of compiles."""
         return len(self.rows)
 
-    @property
-    def recompiles(self) -> int:
-        """Number of compiles for another key than an earlier one's."""
-        return sum(bool(row.compile.call.changes) for row in self.rows)
-
 
 def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     """Returns the figures of a record.
@@ -125,11 +119,11 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
 
 def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
     """Names each process by its index; processes of one index are numbered."""
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     labels = {}
     for p in processes:
         index = p.process.index
-        seen[index] = seen.get(index, 0) + 1
+        seen[index] += 1
         labels[p.folder] = f"{index} ({seen[index]})" if seen[index] > 1 else str(index)
     return labels
 
@@ -137,25 +131,19 @@ def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
 def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
     by_name: dict[tuple[str, str], list[CompileRow]] = {}
     for row in rows:
-        call = row.compile.call
-        defined = f"{call.defined.file}:{call.defined.line}" if call.defined else ""
-        by_name.setdefault((row.function, defined), []).append(row)
+        by_name.setdefault((row.function, place(row.compile.call.defined)), []).append(row)
     functions = []
     for (name, defined), own in by_name.items():
-        counts: dict[str, int] = {}
-        for row in own:
-            counts[row.label] = counts.get(row.label, 0) + 1
         sizes = [row.compile.bytes for row in own if row.compile.bytes is not None]
         functions.append(
             FunctionRow(
                 name,
                 defined,
-                tuple(counts.values()),
+                tuple(Counter(row.label for row in own).values()),
                 sum(bool(row.compile.call.changes) for row in own),
                 sum(row.compile.call.seconds for row in own),
                 max(sizes, default=None),
                 frozenset(row.compile.call.program for row in own if row.compile.call.program),
-                sum(row.compile.state == "failed" for row in own),
             )
         )
     return sorted(functions, key=lambda function: -function.seconds)

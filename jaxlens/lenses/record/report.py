@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.record import ProcessRecord
 from jaxlens.lenses.recompile.causes import answers
-from jaxlens.lenses.recompile.tables import place
+from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
 from jaxlens.lenses.record.same_program import Mismatch
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
     CellLink,
@@ -52,18 +52,13 @@ def _same(job: JobFacts) -> Iterator[Finding]:
 def _apart(found: Mismatch) -> str:
     left, right = (f"process {p.process.index}" for p in (found.left, found.right))
     others = f" and {found.others} more" * (found.others > 0)
-    program = f"the {_ordinal(found.position)} program that they compile together"
+    program = f"the {ordinal(found.position)} program that they compile together"
     head = "It is not the same program on every host: "
     if found.first is None or found.second is None:
         there, absent = (left, right) if found.second is None else (right, left)
         return f"{head}{absent}{others} did not get to {program}, {found.function}, as {there} did."
     what = "; ".join(found.differences) or "only its fingerprint is known"
     return f"{head}{program}, {found.function}, differs between {left} and {right}{others}: {what}."
-
-
-def _ordinal(n: int) -> str:
-    words = ("first", "second", "third", "fourth", "fifth")
-    return words[n - 1] if n <= len(words) else f"{n}th"
 
 
 def _longest(job: JobFacts) -> Iterator[Finding]:
@@ -120,54 +115,35 @@ def _functions(functions: Sequence[FunctionRow]) -> Table:
         )
         for f in functions
     )
-    columns = (
-        "function",
-        "defined at",
-        "compiles a process",
-        "recompiles",
-        "programs",
-        "time",
-        "memory",
-    )
+    columns = ("function", "defined at", "compiles a process", "recompiles", "programs")
     note = (
         "Time: tracing, lowering and compiling in all processes. Memory: XLA's arguments, results "
         "and temporaries of its largest program, on one device."
     )
-    return Table(
-        "Functions", columns, barred(rows, (5,), (6,)), note, volatile=True, right=(2, 3, 4, 5, 6)
-    )
+    shown, right = barred(rows, (5,), (6,)), (2, 3, 4, 5, 6)
+    return Table("Functions", (*columns, "time", "memory"), shown, note, True, right)
 
 
 def _compiles(job: JobFacts) -> Table:
-    shown = job.rows[:_ROWS]
-    rows = tuple((*_row(n, row), _program(row, job)) for n, row in enumerate(shown))
-    columns = (
-        "#", "process", "function", "called at", "begins", "trace", "lower", "compile", "memory",
-        "why", "program",
-    )  # fmt: skip
-    left = len(job.rows) - len(shown)
+    rows = tuple((*_row(n, row), _program(row, job)) for n, row in enumerate(job.rows[:_ROWS]))
+    times = ("begins", "trace", "lower", "compile")
+    columns = ("#", "process", "function", "called at", *times, "memory", "why", "program")
+    left = len(job.rows) - len(rows)
     note = "jaxlens.runs(...)[#].capture opens a program."
     note += f" {left:,} more compiles are left out." if left else ""
-    return Table(
-        "Compiles",
-        columns,
-        barred(rows, (5, 6, 7), (8,)),
-        note,
-        volatile=True,
-        right=(0, 4, 5, 6, 7, 8),
-    )
+    shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
+    return Table("Compiles", columns, shown, note, True, right)
 
 
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
-    steps = (call.step("trace"), call.step("lower"), call.step("compile"))
-    times = [step.seconds if step is not None else None for step in steps]
+    last = call.step("compile")
     state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
-    disk = "from the persistent cache; " if steps[2] and steps[2].served == "disk" else ""
+    disk = "from the persistent cache; " if last and last.served == "disk" else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),
         Cell(duration(row.start), row.start),
-        *(Cell("" if t is None else duration(t), t) for t in times),
+        *step_cells(call),
         Cell(amount(row.compile.bytes) if row.compile.memory else "", row.compile.bytes),
         Cell(f"{state}{disk}{call.reason}"),
     )

@@ -78,25 +78,34 @@ def mismatch(processes: Sequence[ProcessRecord], stage_of: StageOf) -> Mismatch 
     left, *rest = sorted(processes, key=lambda p: p.process.index)
     found = []
     for right in rest:
-        pairs = zip_longest(together(left), together(right))
+        both = {left.process.index, right.process.index}
+        shared = ([c for c in together(p) if both <= {*c.processes}] for p in (left, right))
+        pairs = zip_longest(*shared)
         for position, (first, second) in enumerate(pairs, 1):
-            if first is None or second is None or _identity(first) != _identity(second):
+            if first is None or second is None or not _same(first, second):
                 found.append((position, right, first, second))
                 break
     if not found:
         return None
     position, right, first, second = min(found, key=lambda row: row[0])
     others = sum(row[0] == position for row in found) - 1
-    names = tuple(f"process {p.process.index}" for p in (left, right))
-    differences = tuple(_differences(first, second, (names[0], names[1]), stage_of))
-    waits = _waits(first, second, (names[0], names[1]), stage_of)
+    names = f"process {left.process.index}", f"process {right.process.index}"
+    differences = tuple(_differences(first, second, names, stage_of))
+    waits = _waits(first, second, names, stage_of)
     return Mismatch(position, left, right, first, second, others, differences, waits)
 
 
-def _identity(compile: RecordedCompile) -> tuple[object, ...]:
-    digests = tuple((c.type, c.digest) for c in compile.constants)
-    constants = digests if compile.state == "done" else ()
-    return (compile.call.function, compile.call.program, constants)
+def _same(first: RecordedCompile, second: RecordedCompile) -> bool:
+    a, b = first.call, second.call
+    is_same = (a.function, a.program) == (b.function, b.program)
+    return is_same and not _other_constants(first, second)
+
+
+def _other_constants(first: RecordedCompile, second: RecordedCompile) -> list[str]:
+    """Returns the constants whose values differ, of those that both records have."""
+    pairs = enumerate(zip(first.constants, second.constants, strict=False))
+    known = ((n, a) for n, (a, b) in pairs if a.digest and b.digest and a.digest != b.digest)
+    return [f"constant {n} ({a.type})" for n, a in known]
 
 
 def _differences(
@@ -114,7 +123,9 @@ def _differences(
     causes = [*parts_differ(a.parts, b.parts, names)]
     if first.key_digest != second.key_digest and first.parts_left_out and a.parts == b.parts:
         causes.append(f"an argument beyond the {len(a.parts)} that are recorded differs")
-    causes += _constants(first, second)
+    if other := _other_constants(first, second):
+        values = "have other values" if len(other) > 1 else "has other values"
+        causes.append(f"an array that it closes over, {listed(other, _FEW)}, {values}")
     yield from causes
     if causes:
         return
@@ -140,16 +151,6 @@ def parts_differ(
         alone = [part for kind, part in here if (kind, part) not in there]
         if alone:
             yield f"only {name} has {listed(alone, _FEW)}"
-
-
-def _constants(first: RecordedCompile, second: RecordedCompile) -> Iterator[str]:
-    pairs = enumerate(zip(first.constants, second.constants, strict=False))
-    other = [f"constant {n} ({a.type})" for n, (a, b) in pairs if a.digest != b.digest]
-    if len(first.constants) != len(second.constants):
-        yield f"one closes over {len(first.constants)} arrays, the other {len(second.constants)}"
-    elif other:
-        values = "have other values" if len(other) > 1 else "has other values"
-        yield f"an array that it closes over, {listed(other, _FEW)}, {values}"
 
 
 def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:

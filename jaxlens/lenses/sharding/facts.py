@@ -227,6 +227,16 @@ def facts(capture: Capture) -> Sharding:
     )
 
 
+def exchanges(capture: Capture) -> Sharding:
+    """Returns the collectives alone, for which no dump of a pass is needed."""
+    count, processes = devices(capture), capture.program.target.processes
+    mesh = _Mesh(count, axes(_head(capture)))
+    collectives = tuple(_collectives(capture, capture.optimized.module, mesh))
+    known = processes if len(processes) == count else ()
+    subject = subject_of(capture, "optimized")
+    return Sharding(count, mesh.axes, (), (), (), collectives, None, known, _subject=subject)
+
+
 def devices(capture: Capture) -> int:
     """Returns the number of devices; a `shard_map` can have more than the inputs are on."""
     return max(capture.program.target.devices, partitions(_head(capture)))

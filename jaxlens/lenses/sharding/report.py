@@ -51,14 +51,14 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         names = listed([_name(c) for c in unknown])
         text = f"Not in the sum, as their groups or sizes could not be read: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
-    yield from _between(sharding)
+    yield from between(sharding)
     endless = [c.id for c in sharding.collectives if c.trips is None]
     if endless:
         text = f"In loops of unknown length, counted once: {listed(endless)}."
         yield Finding(text, "unknown", tuple(endless))
 
 
-def _between(sharding: Sharding) -> Iterator[Finding]:
+def between(sharding: Sharding) -> Iterator[Finding]:
     """Yields what travels between processes, where the devices are of several."""
     if not sharding.processes:
         return

@@ -27,25 +27,21 @@ class SweepFacts:
         name: The function.
         axes: The axes of the grid.
         rows: One row a point, in the order of the grid, the last axis fastest.
-        measured: Names of the figures that were asked for.
         capacity: The limit, or None.
         workers: How many programs were compiled at a time; None where the executor decides.
         runs: How often each program was run; 0 for not at all.
         random: Whether they ran on random inputs.
         trouble: Why points could not be written to the file; "" where they could.
-        seconds: Of the whole sweep.
     """
 
     name: str
     axes: tuple[SweepAxis, ...]
     rows: tuple[SweepRow, ...]
-    measured: tuple[str, ...]
     capacity: Capacity | None = None
     workers: int | None = None
     runs: int = 0
     random: bool = False
     trouble: str = ""
-    seconds: float = 0.0
 
     @property
     def failed(self) -> tuple[SweepRow, ...]:
@@ -97,18 +93,17 @@ def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
 
 def _line(x: Any, y: Any) -> Growth | None:
     slope, base = map(float, np.polyfit(x, y, 1))
-    error = float(np.max(np.abs(base + slope * x - y) / y))
-    ends = float(x[0]), float(x[-1])
-    return Growth("line", base, slope, 1.0, *ends, len(x), error) if error <= _LINE else None
+    error = float(np.max(np.abs((base + slope * x) / y - 1)))
+    fitted = Growth("line", base, slope, 1.0, float(x[0]), float(x[-1]), len(x), error)
+    return fitted if error <= _LINE else None
 
 
 def _power(x: Any, y: Any) -> Growth | None:
     power, factor = map(float, np.polyfit(np.log(x), np.log(y), 1))
-    error = float(np.max(np.abs(np.exp(factor + power * np.log(x)) / y - 1)))
+    error = float(np.max(np.abs(math.exp(factor) * x**power / y - 1)))
     ends = float(x[0]), float(x[-1])
-    if error > _POWER:
-        return None
-    return Growth("power", 0.0, math.exp(factor), power, *ends, len(x), error)
+    fitted = Growth("power", 0.0, math.exp(factor), power, *ends, len(x), error)
+    return fitted if error <= _POWER else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,22 +151,15 @@ class Fit:
         series: The series.
         largest: The largest that fits, with its row; None where none does.
         next: The smallest above it, which does not fit; None where all fit.
-        between: Where a straight line between both meets the limit; None without both.
     """
 
     series: Series
     largest: tuple[float, SweepRow] | None
     next: tuple[float, SweepRow] | None
-    between: float | None
 
 
-def fit(of: Series, limit: float) -> Fit | None:
-    """Returns where a series reaches a limit; None where it does so more than once, or is unknown.
-
-    Args:
-        of: The series.
-        limit: Bytes.
-    """
+def fit(of: Series) -> Fit | None:
+    """Returns where a series reaches the limit; None where it does so twice, or is unknown."""
     known = [(n, r) for n, r in zip(of.numbers, of.rows, strict=True) if r.fits is not None]
     if not known:
         return None
@@ -180,11 +168,7 @@ def fit(of: Series, limit: float) -> Fit | None:
         return None
     count = sum(fits)
     low, high = known[count - 1] if count else None, known[count] if count < len(known) else None
-    between = None
-    if low and high and high[1].takes:
-        a, b = low[1].takes or 0, high[1].takes
-        between = low[0] + (high[0] - low[0]) * (limit - a) / (b - a)
-    return Fit(of, low, high, between)
+    return Fit(of, low, high)
 
 
 def figure(name: str) -> Callable[[SweepRow], Any]:

@@ -1,6 +1,7 @@
 """Says how the figures of a sweep change, which points fit, and which failed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.capacity import Capacity
@@ -12,6 +13,7 @@ UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the othe
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _ERRORS = 3
+_FITS = {True: "yes", False: "no", None: "unknown"}
 _ALIKE = 1.01  # figures that differ less are told as one
 
 
@@ -38,11 +40,11 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         yield Finding("What fits is not known: no point has a known memory.", "unknown")
         return
     along = next(_numbered(facts), None)
-    fits = [] if along is None else [fit(row, capacity.usable) for row in series(facts, along)]
+    fits = [] if along is None else [fit(row) for row in series(facts, along)]
     if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
         quantity = facts.axes[along].quantity
         for one in filter(None, fits):
-            yield from _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
+            yield _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
     else:
         inside = [row for row in known if row.fits]
         text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
@@ -51,14 +53,14 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         yield Finding(f"{text}{more}.", "xla")
     if capacity.source:
         yield Finding(
-            f"{_first(capacity.words)}: {capacity.source}. A program is "
+            f"{_capital(capacity.words)}: {capacity.source}. A program is "
             "counted with all that it reserves from start to end; what else is on the device is "
             "not.",
             "estimate",
         )
 
 
-def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Finding]:
+def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Finding:
     low, high, words = one.largest, one.next, capacity.words
     if high is not None:
         above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
@@ -72,10 +74,7 @@ def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Iterator[Fi
             f"{where}{quantity} = {_number(low[0])} is the largest tried that fits {words} "
             f"({amount(low[1].takes)}); {above}."
         )
-    yield Finding(_capital(text), "xla")
-    if low and high and one.between is not None and high[0] - low[0] > 1:
-        text = f"{where}between these two a straight line meets it at about {one.between:.4g}."
-        yield Finding(_capital(text), "estimate")
+    return Finding(_capital(text), "xla")
 
 
 def _takes(row: SweepRow) -> str:
@@ -131,7 +130,7 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
         done = [row for row in done if axis.numbers[row.place[at]] == most]
         where.append(f"{axis.quantity} = {_number(most)}")
     names = [axis.name for axis in facts.axes if not axis.numbers]
-    lead = f"At {listed(where)} " if where else ""
+    lead = f"at {listed(where)} " if where else ""
     for name in ("peak", "run"):
         known = [row for row in done if figure(name)(row) is not None]
         if len(known) < 2:
@@ -142,16 +141,16 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
         if name == "run":
             tail = f", {duration(least)}; the longest, of {_point(high, names)}, takes "
             text = f"{lead}the shortest run is that of {_point(low, names)}."
-            yield Finding(_first(text), "measured", tail=f"{tail}{duration(most)}.")
+            yield Finding(_capital(text), "measured", tail=f"{tail}{duration(most)}.")
         elif len(alike) == len(known):
             text = f"{lead}all points have about the same peak, {amount(least)}."
-            yield Finding(_first(text), "xla")
+            yield Finding(_capital(text), "xla")
         else:
             text = (
                 f"{lead}the peak is least, {amount(least)}, with {listed(alike)}, and most, "
                 f"{amount(most)}, with {_point(high, names)}"
             )
-            yield Finding(_first(f"{text}."), "xla")
+            yield Finding(_capital(f"{text}."), "xla")
     yield from _policies(done)
 
 
@@ -197,49 +196,44 @@ def tables(facts: SweepFacts) -> tuple[Table, ...]:
 def _table(
     facts: SweepFacts, title: str, names: Sequence[str], note: str, volatile: bool = False
 ) -> Table:
-    axes = [axis.name for axis in facts.axes]
-    first = len(axes)
-    fits = facts.capacity is not None and not volatile
+    columns: list[tuple[str, Callable[[SweepRow], Cell]]]
+    columns = [(axis.name, partial(_label, axis.name)) for axis in facts.axes]
+    numbers = range(len(columns), len(columns) + len(names))
+    columns += [(name, partial(_figure, name)) for name in names]
+    if facts.capacity is not None and not volatile:
+        columns.append(("fits", lambda row: Cell(_FITS[row.fits])))
+    if facts.failed and not volatile:
+        columns.append(("error", lambda row: Cell(row.error)))
+    shown = (row for row in facts.rows if not (volatile and row.error))
     rows = barred(
-        (
-            (
-                *(Cell(row.point[axis]) for axis in axes),
-                *(Cell(_text(n, figure(n)(row)), figure(n)(row)) for n in names),
-                *([Cell({True: "yes", False: "no", None: "unknown"}[row.fits])] if fits else ()),
-                *([Cell(row.error)] if facts.failed and not volatile else ()),
-            )
-            for row in facts.rows
-            if not (volatile and row.error)
-        ),
-        *((first + n,) for n in range(len(names))),
+        (tuple(make(row) for _, make in columns) for row in shown), *((n,) for n in numbers)
     )
-    columns = (
-        *axes,
-        *names,
-        *(["fits"] if fits else ()),
-        *(["error"] if facts.failed and not volatile else ()),
-    )
-    right = tuple(range(first, first + len(names)))
-    return Table(title, columns, rows, note, volatile, right)
+    headings = tuple(name for name, _ in columns)
+    return Table(title, headings, rows, note, volatile, tuple(numbers))
+
+
+def _label(axis: str, row: SweepRow) -> Cell:
+    return Cell(row.point[axis])
+
+
+def _figure(name: str, row: SweepRow) -> Cell:
+    value = figure(name)(row)
+    return Cell(_text(name, value), value)
 
 
 def _heat(facts: SweepFacts, name: str) -> Table:
     """Returns a figure by both axes, the first downwards."""
     down, across = facts.axes
-    by_place = {row.place: row for row in facts.rows}
-    top = max((figure(name)(row) or 0 for row in facts.rows), default=0) or 1
-    rows = []
-    for n, label in enumerate(down.labels):
-        values = [figure(name)(by_place[n, m]) for m in range(len(across.labels))]
-        shown = (
-            Cell(_text(name, value), value, bar=None if value is None else value / top)
-            for value in values
-        )
-        rows.append((Cell(label), *shown))
+    by_place = {row.place: _figure(name, row) for row in facts.rows}
+    width = len(across.labels)
+    whole = tuple(
+        (Cell(label), *(by_place[n, m] for m in range(width)))
+        for n, label in enumerate(down.labels)
+    )
+    right = tuple(range(1, width + 1))
     columns = (f"{down.name} \\ {across.name}", *across.labels)
-    right = tuple(range(1, len(columns)))
     title = f"{name.capitalize()} by {down.name} and {across.name}"
-    return Table(title, columns, tuple(rows), right=right)
+    return Table(title, columns, barred(whole, right), right=right)
 
 
 def _text(name: str, value: float | None) -> str:
@@ -259,17 +253,14 @@ def _has(facts: SweepFacts, name: str) -> bool:
 def _note(facts: SweepFacts) -> str:
     notes = []
     if _has(facts, "peak"):
-        notes.append("peak and reserved are bytes of one device, by XLA's buffer assignment")
+        notes.append("Peak and reserved are bytes of one device, by XLA's buffer assignment.")
     if _has(facts, "bytes"):
-        notes.append("bytes are those that kernels read and write if no cache helps")
-    if any(row.kept for row in facts.rows):
-        kept = sum(row.kept for row in facts.rows)
-        notes.append(f"{count(kept, 'point')} measured before, from the file")
-    here = sorted({row.here for row in facts.rows if row.here})
-    if here:
-        notes.append(f"compiled in this process, as {listed(here)}")
-    text = "; ".join(notes)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+        notes.append("Bytes are those that kernels read and write if no cache helps.")
+    if kept := sum(row.kept for row in facts.rows):
+        notes.append(f"{count(kept, 'point')} measured before, from the file.")
+    if here := sorted({row.here for row in facts.rows if row.here}):
+        notes.append(f"Compiled in this process: {listed(here)}.")
+    return " ".join(notes)
 
 
 def _clock(facts: SweepFacts) -> str:
@@ -299,12 +290,9 @@ def _point(row: SweepRow, names: Sequence[str] = ()) -> str:
 
 def _capital(text: str) -> str:
     """Returns a sentence that may begin with an argument's name, which stays as it is."""
-    return _first(text) if text.startswith(("with ", "none ", "all ", "between ")) else text
+    is_word = text.startswith(("with ", "none ", "all ", "at ", "the "))
+    return f"{text[0].upper()}{text[1:]}" if is_word else text
 
 
 def _number(n: float) -> str:
     return f"{n:,.0f}" if n == int(n) else f"{n:g}"
-
-
-def _first(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -418,8 +418,10 @@ class Looking:
                 raise LineError(error) from None
             except Exception:
                 # What does not compile for a target of the line is answered, and not run instead.
-                if targets and (refusal := api.refusal(capture)) is not None:
-                    raise LineError(refusal) from None
+                from jaxlens.lenses.compare.side_by_side import uncompiled
+
+                if targets and (why := uncompiled(capture)):
+                    raise LineError(why) from None
                 raise
 
         def beside(targets: Sequence[str]) -> "View":

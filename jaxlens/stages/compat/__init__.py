@@ -5,7 +5,7 @@ lost when the private name no longer exists; no function raises for that reason.
 imported directly where it is used.
 """
 
-from jaxlens.stages.compat.array_origins import made_in
+from jaxlens.stages.compat.arrays import base_array, made_in
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
 from jaxlens.stages.compat.disk_cache import hear_key_parts, persistent_cache_off
 from jaxlens.stages.compat.extend import extend, mlir_bindings
@@ -29,7 +29,6 @@ from jaxlens.stages.compat.jitted import (
     layers,
     rejit,
 )
-from jaxlens.stages.compat.key_arrays import base_array
 from jaxlens.stages.compat.lowering import editable_text
 from jaxlens.stages.compat.lowering import hlo as hlo_computation
 from jaxlens.stages.compat.plugins import (

@@ -239,25 +239,6 @@ def compiled(frame: FrameType) -> CompileResult | None:
     return None
 
 
-@when_gone(None, RuntimeError, TypeError)
-def needed_bytes(executable: Any) -> int | None:
-    """Returns the bytes of a program's arguments, outputs and temporaries on one device.
-
-    Bytes of arguments that are reused for outputs count once.
-
-    Gone, or not given by the backend: None.
-    """
-    stats = executable.get_compiled_memory_stats()
-    sizes = (stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes)
-    return int(sum(sizes) - stats.alias_size_in_bytes)
-
-
-@when_gone("", RuntimeError)
-def optimized_text(executable: Any) -> str:
-    """Returns the text of an executable's HLO; "" when gone."""
-    return str(executable.hlo_modules()[0].to_string())
-
-
 @when_gone(False)
 def has_backends() -> bool:
     """Whether the process has started its backends; False when gone.
@@ -290,9 +271,17 @@ def looking() -> bool:
     return private("config").jax_jit_cpp_cache_obj.value is not None
 
 
-@when_gone(())
 def program_names(program: Any) -> Sequence[str]:
-    """Returns the names of a jaxpr's inputs; empty when gone."""
+    """Returns the names of a jaxpr's inputs.
+
+    Gone, or without names: "input 0", "input 1", ...
+    """
+    names, count = _argument_names(program), len(getattr(program, "in_avals", ()))
+    return names if len(names) == count else tuple(f"input {i}" for i in range(count))
+
+
+@when_gone(())
+def _argument_names(program: Any) -> tuple[str, ...]:
     return tuple(getattr(program, "jaxpr", program).debug_info.arg_names or ())
 
 

@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,19 +35,6 @@ _IDLE = 300.0  # seconds that the process waits for another request
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 
 
-def main(folder: Path) -> None:
-    """Reads the request in a folder, and writes the answer next to it."""
-    reply(folder, _caught)
-
-
-def reply(folder: Path, answer: Answering) -> None:
-    """Answers the request in a folder: writes the answer next to it, whole or not at all."""
-    request = pickle.loads((folder / "request").read_bytes())  # written by the parent
-    part = folder / "answer.part"
-    part.write_bytes(pickle.dumps(answer(request)))
-    part.rename(folder / "answer")  # the parent waits for a whole file
-
-
 def _caught(request: dict[str, Any]) -> dict[str, Any]:
     try:
         return _answer(request)
@@ -58,12 +45,8 @@ def _caught(request: dict[str, Any]) -> dict[str, Any]:
         return {"flag": unknown[1]} if unknown else {"error": " ".join(str(why).split())[:300]}
 
 
-def serve(work: Callable[[Path], None] = main) -> None:
-    """Answers the requests in the folders that stdin names.
-
-    Args:
-        work: Answers the request in one folder.
-    """
+def serve(answer: Answering = _caught) -> None:
+    """Answers the requests in the folders that stdin names, each answer whole or not at all."""
     while True:
         idle = threading.Timer(_IDLE, os._exit, (0,))
         idle.daemon = True
@@ -72,7 +55,11 @@ def serve(work: Callable[[Path], None] = main) -> None:
         idle.cancel()
         if not line:
             return
-        work(Path(line.rstrip("\n")))
+        folder = Path(line.rstrip("\n"))
+        request = pickle.loads((folder / "request").read_bytes())  # written by the parent
+        part = folder / "answer.part"
+        part.write_bytes(pickle.dumps(answer(request)))
+        part.rename(folder / "answer")  # the parent waits for a whole file
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -111,12 +98,7 @@ def _measured(
     request: dict[str, Any],
 ) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Returns the seconds of both programs, run alternately, and how they were measured."""
-    random = np.random.default_rng(0)
-    inputs, fits = [], []
-    for name, shape in arguments:
-        value = request["given"].get(name)
-        fits.append(value is not None and value.shape == shape.shape)
-        inputs.append(value.astype(shape.dtype) if fits[-1] else random_input(shape, random))
+    inputs, fits = input_arrays(arguments, request["given"])
     seconds: list[list[float]] = [[], []]
     ready: Any = jax.block_until_ready
     for turn in range(request["run"] + 1):
@@ -136,11 +118,27 @@ def _measured(
     return tuple(seconds[0]), tuple(seconds[1]), how
 
 
-def random_input(shape: Any, random: np.random.Generator) -> np.ndarray:
-    """Returns normal floats; integers are zero, as one may be an index or a length."""
-    if jnp.issubdtype(shape.dtype, jnp.inexact):
-        return np.asarray(random.standard_normal(shape.shape)).astype(shape.dtype)
-    return np.zeros(shape.shape, shape.dtype)
+def input_arrays(
+    arguments: Sequence[tuple[str, Any]], given: Mapping[str, np.ndarray]
+) -> tuple[list[np.ndarray], list[bool]]:
+    """Returns an array for each argument, and whether it is the call's own.
+
+    Others are normal floats, and zeros for integers, as one may be an index or a length.
+
+    Args:
+        arguments: Names, each with a `jax.ShapeDtypeStruct`.
+        given: The call's arrays, by name.
+    """
+    random = np.random.default_rng(0)
+    inputs, own = [], []
+    for name, shape in arguments:
+        value = given.get(name)
+        own.append(value is not None and value.shape == shape.shape)
+        if not own[-1]:
+            is_float = jnp.issubdtype(shape.dtype, jnp.inexact)
+            value = random.standard_normal(shape.shape) if is_float else np.zeros(shape.shape)
+        inputs.append(np.asarray(value).astype(shape.dtype))
+    return inputs, own
 
 
 if __name__ == "__main__":

@@ -13,22 +13,12 @@ from typing import Any
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.driver import Extra, RecordedDriver
-from jaxlens.ir.facts import (
-    Constant,
-    Input,
-    Kernel,
-    Memory,
-    PassStage,
-    Source,
-    Stage,
-    Timing,
-    Verdict,
-)
+from jaxlens.ir.facts import Constant, Input, Memory, PassStage, Source, Stage, Verdict
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.hlo.passes import START
 from jaxlens.ir.stage import BY_NAME
+from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.compile.xla_options import flag_names
 from jaxlens.stages.experiments.other_process import (
@@ -143,58 +133,37 @@ def _fusing(passes: Sequence[PassStage]) -> Iterator[str]:
             count = fusions
 
 
-class _Recompiled(RecordedDriver):
+class _Recompiled(OutputDriver):
     """Serves compiled stages from the child's answer, and earlier ones from the first capture."""
 
     def __init__(self, first: Capture, answer: Mapping[str, Any]) -> None:
         self._first = first.driver
         self._memory: Memory = answer["memory"]
         self._cost: Mapping[str, float] = answer["cost"]
-        self._compiled = CompileOutput(
-            first.program.name,
-            first.program.target.platform,
-            None,
-            answer["dump"],
-            answer["times"],
-            True,
-            origins(lambda: first.stablehlo.module),
+        super().__init__(
+            CompileOutput(
+                first.program.name,
+                first.program.target.platform,
+                None,
+                answer["dump"],
+                answer["times"],
+                True,
+                origins(lambda: first.stablehlo.module),
+            )
         )
 
-    def recorded(self) -> frozenset[Extra]:
-        if self._compiled.dump.fusion_log:
-            return frozenset({"passes", "fusion_log"})
-        return super().recorded()
+    def stage(self, name: str) -> Stage:
+        if name == "hlo" and self._output.dump.before:
+            return self._before
+        is_compiled = name in ("optimized", "llvm", "asm")
+        return super().stage(name) if is_compiled else self._first.stage(name)
 
     @cached_property
-    def _stages(self) -> dict[str, Stage]:
-        stages = {"optimized": self._compiled.optimized}
-        if text := self._compiled.dump.before:
-            stages["hlo"] = Stage(
-                BY_NAME["hlo"],
-                lambda: text,
-                lambda: hlo.read(text, stage="hlo", origins=self._compiled.origins),
-            )
-        return stages
-
-    def stage(self, name: str) -> Stage:
-        if name in self._stages:
-            return self._stages[name]
-        if name in ("llvm", "asm"):
-            self._stages[name] = getattr(self._compiled, name)
-            return self._stages[name]
-        return self._first.stage(name)
-
-    def passes(self) -> tuple[PassStage, ...]:
-        return self._compiled.passes
-
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(self._compiled.kernels)
-
-    def buffers(self) -> str:
-        return self._compiled.buffers
-
-    def fusion_log(self) -> str:
-        return self._compiled.fusion_log
+    def _before(self) -> Stage:
+        text, origins = self._output.dump.before, self._output.origins
+        return Stage(
+            BY_NAME["hlo"], lambda: text, lambda: hlo.read(text, stage="hlo", origins=origins)
+        )
 
     def memory(self) -> Memory:
         return self._memory
@@ -203,9 +172,6 @@ class _Recompiled(RecordedDriver):
         if not self._cost:
             raise UnavailableError("XLA has no cost analysis of it")
         return self._cost
-
-    def times(self) -> tuple[Timing, ...]:
-        return self._compiled.times
 
     # The facts below do not depend on the compile.
 

@@ -121,9 +121,7 @@ class CompiledProgram(Driver):
             return ()
         jaxpr, donated = self._lowered.jaxpr, self._lowered.donated
         names = compat_events.program_names(jaxpr)
-        avals = tuple(jaxpr.in_avals)
-        if len(names) != len(avals):
-            names = [f"input {i}" for i in range(len(avals))]
+        avals = jaxpr.in_avals
         flags = donated if len(donated) == len(avals) else (False,) * len(avals)
         # The key has the user's names where a library hands over containers of its own.
         own = [part.name for part in self._call.parts if part.kind == "input"]
@@ -145,7 +143,8 @@ class CompiledProgram(Driver):
     @cached_property
     def _jaxpr(self) -> Stage:
         assert self._lowered is not None
-        return stage_of_jaxpr(self._lowered.jaxpr, self._call.function)
+        stage = stage_of_jaxpr(self._lowered.jaxpr, self._call.function)
+        return Stage(stage.info, str, lambda: stage.module)  # its text is written when it is read
 
     def outputs(self) -> tuple[Input, ...]:
         if self._lowered is None:
@@ -160,7 +159,8 @@ class CompiledProgram(Driver):
     def constants(self) -> tuple[Constant, ...]:
         if self._lowered is None:
             self.lacks("list of captured arrays")
-        found = captured_arrays.constants(self._survey, _nothing)
+        # The function, whose closure would give them names, is not kept.
+        found = captured_arrays.constants(self._survey, lambda: None)
         return tuple(replace(array, held="") for array in found)
 
     def hashed_constants(self) -> tuple[RecordedConstant, ...]:
@@ -198,10 +198,6 @@ class CompiledProgram(Driver):
         if self._lowered is None:
             raise UnavailableError("the record has no source text of this program")
         return sources.sources(self._jaxpr.module, self._call.defined, libraries=False)
-
-
-def _nothing() -> None:
-    """Stands for the function, whose closure would give the constants their names."""
 
 
 def _digest(value: Any) -> str:

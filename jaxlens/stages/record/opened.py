@@ -4,7 +4,6 @@ The job that recorded it spent no time on these: the list of kernels is read fro
 program, and HLO before optimisation is converted from StableHLO.
 """
 
-import math
 import os
 import re
 from functools import cached_property
@@ -15,21 +14,14 @@ from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.types import type_of
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages import compat
 from jaxlens.stages.compat.lowering import hlo_text
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
 
-_ELIDED = re.compile(r"dense_resource<__elided__> : tensor<(\w+)(<\w+>)?>")
-_DIMS = re.compile(r"(?:\d+x)*")
-_WIDTHS = {
-    **dict.fromkeys(("f64", "i64", "ui64", "complex<f32>"), 8),
-    **dict.fromkeys(("f32", "i32", "ui32"), 4),
-    **dict.fromkeys(("f16", "bf16", "i16", "ui16"), 2),
-    **dict.fromkeys(("i8", "ui8"), 1),
-    "complex<f64>": 16,
-}
+_ELIDED = re.compile(r"dense_resource<__elided__> : (tensor<[^<>]*(?:<[^<>]*>)?>)")
 _LARGEST = 64 << 20  # bytes of constants that are made up
 
 
@@ -98,16 +90,13 @@ def _filled(text: str) -> str:
     left = [_LARGEST]
 
     def values(match: re.Match[str]) -> str:
-        shape = _DIMS.match(match[1])
-        dims = shape[0] if shape else ""
-        kind = match[1][len(dims) :] + (match[2] or "")
-        if kind not in _WIDTHS:
-            raise ValueError(f"a constant of type {dims}{kind}")
-        size = math.prod(map(int, dims.split("x")[:-1])) * _WIDTHS[kind]
+        size = type_of(match[1]).bytes
+        if size is None:
+            raise ValueError(f"a constant of type {match[1]}")
         left[0] -= size
         if left[0] < 0:
             raise ValueError(f"its constants have more than {_LARGEST >> 20} MiB")
         # Not one number throughout, which would become a broadcast.
-        return f'dense<"0x01{"00" * (size - 1)}"> : tensor<{dims}{kind}>'
+        return f'dense<"0x01{"00" * (size - 1)}"> : {match[1]}'
 
     return _ELIDED.sub(values, text)

@@ -11,12 +11,16 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import jax
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
-from jaxlens.stages.record.writer import Pending, RecordLimits, Writer
+from jaxlens.stages.record.live import LiveComparison
+from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
 
@@ -26,12 +30,11 @@ _PARTS = 500  # parts of a key that are recorded
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class _Open:
-    """A call that is being traced, lowered or compiled in a thread.
+    """A call that is being traced, lowered or compiled.
 
     Attributes:
-        call: The call.
         start: When its first step began, by the process's clock that never jumps.
         begun: When each of its running steps began.
         seconds: How long its steps took, by kind: a call has one of each.
@@ -39,7 +42,6 @@ class _Open:
         data: What is recorded of it; None until it compiles.
     """
 
-    call: PendingCall
     start: float
     begun: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -47,28 +49,21 @@ class _Open:
     data: RecordedCompile | None = None
 
 
-class _Thread(threading.local):
-    """The calls of a thread whose steps are running, and the last one: `f.lower(x)` ends early."""
-
-    def __init__(self) -> None:
-        self.open: list[_Open] = []
-
-
 class Recording(CompileWatch):
     """A watch that writes each compile of a user's function into a folder.
 
     Args:
         root: The folder of the job's record, which other processes may write into too.
-        limits: How much is written at most.
-        command: The command line of the process.
+        programs: The most programs that are written.
+        most_bytes: The most bytes of them.
     """
 
-    def __init__(self, root: Path, limits: RecordLimits, command: str) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         super().__init__()
-        self._writer = Writer(root, limits, command)
-        self._limits = limits
+        self._writer = Writer(root, programs, most_bytes)
+        self._live = LiveComparison(root)
         self._pid = os.getpid()
-        self._own = _Thread()
+        self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
 
@@ -81,17 +76,18 @@ class Recording(CompileWatch):
         """Ends the recording once all is written, or after 30 s."""
         if os.getpid() == self._pid:  # not in a child that was forked from the process
             super().stop()
+            self._live.stop()
             self._writer.stop(_WAITS)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """What went wrong, in sentences."""
         return (*sorted(self._troubles), *self._writer.trouble)
 
     @property
     def written(self) -> int:
         """Number of compiles that are written."""
-        return self._writer.written
+        return len(self._writer.files)
 
     def wants(self) -> bool:
         return os.getpid() == self._pid
@@ -103,7 +99,7 @@ class Recording(CompileWatch):
         now = time.perf_counter()
         if call.role == "op" and call.function not in LOOPS:
             return
-        mine = self._opened(call, now)
+        mine = self._going.setdefault(call, _Open(now))
         mine.begun[kind] = now
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
@@ -120,66 +116,60 @@ class Recording(CompileWatch):
                 event,
                 start,
                 "compiling",
-                devices=max(len(stack.devices), 1),
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 parts_left_out=left_out,
                 key_digest=digest,
             )
             self._writer.begins(mine.data)
-
-    def _opened(self, call: PendingCall, now: float) -> _Open:
-        mine = next((open for open in self._own.open if open.call is call), None)
-        if mine is None:
-            # What has no running step has ended without a compile, as `f.lower(x)` does.
-            self._own.open = [open for open in self._own.open if open.begun]
-            mine = _Open(call, now)
-            self._own.open.append(mine)
-        return mine
+            if 1 < len(mine.data.processes) == jax.process_count() and event.program:
+                self._live.begins(event.name, event.program)
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
     ) -> None:
-        mine = next((open for open in self._own.open if open.call is call), None)
-        if mine is None:
-            if kind == "compile":
-                self._writer.operation(call.function, call.steps[-1].seconds or 0.0)
-            return
-        now = time.perf_counter()
-        mine.seconds[kind] = now - mine.begun.pop(kind, now)
+        mine = self._going.get(call)
+        if mine is not None:
+            now = time.perf_counter()
+            mine.seconds[kind] = now - mine.begun.pop(kind, now)
         if kind != "compile":
             return
-        self._own.open = [open for open in self._own.open if open is not mine]
-        if mine.data is None:
+        self._going.pop(call, None)
+        if mine is None:
+            self._writer.operation(call.function)
+        if mine is None or mine.data is None:
             return
-        done = Pending(self._finished(mine, mine.data))
+        data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
-            note = self._limits.refused(self._writer.programs, self._writer.waiting)
+            note = self._writer.refused()
             try:
                 if not note:
-                    event = replace(done.data.call, parts=call.parts)  # with all of its parts
-                    done.program = _program(event, compiled, mine.lowered)
+                    event = replace(data.call, parts=call.parts)  # with all of its parts
+                    program = _program(event, compiled, mine.lowered)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
-            done.data = replace(done.data, note=note)
-        self._writer.ends(done)
+            data = replace(data, note=note)
+        self._writer.ends(data, program)
 
-    def _finished(self, mine: _Open, data: RecordedCompile) -> RecordedCompile:
-        """Returns the data of a compile that has ended, with times that no clock's jump changes."""
-        event = mine.call.frozen(data.number)
-        steps = tuple(
-            replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
-        )
-        call = replace(data.call, steps=steps, layer=event.layer, program=event.program)
-        if steps[-1].failed:
-            return replace(data, call=call, state="failed")
-        return replace(data, call=call, state="done", note="JAX did not show the program")
+
+def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> RecordedCompile:
+    """Returns the data of a compile that has ended, with times that no clock's jump changes."""
+    event = call.frozen(data.number)
+    steps = tuple(
+        replace(step, seconds=mine.seconds.get(step.kind, step.seconds)) for step in event.steps
+    )
+    shown = replace(data.call, steps=steps, layer=event.layer, program=event.program)
+    if steps[-1].failed:
+        return replace(data, call=shown, state="failed")
+    return replace(data, call=shown, state="done", note="JAX did not show the program")
 
 
 def _program(
     event: CallEvent, compiled: CompileResult, lowered: LoweredFrom | None
 ) -> CompiledProgram:
     operation = compiled.module.operation
-    text = operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=True)
+    text = operation.get_asm(
+        large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+    )
     return CompiledProgram(event, compiled.executable, compiled.devices, str(text), lowered)
 
 

@@ -7,7 +7,7 @@ as `JAX_PLATFORMS` when it is imported, which the script may set first.
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -50,23 +50,11 @@ class _Finder(MetaPathFinder):
         self.cancel()
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._then)
+            execute = spec.loader.exec_module
+
+            def executed(module: ModuleType) -> None:
+                execute(module)
+                self._then()
+
+            spec.loader.exec_module = executed  # type: ignore[method-assign]  # of this loader
         return spec
-
-
-class _Loader(Loader):
-    """A loader that runs a function after the module."""
-
-    def __init__(self, loader: Loader, then: Callable[[], None]) -> None:
-        self._loader = loader
-        self._then = then
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._then()

@@ -2,20 +2,17 @@
 
 import os
 import queue
-import shlex
 import socket
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 
-from jaxlens.errors import UnavailableError
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.stages.record.compiled_program import CompiledProgram
@@ -28,80 +25,36 @@ _KEPT = 1000  # compiles that are kept for when the disk has room again
 _SELDOM = 10.0  # seconds between two writes of what the process is
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLimits:
-    """How many programs one process writes, and how many bytes of them."""
-
-    programs: int = 200
-    bytes: int = 200_000_000
-
-    def refused(self, written: tuple[int, int], waiting: int) -> str:
-        """Returns why one more program is not recorded; "" if it is.
-
-        Args:
-            written: Number and bytes of the programs that are written.
-            waiting: Characters of those that wait.
-        """
-        if written[0] >= self.programs:
-            return f"{self.programs} programs are in the record, its limit"
-        if written[1] >= self.bytes:
-            return f"{self.bytes / 1e6:.0f} MB of programs are in the record, its limit"
-        return "too many programs waited to be written" if waiting > _WAITING else ""
-
-
-@dataclass(slots=True)
-class Pending:
-    """A compile that has ended, and is not written yet.
-
-    Attributes:
-        data: What is known of it so far.
-        program: The program; None if there is none to write.
-    """
-
-    data: RecordedCompile
-    program: CompiledProgram | None = None
-
-
-@dataclass(slots=True)
-class _Written:
-    """What was written so far, and what could not be."""
-
-    compiles: int = 0
-    programs: int = 0
-    bytes: int = 0
-    left_out: int = 0
-    kept: list[RecordedCompile] = field(default_factory=list)
-
-
 class Writer:
     """A queue of compiles, and the thread that writes them.
 
     Args:
         root: The folder of the record.
-        limits: How much is written at most.
-        command: The command line of the process.
+        programs: The most programs that are written.
+        most_bytes: The most bytes of them.
+
+    Attributes:
+        files: Numbers of the compiles that have a file.
     """
 
-    def __init__(self, root: Path, limits: RecordLimits, command: str) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         self._root = root
-        self._limits = limits
-        self._started, self._zero = time.time(), time.perf_counter()
-        words = command or shlex.join(sys.argv)
-        self._process = RecordedProcess(
-            0, 1, socket.gethostname(), os.getpid(), self._started, words[:2000], jax.__version__
-        )
+        self._programs, self._most_bytes = programs, most_bytes
+        self._zero = time.perf_counter()
+        self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
-        self._done = _Written()
-        self._going: dict[int, RecordedCompile] = {}
-        self._shown: set[int] = set()  # compiles that were written while they went on
+        # Compiles to be written: those that go on, and those for which the disk had no room.
+        self._left: dict[int, RecordedCompile] = {}
+        self.files: set[int] = set()
+        self._sizes: list[int] = []  # bytes of the programs that are written
+        self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
-        self._operation_seconds = 0.0
-        self._troubles: dict[str, int] = {}
+        self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._counted = 0  # compiles when the process was written
-        self.waiting = 0
+        self._waiting = 0  # characters of programs in the queue
 
     def start(self) -> None:
         """Starts the thread."""
@@ -115,49 +68,46 @@ class Writer:
             self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
 
     @property
-    def written(self) -> int:
-        """Number of compiles that are written."""
-        return self._done.compiles
-
-    @property
-    def programs(self) -> tuple[int, int]:
-        """Number and bytes of the programs that are written."""
-        return self._done.programs, self._done.bytes
-
-    @property
     def trouble(self) -> tuple[str, ...]:
         """What went wrong, in sentences; what went wrong often, once."""
         return tuple(f"{text} ({n} times)" if n > 1 else text for text, n in self._troubles.items())
 
     # ---- from the threads that compile -------------------------------------------------------
 
-    def begins(self, compile: RecordedCompile) -> None:
-        """A compile begins."""
-        if compile.number <= _MOST:
-            self._going[compile.number] = compile
-
     def since(self, moment: float) -> float:
         """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
         return moment - self._zero
 
-    def ends(self, compile: Pending) -> None:
-        """A compile has ended."""
-        if compile.data.number > _MOST:
-            with self._lock:
-                self._done.left_out += 1
-            return
-        self._count(len(compile.program.text) if compile.program else 0)
-        self._queue.put(lambda: self._write(compile))
+    def refused(self) -> str:
+        """Returns why one more program is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs:
+            return f"{self._programs} programs are in the record, its limit"
+        if sum(self._sizes) >= self._most_bytes:
+            return f"{self._most_bytes / 1e6:.0f} MB of programs are in the record, its limit"
+        return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def operation(self, name: str, seconds: float) -> None:
+    def begins(self, compile: RecordedCompile) -> None:
+        """A compile begins."""
+        if compile.number <= _MOST:
+            self._left[compile.number] = compile
+
+    def ends(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
+        """A compile has ended; the program is None if there is none to write."""
+        if compile.number > _MOST:
+            with self._lock:
+                self._left_out += 1
+            return
+        self._count(len(program.text) if program else 0)
+        self._queue.put(lambda: self._write(compile, program))
+
+    def operation(self, name: str) -> None:
         """JAX compiled a function of its own."""
         with self._lock:
             self._operations[name] += 1
-            self._operation_seconds += seconds
 
     def _count(self, characters: int) -> None:
         with self._lock:
-            self.waiting += characters
+            self._waiting += characters
 
     # ---- in the thread -----------------------------------------------------------------------
 
@@ -170,9 +120,9 @@ class Writer:
                     break
                 self._safely(task)
             if time.perf_counter() - last >= _TICK:
-                self._safely(self._write_going)
+                self._safely(self._write_left)
                 last = time.perf_counter()
-        self._safely(self._write_kept)
+        self._safely(self._write_left)
         self._safely(lambda: self._write_process(ended=True))
 
     def _safely(self, task: Callable[[], None]) -> None:
@@ -184,59 +134,46 @@ class Writer:
 
     def _trouble(self, text: str) -> None:
         with self._lock:
-            self._troubles[text] = self._troubles.get(text, 0) + 1
+            self._troubles[text] += 1
 
-    def _write(self, compile: Pending) -> None:
-        data, program = compile.data, compile.program
-        self._going.pop(data.number, None)
+    def _write(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
         try:
-            if program is not None:
-                data = _described(data, program)
-            self._save(data)
+            data = _described(compile, program) if program else compile
+            self._write_compile(data)
             if program is not None and data.program:
                 self._write_program(program)
         finally:
             self._count(-len(program.text) if program else 0)
 
-    def _save(self, data: RecordedCompile) -> None:
-        """Writes a compile; keeps it for later if the disk is full."""
-        try:
-            self._to_folder().write_compile(data)
-        except OSError:
-            if len(self._done.kept) < _KEPT:
-                self._done.kept.append(data)
-            raise
-        if data.number not in self._shown:
-            self._done.compiles += 1
-        self._shown.discard(data.number)
+    def _write_compile(self, data: RecordedCompile) -> None:
+        """Writes a compile; one that has ended is kept if the disk has no room."""
+        if data.state != "compiling":
+            self._left[data.number] = data
+            if len(self._left) > _KEPT:
+                self._left.pop(next(iter(self._left)))
+        self._to_folder().write_compile(data)
+        self.files.add(data.number)
+        if data.state != "compiling":
+            self._left.pop(data.number, None)
 
     def _write_program(self, program: CompiledProgram) -> None:
         folder = self._to_folder()
         if not folder.has_program(program.digest):
             data = program.file()
             folder.write_program(program.digest, data)
-            self._done.programs += 1
-            self._done.bytes += len(data)
+            self._sizes.append(len(data))
 
-    def _write_going(self) -> None:
-        """Writes the compiles that go on for a while, and what was kept."""
+    def _write_left(self) -> None:
+        """Writes the compiles that go on for a while, those that were kept, and the process."""
         now = time.perf_counter() - self._zero
-        for number, data in list(self._going.items()):
-            if number not in self._shown and now - data.start > _TICK:
-                self._to_folder().write_compile(data)
-                self._shown.add(number)
-                self._done.compiles += 1
-        self._write_kept()
-        counted = self._done.compiles + sum(self._operations.values())
+        for data in list(self._left.values()):
+            is_new = data.number not in self.files and now - data.start > _TICK
+            if is_new or data.state != "compiling":
+                self._write_compile(data)
+        counted = len(self.files) + self._operations.total()
         if counted != self._counted and now - self._process.seconds > _SELDOM:
             self._write_process()
             self._counted = counted
-
-    def _write_kept(self) -> None:
-        while self._done.kept:
-            self._to_folder().write_compile(self._done.kept[0])
-            self._done.kept.pop(0)
-            self._done.compiles += 1
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -257,30 +194,20 @@ class Writer:
             return
         with self._lock:
             operations = dict(self._operations.most_common(50))
-            seconds = self._operation_seconds
         self._process = replace(
             self._process,
             ended=ended,
             seconds=time.perf_counter() - self._zero,
             operations=operations,
-            operation_seconds=seconds,
-            left_out=self._done.left_out,
+            left_out=self._left_out,
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
 
 
 def _described(data: RecordedCompile, program: CompiledProgram) -> RecordedCompile:
-    """Returns the data with XLA's figures, and the program's name if it is to be written."""
-    cost: Mapping[str, float] = {}
-    with suppress(UnavailableError):
-        cost = program.cost()
-    data = replace(
-        data,
-        memory=program.memory(),
-        cost={name: cost[name] for name in ("flops", "bytes accessed") if name in cost},
-        platform=program.platform,
-    )
+    """Returns the data with XLA's sizes, and the program's name if it is to be written."""
+    data = replace(data, memory=program.memory())
     try:
         if program.size > _ONE:
             note = f"its text has {program.size / 1e6:.0f} MB, more than the limit"

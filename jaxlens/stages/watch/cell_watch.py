@@ -15,6 +15,8 @@ from jaxlens.ir.hlo.replications import MARK, replications
 from jaxlens.stages.arguments.captured_arrays import constants, survey
 from jaxlens.stages.compat import events
 from jaxlens.stages.compat.events import CompileResult, Stack
+from jaxlens.stages.compile import analyses
+from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.watch import live_arrays
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
@@ -57,13 +59,14 @@ class CellWatch(CompileWatch):
         """Reads a program's memory, and what XLA wrote about it, when it is compiled."""
         if compiled is None or call.role != "user":
             return
-        needed, module = events.needed_bytes(compiled.executable), compiled.module
+        executable, module = LoadedExecutable(compiled.executable), compiled.module
+        needed = analyses.memory(executable).needed
         call.bytes = None if needed is None else needed + (call.bytes or 0)
         if not _has_partitions(module) or MARK not in (text := self._stderr()):
             return
         asm = module.operation.get_asm(large_elements_limit=_ELIDED, enable_debug_info=False)
         mesh = shardings.axes(asm)
-        found = replications(text, events.optimized_text(compiled.executable))
+        found = replications(text, executable.as_text())
         call.replicated = tuple(described(replace(one, mesh=mesh)) for one in found)
 
 

@@ -440,9 +440,7 @@ def _read_program(call: PendingCall, stack: Stack) -> None:
 def _program_parts(program: Any) -> tuple[KeyPart, ...]:
     """Returns the inputs of a jaxpr, with names and avals."""
     names = compat_events.program_names(program)
-    avals = tuple(getattr(program, "in_avals", ()))
-    if len(names) != len(avals):
-        names = [f"input {i}" for i in range(len(avals))]
+    avals = getattr(program, "in_avals", ())
     return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(names, avals, strict=True))
 
 
@@ -468,6 +466,8 @@ def _fingerprint(module: Any) -> str:
     if module is None:
         return ""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
-        text = module.operation.get_asm(large_elements_limit=_LARGE, enable_debug_info=False)
+        text = module.operation.get_asm(
+            large_elements_limit=_LARGE, enable_debug_info=False, assume_verified=True
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
     return ""

@@ -11,6 +11,7 @@ import linecache
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -52,11 +53,7 @@ def failed_calls(error: BaseException) -> Iterator[Call]:
 
 def _calls(error: BaseException) -> Iterator[Call]:
     """Yields the calls that may have failed, the likeliest first."""
-    frames: list[tuple[FrameType, int]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
+    frames = list(walk_tb(error.__traceback__))
     if frames:
         caller = events.stack(frames[-1][0]).caller
         if caller is not None:

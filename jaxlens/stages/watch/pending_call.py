@@ -26,7 +26,7 @@ _SAME = tuple(
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class PendingCall:
     """One call; `ir.compile_log.CallEvent` documents the attributes that are not listed here.
 

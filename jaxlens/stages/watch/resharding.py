@@ -10,12 +10,12 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from jaxlens import progress
 from jaxlens.ir.compile_log import Cure, Replication
 from jaxlens.ir.hlo.replications import MARK
 from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
@@ -23,6 +23,7 @@ from jaxlens.ir.hlo.shardings import partitioned, spec_text, tiling
 Dims = tuple[tuple[str, ...], ...]  # the mesh axes that partition each dimension
 
 _DEVICES, _WAYS, _PATIENCE = 64, 24, 60.0  # most devices and ways of a trial, and its seconds
+_NEXT = "-- jaxlens: the next chain of shardings"
 _SETTINGS = {
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "0",
@@ -51,7 +52,8 @@ def way_around(one: Replication) -> Cure | None:
     ways = sorted(_ways(before, after), key=lambda way: -sum(map(len, way)))[:_WAYS]
     chains = [[before, after], *([before, way, after] for way in ways)]
     task = {"mesh": one.mesh, "shape": _shape(one.whole), "chains": chains}
-    direct, *indirect = _replicates(task, devices) or [False]
+    with progress.step("jaxlens tries ways to reshard it in another process"):
+        direct, *indirect = _replicates(task, devices) or [False]
     works = [way for way, bad in zip(ways, indirect, strict=False) if not bad]
     if not direct or not works:
         return None
@@ -69,8 +71,8 @@ def _ways(before: Dims, after: Dims) -> Iterator[Dims]:
             yield way
 
 
-def _replicates(task: dict[str, Any], devices: int) -> list[bool] | None:
-    """Returns of each chain of shardings whether XLA replicates the value; None if unknown."""
+def _replicates(task: dict[str, Any], devices: int) -> list[bool]:
+    """Returns of each chain of shardings whether XLA replicates the value; [] if unknown."""
     settings = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", **_SETTINGS}
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # not the folder it runs in
     command = [sys.executable, "-P", "-m", __name__, json.dumps(task)]
@@ -78,14 +80,13 @@ def _replicates(task: dict[str, Any], devices: int) -> list[bool] | None:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE, env=os.environ | settings
         )
-        found: list[bool] = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    return found
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [MARK in said for said in done.stderr.split(_NEXT)[1:]] if not done.returncode else []
 
 
-def _trial(jax: Any, task: dict[str, Any], chain: Sequence[Sequence[Sequence[str]]]) -> bool:
-    """Compiles a chain of reshards; redirects the stderr of this process, which runs trials."""
+def _trial(jax: Any, task: dict[str, Any], chain: Sequence[Sequence[Sequence[str]]]) -> None:
+    """Compiles a chain of reshards, about which XLA may write to stderr."""
     names, sizes = zip(*task["mesh"], strict=True)
     mesh = jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))
 
@@ -96,11 +97,7 @@ def _trial(jax: Any, task: dict[str, Any], chain: Sequence[Sequence[Sequence[str
             x = jax.lax.with_sharding_constraint(jax.numpy.sin(x), place)
         return jax.numpy.cos(x)
 
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        jax.jit(resharded).lower(jax.ShapeDtypeStruct(task["shape"], "float32")).compile()
-        said.seek(0)
-        return MARK in said.read().decode(errors="replace")
+    jax.jit(resharded).lower(jax.ShapeDtypeStruct(task["shape"], "float32")).compile()
 
 
 def _dims(one: Replication) -> tuple[Dims | None, Dims | None]:
@@ -122,4 +119,6 @@ if __name__ == "__main__":
     import jax
 
     task = json.loads(sys.argv[1])
-    print(json.dumps([_trial(jax, task, chain) for chain in task["chains"]]))
+    for chain in task["chains"]:
+        print(_NEXT, file=sys.stderr, flush=True)
+        _trial(jax, task, chain)

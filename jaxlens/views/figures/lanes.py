@@ -17,6 +17,7 @@ _WIDTH, _LEFT, _RIGHT, _TOP, _ROW = 860.0, 150.0, 14.0, 26.0, 30.0
 _BAR = 20.0  # height of a bar
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
 _THIN = 0.001  # least width of a bar: browsers draw none of width 0
+_TEXT = 40  # rows of the text form
 _LEGEND = 8  # rows of the legend
 _PLOT = _WIDTH - _LEFT - _RIGHT
 
@@ -97,3 +98,19 @@ def _grid(end: float, scale: float, bottom: float) -> Iterator[str]:
         yield chart.line(x, _TOP, x, bottom, "grid")
         ticks.append(chart.words(x, bottom + 16, duration(end * part / 4), "dim", side))
     yield chart.group("ticks", ticks)
+
+
+def lanes_text(rows: Sequence[tuple[str, ...]], left_out: str) -> Iterator[str]:
+    """Yields rows in aligned columns, as the text of a picture.
+
+    Args:
+        rows: Cells of each row.
+        left_out: What the rows are, where there are more than a text has: "more steps".
+    """
+    shown = rows[:_TEXT]
+    widths = [max(map(columns, cells)) for cells in zip(*shown, strict=True)][:-1]
+    for *cells, last in shown:
+        padded = (text + " " * (w - columns(text)) for text, w in zip(cells, widths, strict=True))
+        yield "  ".join((*padded, last)).rstrip()
+    if len(rows) > _TEXT:
+        yield f"{len(rows) - _TEXT:,} {left_out} are left out"

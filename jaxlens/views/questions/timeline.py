@@ -16,11 +16,9 @@ from jaxlens.lenses.timeline.facts import ELSEWHERE, TimelineFacts
 from jaxlens.lenses.timeline.report import report, times
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
-from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import count, duration
-from jaxlens.views.figures.lanes import BARS, LANES, LaneBar, lanes_svg
-
-_TEXT = 40  # lines of the text form
+from jaxlens.views.figures.lanes import BARS, LANES, LaneBar, lanes_svg, lanes_text
 
 _Event = Dispatch | Wait | Execution | Activity
 
@@ -116,10 +114,4 @@ def _text(facts: TimelineFacts) -> Iterator[str]:
             head = times(n) if not number else ""
             did = f"{step.kind} {step.program or 'the device'}"
             rows.append((head, step.line.place, did, shorten(step.line.text, 60)))
-    shown = rows[:_TEXT]
-    widths = [max((columns(row[i]) for row in shown), default=0) for i in range(3)]
-    for row in shown:
-        cells = (text + " " * (w - columns(text)) for text, w in zip(row, widths, strict=False))
-        yield f"{'  '.join(cells)}  {row[3]}".rstrip()
-    if len(rows) > _TEXT:
-        yield f"{len(rows) - _TEXT:,} more steps are left out"
+    yield from lanes_text(rows, "more steps")

@@ -10,12 +10,11 @@ from jaxlens.lenses.record.facts import CompileRow, JobFacts
 from jaxlens.lenses.record.report import report
 from jaxlens.render.document import Block, Document, Findings, Fold, Picture, TableBlock
 from jaxlens.render.graph.palette import line_hues
-from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import amount, count, duration
-from jaxlens.views.figures.lanes import LANES, LaneBar, lanes_svg
+from jaxlens.views.figures.lanes import LANES, LaneBar, lanes_svg, lanes_text
 from jaxlens.views.report_blocks import report_blocks
 
-_TEXT = 40  # lines of the text form
 _KEYS = 50  # compiles whose keys are in the output
 
 
@@ -93,11 +92,6 @@ def _tip(row: CompileRow) -> str:
 
 
 def _text(rows: Sequence[CompileRow]) -> Iterator[str]:
-    """Yields process, function and reason of each compile, in order."""
-    shown = [(f"process {r.label}", r.function, r.compile.call.reason) for r in rows]
-    widths = [max((columns(row[i]) for row in shown[:_TEXT]), default=0) for i in range(2)]
-    for row in shown[:_TEXT]:
-        head = [text + " " * (w - columns(text)) for text, w in zip(row, widths, strict=False)]
-        yield f"{'  '.join(head)}  {shorten(row[2], 80)}".rstrip()
-    if len(shown) > _TEXT:
-        yield f"{len(shown) - _TEXT:,} more compiles are left out"
+    """Returns process, function and reason of each compile, in order."""
+    shown = [(f"process {r.label}", r.function, shorten(r.compile.call.reason, 80)) for r in rows]
+    return lanes_text(shown, "more compiles")

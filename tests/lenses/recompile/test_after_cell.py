@@ -47,9 +47,9 @@ def test_the_third_time():
     )
 
 
-def test_past_the_names_of_numbers():
+def test_a_later_time_is_a_number():
     assert line(call(size(16, 8)), earlier=20) == (
-        "Compiled `step` again (21 in all), because x's first axis changed: 8, 16."
+        "Compiled `step` for the 21st time, because x's first axis changed: 8, 16."
     )
 
 

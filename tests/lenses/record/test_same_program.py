@@ -74,6 +74,23 @@ def test_the_first_difference_is_named(first, second, what):
     )
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"state": "compiling"},
+        {"constants": ()},  # too many programs waited to be written
+        {"constants": (RecordedConstant("f32[30]"),)},  # its values were freed
+    ],
+)
+def test_what_one_record_does_not_have_is_no_difference(other):
+    whole = {"constants": (RecordedConstant("f32[30]", "aa"),)}
+    left, right = process(0, compiled(1, **whole)), process(1, compiled(1, **other))
+    assert sentence(left, right).startswith("It is the same program")
+    assert sentence(process(0, compiled(1, **other)), process(1, compiled(1, **whole))).startswith(
+        "It is the same program"
+    )
+
+
 def test_a_process_that_did_not_get_to_a_program():
     left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
     assert sentence(left, right) == (
@@ -88,6 +105,14 @@ def test_programs_of_one_process_are_its_own():
     assert sentence(left, process(1, compiled(1))).startswith("It is the same program")
 
 
+def test_programs_of_other_processes_are_not_compared():
+    left = process(0, compiled(1), count=3)
+    middle = process(1, compiled(1), compiled(2, "pair", processes=(1, 2)), count=3)
+    right = process(2, compiled(1), compiled(2, "pair", processes=(1, 2)), count=3)
+    pair = facts(job(left, middle, right), lambda *_: None)
+    assert pair.mismatch is None
+
+
 def test_the_starts_of_a_restarted_job_are_compared_one_by_one():
     first = [process(i, compiled(1), started=10.0) for i in range(2)]
     again = [process(i, compiled(1, program="new"), started=90.0) for i in range(2)]
@@ -97,10 +122,12 @@ def test_the_starts_of_a_restarted_job_are_compared_one_by_one():
 
 
 def test_the_earliest_difference_of_many_processes():
-    late = process(1, compiled(1), compiled(2, program="x"))
-    early = process(2, compiled(1, program="x"), compiled(2))
-    alike = process(3, compiled(1, program="x"), compiled(2))
-    found = facts(job(process(0, compiled(1), compiled(2)), late, early, alike), lambda *_: None)
+    same, other = ({"processes": (0, 1, 2, 3), "program": name} for name in ("f1", "x"))
+    late = process(1, compiled(1, **same), compiled(2, **other))
+    early = process(2, compiled(1, **other), compiled(2, **same))
+    alike = process(3, compiled(1, **other), compiled(2, **same))
+    first = process(0, compiled(1, **same), compiled(2, **same))
+    found = facts(job(first, late, early, alike), lambda *_: None)
     assert found.mismatch.position == 1
     assert found.mismatch.right is early
     assert found.mismatch.others == 1

@@ -42,22 +42,20 @@ def rows(limit, *sizes):
 
 
 def test_a_limit_is_met_between_two_points():
-    found = fit(rows(30, 10, 20, 40), 30)
+    found = fit(rows(30, 10, 20, 40))
     assert found.largest[0] == 2
     assert found.next[0] == 4
-    assert found.between == 3
-    assert fit(rows(5, 10, 20, 40), 5).largest is None
-    assert fit(rows(100, 10, 20, 40), 100).next is None
-    assert fit(rows(15, 20, 10), 15) is None  # it falls
+    assert fit(rows(5, 10, 20, 40)).largest is None
+    assert fit(rows(100, 10, 20, 40)).next is None
+    assert fit(rows(15, 20, 10)) is None  # it falls
 
 
 def test_what_xla_refuses_does_not_fit():
     known = rows(30, 10, 20)
     refused = SweepRow({"x": "4"}, (2,), error="RESOURCE_EXHAUSTED: ...", fits=False)
-    found = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)), 30)
+    found = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)))
     assert found.largest[0] == 2
     assert found.next == (4.0, refused)
-    assert found.between is None
 
 
 def test_xlas_refusals_are_read():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jaxlens import progress
 from jaxlens.ir.compile_log import Replication
 from jaxlens.stages.watch.resharding import described, way_around
 
@@ -37,11 +38,13 @@ def test_without_a_mesh_nothing_is_claimed():
     assert way_around(one) is None
 
 
-def test_a_way_around():
+def test_a_way_around_with_progress():
+    assert progress.current() is None
     cure = way_around(described(ISSUE))
     assert cure is not None
     assert cure.text.startswith("reshard it first to P(")
     assert cure.tried == "compiled for 8 CPU devices: XLA does not replicate it then"
+    assert "jaxlens tries ways to reshard it in another process" in progress._last
 
 
 def test_a_reshard_that_xla_can_do_has_no_cure():

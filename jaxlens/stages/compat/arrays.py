@@ -1,4 +1,4 @@
-"""The Python stack in which an array was made."""
+"""What JAX knows of an array and does not show: the stack that made it, the numbers of a key."""
 
 from typing import Any
 
@@ -15,3 +15,14 @@ def made_in(array: Any) -> tuple[tuple[str, int], ...]:
     """
     stack = array.traceback
     return () if stack is None else tuple((f.file_name, f.line_num) for f in stack.frames)
+
+
+@when_gone(None)
+def base_array(value: Any) -> Any:
+    """Returns the array of numbers inside an array of random keys; None for any other value.
+
+    `jax.random.key_data` makes another array of it.
+
+    Gone: None, and the memory of keys has no name.
+    """
+    return value._base_array if type(value).__name__ == "PRNGKeyArray" else None

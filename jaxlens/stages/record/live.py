@@ -1,0 +1,100 @@
+"""Compares the programs of a job's processes while it runs, through JAX's coordinator.
+
+Processes that run different programs wait for each other for ever, and say nothing. So each
+publishes a fingerprint of each program that all processes compile, and compares it with that of
+process 0, which compares all, as another may have ended by then; the first difference is written to
+stderr by all that still run. Programs are compared by function and number of its compile, as
+threads may compile in another order. None waits for another process: values are read if they are
+there, in a thread of their own, so that neither a process that looks alone nor one that has stopped
+holds up the others or the record.
+"""
+
+import sys
+import threading
+from collections import Counter, deque
+from contextlib import suppress
+from pathlib import Path
+
+import jax
+
+from jaxlens.stages.compat import coordinator
+
+_EVERY = 0.5  # seconds between two looks at the store
+_READS = 20  # values that are read in a look
+_MOST = 1000  # programs that are compared
+_recordings: Counter[str] = Counter()  # of this process, by the folder's name
+
+
+class LiveComparison:
+    """Compares the programs of this process with those of process 0.
+
+    Args:
+        root: The folder of the record, whose name is the same in all processes.
+    """
+
+    def __init__(self, root: Path) -> None:
+        _recordings[root.name] += 1
+        self._root = root
+        self._key = f"jaxlens/{root.name}/{_recordings[root.name]}"
+        self._compiles: Counter[str] = Counter()  # by function
+        self._new: deque[tuple[str, str]] = deque()  # programs to publish, with fingerprints
+        self._waiting: deque[tuple[str, str]] = deque()  # programs that are not compared yet
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begins(self, function: str, fingerprint: str) -> None:
+        """Hears that a program of all processes begins to compile; waits for nothing."""
+        if self._thread is None and coordinator.has_store():
+            self._thread = threading.Thread(target=self._work, name="jaxlens compare", daemon=True)
+            self._thread.start()
+        if self._compiles.total() < _MOST:
+            self._compiles[function] += 1
+            self._new.append((f"{function}, compile {self._compiles[function]},", fingerprint))
+
+    def stop(self) -> None:
+        """Ends the comparison after a last look, for which it hardly waits."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(_EVERY)
+
+    def _work(self) -> None:
+        index, is_over = jax.process_index(), False
+        while not is_over:
+            is_over = self._over.wait(_EVERY)
+            while self._new:
+                program, fingerprint = self._new.popleft()
+                coordinator.publish(f"{self._key}/{program}/{index}", fingerprint)
+                self._waiting.append((program, fingerprint))
+            if said := self._difference(index):
+                with suppress(OSError, ValueError, AttributeError):  # no stderr
+                    print(f"jaxlens: {said}", file=sys.stderr, flush=True)
+                return
+
+    def _difference(self, index: int) -> str:
+        """Returns the first difference from process 0, by whichever process found it; else ""."""
+        if said := coordinator.published(f"{self._key}/differs"):
+            return said
+        for _ in range(min(len(self._waiting), _READS)):
+            program, own = self._waiting.popleft()
+            others = self._others(program, index)
+            other = next((n for n, fingerprint in others.items() if fingerprint != own), None)
+            if other is not None:
+                where = f"process 0 and process {max(index, other)}"
+                said = (
+                    f"it is not the same program on every host: {program} differs between {where}; "
+                    f"`jaxlens show {self._root}` says in what"
+                )
+                coordinator.publish(f"{self._key}/differs", said)
+                return said
+            if len(others) < (1 if index else jax.process_count()):
+                self._waiting.append((program, own))
+        return ""
+
+    def _others(self, program: str, index: int) -> dict[int, str]:
+        """Returns the fingerprints to compare with: of process 0, or in that process of all."""
+        place = f"{self._key}/{program}"
+        if index:
+            first = coordinator.published(f"{place}/0")
+            return {0: first} if first is not None else {}
+        rows = coordinator.published_in(place)
+        return {int(key.rpartition("/")[2]): fingerprint for key, fingerprint in rows}
