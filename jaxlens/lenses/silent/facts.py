@@ -10,7 +10,7 @@ from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, MOVES, Path
 from jaxlens.lenses.lines import owners
-from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.silent.gradients import is_float, unread, zero_gradients

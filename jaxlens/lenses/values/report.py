@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from jaxlens.ir.run.values import EXPONENTS
 from jaxlens.lenses.lines import spot
-from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.sentences import bracketed, listed, quoter
 from jaxlens.lenses.values.facts import MeasuredValue, Values
 from jaxlens.report import Cell, Finding, Report, Table, count

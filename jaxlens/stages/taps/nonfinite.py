@@ -21,6 +21,7 @@ from jaxlens.ir.run.nonfinite import (
 from jaxlens.stages.taps.evaluate import (
     Site,
     added,
+    bind,
     deepest,
     equation,
     evaluated_bodies,
@@ -206,7 +207,7 @@ def equation_values(
 def guarded(
     closed: Any, args: Sequence[Any], paths: Collection[Path]
 ) -> tuple[NonFiniteRun, float]:
-    """Runs a program in which some equations give 0 where an operand of theirs is 0.
+    """Runs a program in which some equations are changed as `GUARDS` says.
 
     Returns:
         Which equations have NaN and infinities then, and the largest change of an element of a
@@ -214,11 +215,7 @@ def guarded(
     """
 
     def change(site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
-        if site.path not in paths:
-            return results
-        zero = [jnp.asarray(x == 0) for x in operands if _inexact(x)]
-        any_zero = functools.reduce(jnp.logical_or, zero)
-        return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
+        return _guarded(site.eqn, operands, results) if site.path in paths else results
 
     after, rows = execute(closed, FirstNonFinite(deepest(closed)), args, change)
     run = _run(closed, rows, args, after)
@@ -227,6 +224,23 @@ def guarded(
     before, _ = execute(closed, _Unmeasured(0), args)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
+
+
+def _guarded(eqn: Any, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+    """Returns what an equation makes with the change that `GUARDS` describes."""
+    name = eqn.primitive.name
+    if name == "select_n":
+        large = min(1e30, float(jnp.finfo(results[0].dtype).max) / 2)  # type: ignore[no-untyped-call]
+        return [jnp.where(jnp.isinf(y), jnp.sign(y) * large, y).astype(y.dtype) for y in results]
+    if name in ("log", "sqrt", "rsqrt"):
+        (x,) = operands
+        tiny = jnp.finfo(x.dtype).tiny  # type: ignore[no-untyped-call]
+        return list(bind(eqn, [jnp.maximum(x, tiny)]))
+    if name in ("acos", "asin"):
+        return list(bind(eqn, [jnp.clip(operands[0], -1, 1)]))
+    zero = [jnp.asarray(x == 0) for x in operands[: 1 if name == "pow" else 2] if _inexact(x)]
+    any_zero = functools.reduce(jnp.logical_or, zero)
+    return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
 
 
 def _change(before: Any, after: Any) -> float:
