@@ -33,7 +33,7 @@ GUARDS = (
     | dict.fromkeys(("log", "sqrt", "rsqrt"), "jnp.maximum(x, tiny) as the operand of {}")
     | dict.fromkeys(("acos", "asin"), "jnp.clip(x, -1, 1) as the operand of {}")
     | {"pow": "0 as the result of {} wherever the base is 0"}
-    | {"select_n": "1e30 in the place of infinity in {}"}
+    | {"select_n": "±1e30 in the place of infinity in {}"}
 )
 """How a cure is tried, by primitive: what is changed of the equations that are named."""
 

@@ -31,7 +31,8 @@ class FirstNan(ProgramFacts):
         way: Equations from the maker to the results that passed it on, in the order of execution.
         others: Ids of equations that made NaN in a value that no result got, in program order.
         run: Which equations had NaN and infinities.
-        makers: All equations that made what reached a result, in the order of execution.
+        makers: All equations that made what reached a result, in the order of execution, those of
+            derivatives last.
         trial: What the cure changes; None if it was not tried.
         infinite: Names of the arguments that have the infinity which that NaN was made of.
     """
@@ -123,13 +124,18 @@ def facts(capture: Capture) -> FirstNan:
     if not kind or bad_inputs or not origins.makers:
         arguments = tuple(names[n] for n in sorted(bad_inputs))
         return FirstNan(kind, None, None, arguments, (), origins.way, every, run, _subject=subject)
-    path = origins.makers[0]
+    # What a derivative made says less than what the forward pass made, and may stand before it.
+    makers = tuple(sorted(origins.makers, key=look.derives))
+    path = makers[0]
     maker = look.maker(path, origins.way, nan=nan)
     infinity, infinite = look.infinity(path, origins.way) if nan else (None, frozenset())
     inputs = walker.all_inputs(walker.operands(path))
-    reached = {maker[-1] for maker in origins.makers}
+    reached = {maker[-1] for maker in makers}
     others = tuple(ident for ident in every if ident not in reached)
-    of_infinity = infinity is not None and not maker.reason.cure
+    cured = maker if maker.reason.cure or infinity is None else infinity
+    trial = None
+    if cured.reason.cure and cured.reason.guard:
+        trial = look.trial(makers, nan=nan, infinity=cured is infinity)
     return FirstNan(
         kind,
         maker,
@@ -139,8 +145,8 @@ def facts(capture: Capture) -> FirstNan:
         origins.way,
         others,
         run,
-        origins.makers,
-        look.trial(origins.makers, nan=nan, infinity=of_infinity),
+        makers,
+        trial,
         tuple(names[n] for n in sorted(infinite)),
         _subject=subject,
     )

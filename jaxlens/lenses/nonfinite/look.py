@@ -85,8 +85,9 @@ class Look:
         kind = self.kind(nan=nan)
         literal = any(self.walker.has(spot, kind) for spot in self.walker.before(path, kind))
         dtype = node.results[0].type.dtype if node.results else ""
-        why = LITERAL
+        why, underflow = LITERAL, None
         if not literal:
+            underflow = None if derived else self.underflow(path, values, at)
             passed = any(self.scoped(step, _BACKWARD) for step in way) and not backward
             why = reason(
                 node.opcode,
@@ -95,6 +96,7 @@ class Look:
                 untaken=self.untaken(path, values) if backward else "",
                 masked=self.masked(path) if passed else "",
                 derived=derived,
+                underflow=underflow is not None,
             )
         return Maker(
             path,
@@ -102,12 +104,16 @@ class Look:
             self.span(path),
             tuple(self.span(path[: n + 1]) for n in ends),
             at.iterations[: len(ends)],
+            tuple(
+                _element(self.walker.nodes[path[n]], step)
+                for n, step in zip(ends, at.iterations, strict=False)
+            ),
             at.device,
             backward or bool(derived),
             values,
             why,
             str(node.results[0].type) if node.results else "",
-            None if literal or derived else self.underflow(path, values, at),
+            underflow,
         )
 
     def infinity(self, path: Path, way: Sequence[Path]) -> tuple[Maker | None, frozenset[int]]:
@@ -204,6 +210,10 @@ class Look:
                 if node.operands[operand(node, index, len(region.parameters))] == name:
                     yield region.name, value.name
 
+    def derives(self, path: Path) -> bool:
+        """Whether an equation is part of a gradient, as far as it shows."""
+        return self.scoped(path, _BACKWARD) or bool(self.derivative_of(path))
+
     def derivative_of(self, path: Path) -> str:
         """Returns the primitive whose derivative an equation computes, as far as it shows; "" else.
 
@@ -271,10 +281,10 @@ class Look:
             infinity: Whether the infinities that they read are to be cured instead.
         """
         paths: list[Path] = []
-        change = 0.0
+        look, change = self, 0.0
         made = partial(CureTrial, cured=False, infinite=False)
         for _ in range(_TRIED):
-            guarded = self.infinities(makers) if infinity else list(makers)
+            guarded = list(dict.fromkeys(look.to_guard(path, infinity) for path in makers))
             if not guarded or any(self.opcode(path) not in GUARDS for path in guarded):
                 return made(tuple(paths), self.changes(paths), change=change) if paths else None
             paths += [path for path in guarded if path not in paths]
@@ -283,21 +293,20 @@ class Look:
             if not left:
                 infinite = bool(run.inf_results)
                 return CureTrial(tuple(paths), self.changes(paths), True, infinite, change)
-            after = Look(self.capture, self.walker, self.owner, run)
-            kind = after.kind(nan=bool(run.nan_results))
+            look, infinity = Look(self.capture, self.walker, self.owner, run), False
+            kind = look.kind(nan=bool(run.nan_results))
             makers = self.walker.back(self.walker.results(left), kind).makers
-            infinity = False
-            if not set(makers) - set(paths):
+            if not {look.to_guard(path, infinity) for path in makers} - set(paths):
                 break
         return made(tuple(paths), self.changes(paths), change=change)
 
-    def infinities(self, makers: Sequence[Path]) -> list[Path]:
-        """Returns the equations that made the infinities which equations read."""
-        kind, found = self.kind(nan=False), dict[Path, None]()
-        for path in makers:
-            spots = [one for one in self.walker.operands(path) if self.walker.has(one, kind)]
-            found |= dict.fromkeys(self.walker.back(spots, kind).makers)
-        return list(found)
+    def to_guard(self, path: Path, infinity: bool) -> Path:
+        """Returns an equation, or the first that made an infinity which it read."""
+        if not infinity and self.opcode(path) in GUARDS:
+            return path
+        kind = self.kind(nan=False)
+        spots = [one for one in self.walker.operands(path) if self.walker.has(one, kind)]
+        return next(iter(self.walker.back(spots, kind).makers), path)
 
     def changes(self, paths: Sequence[Path]) -> str:
         """Returns how equations are changed, in words."""
@@ -309,3 +318,10 @@ class Look:
     def opcode(self, path: Path) -> str:
         """The primitive of an equation."""
         return self.walker.nodes[path[-1]].opcode
+
+
+def _element(loop: Node, iteration: int) -> int | None:
+    """Returns the index of what an iteration reads of arrays if a `scan` runs in reverse."""
+    length = loop.attrs.get("length", "")
+    backward = loop.attrs.get("reverse") == "True" and length.isdigit()
+    return int(length) - 1 - iteration if backward else None

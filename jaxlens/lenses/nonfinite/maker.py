@@ -7,6 +7,8 @@ from jaxlens.ir.run.nonfinite import EquationValues, Path
 from jaxlens.lenses.nonfinite.reasons import LITERAL, Reason
 from jaxlens.lenses.sentences import Quoter, bracketed
 
+_NAMED = "that line"
+
 
 @dataclass(frozen=True, slots=True)
 class Maker:
@@ -17,7 +19,9 @@ class Maker:
         opcode: Its primitive.
         span: The user's line, with columns; None if unknown.
         loops: The lines of the loops around it, the outermost first.
-        iterations: Iterations of these loops, from 0.
+        iterations: Iterations of these loops, from 0, in the order of execution.
+        elements: Of a `scan` that runs in reverse, the index of what that iteration reads; None of
+            other loops.
         device: Index of the device in the mesh of its `shard_map`; None outside of one.
         backward: Whether it is part of a gradient: the line is that of the forward pass.
         values: What it read and made at that time.
@@ -32,6 +36,7 @@ class Maker:
     span: Span | None
     loops: tuple[Span | None, ...]
     iterations: tuple[int, ...]
+    elements: tuple[int | None, ...]
     device: int | None
     backward: bool
     values: EquationValues
@@ -59,7 +64,12 @@ class Maker:
         """
         at = located(self.span, quote, before)
         if self.reason is LITERAL:
-            return f"{subject} is written in the program: {at}"
+            named = at == _NAMED
+            return (
+                f"{subject} is written in {at}"
+                if named
+                else f"{subject} is written in the program: {at}"
+            )
         which = "the gradient of " if self.backward else ""
         text = f"{subject} is made by `{self.opcode}` in {which}{at}: {self.reason.text}"
         if self.underflow is not None:
@@ -71,7 +81,7 @@ class Maker:
 def located(span: Span | None, quote: Quoter, before: Span | None = None) -> str:
     """Returns "cell 3:5 (TEXT)", or "that line" if it was named before."""
     if span is not None and before is not None and str(span) == str(before):
-        return "that line"
+        return _NAMED
     return f"{place(span)}{bracketed(span, quote(span))}"
 
 

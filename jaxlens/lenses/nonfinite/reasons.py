@@ -14,10 +14,12 @@ class Reason:
     Attributes:
         text: What happened: "the logarithm of a negative number".
         cure: What to write instead; "" where nothing general is known.
+        guard: Whether a guard of the equation tries that.
     """
 
     text: str
     cure: str = ""
+    guard: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,13 @@ _ROOT = (
     "take the root of a safe argument, and choose with another jnp.where: "
     "jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)"
 )
+_ARCTAN2 = (
+    "give arctan2 a safe argument too, with a second jnp.where inside: "
+    "jnp.where(c, jnp.arctan2(y, jnp.where(c, x, 1.0)), 0.0)"
+)
+_LOGARITHMS = (
+    "add logarithms instead of multiplying, with jax.nn.log_softmax for the log of a softmax, or "
+)
 _INSIDE = "keep its argument away from there: jnp.clip(x, -1 + eps, 1 - eps)"
 _MASK = (
     "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
@@ -72,9 +81,7 @@ DERIVED = {
     "acos": DerivativeRule("arccos at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
     "asin": DerivativeRule("arcsin at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
     "atanh": DerivativeRule("arctanh at 1 or -1", _INSIDE, ("div",), always=True),
-    "atan2": DerivativeRule(
-        "arctan2 at (0, 0)", _SAFE.replace("f(", "jnp.arctan2(y, "), ("div",), always=True
-    ),
+    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",), always=True),
 }
 """By primitive, the equations that its derivative has besides it."""
 
@@ -87,6 +94,7 @@ def reason(
     untaken: str = "",
     masked: str = "",
     derived: str = "",
+    underflow: bool = False,
 ) -> Reason:
     """Returns why an equation's first non-finite elements are such.
 
@@ -99,6 +107,7 @@ def reason(
         masked: The line of the `where` that did not take its result, if a gradient has it all the
             same; "" otherwise.
         derived: The primitive whose derivative it computes; "" for none that is known.
+        underflow: Whether a 0 is at fault that is one.
     """
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
@@ -110,7 +119,7 @@ def reason(
     found = rule(ranges, made_nan) if rule else None
     if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
-        found = Reason(text, _WIDER)
+        found = Reason(text, _WIDER, guard=False)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
         text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
@@ -118,6 +127,8 @@ def reason(
     if masked:
         text = f"{found.text}, in a branch that jnp.where did not take ({masked})"
         return Reason(f"{text}, but its gradient goes through it", _SAFE)
+    if underflow and opcode == "log":
+        return Reason(found.text, _LOGARITHMS + found.cure)
     return found
 
 

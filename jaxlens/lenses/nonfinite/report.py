@@ -46,9 +46,12 @@ def _where(maker: Maker) -> str:
     """Returns the iteration, device, element, and what the operands were."""
     parts = []
     if maker.iterations:
-        steps = zip(maker.iterations, maker.loops, strict=True)
-        around = [f"in iteration {n} of the loop at {place(loop)}" for n, loop in steps]
-        parts.append(f"{' within that '.join(reversed(around))} (from 0)")
+        around = [
+            f"in iteration {n} of the loop at {place(loop)}"
+            + ("" if element is None else f", which runs in reverse and is at element {element}")
+            for n, loop, element in zip(maker.iterations, maker.loops, maker.elements, strict=True)
+        ]
+        parts.append(f"{', '.join(reversed(around))} (from 0)")
     if maker.device is not None:
         parts.append(f"on device {maker.device} of the mesh")
     made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)

@@ -113,7 +113,7 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
     most = round(BITS[one.dtype] * math.log10(2))
     loses = f"`{loss.opcode}` in {at} loses {digits} of the {most} digits of {one.dtype}"
     if one.iterations:
-        steps = " of ".join(str(n) for n in reversed(one.iterations))
+        steps = " within iteration ".join(str(n) for n in reversed(one.iterations))
         loses += f" by iteration {steps}"
     if loss.kind == "overflow":
         over = f"`{loss.opcode}` in {at} overflows {one.dtype}: {one.exact:.1e} in float64"

@@ -242,7 +242,7 @@ class _Look:
         did = {"dropped": "drops it", "filled": f"fills in {fills}"}
         when = ""
         if one.iterations:
-            steps = " of ".join(map(str, reversed(one.iterations)))
+            steps = " within iteration ".join(map(str, reversed(one.iterations)))
             loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
             around = place(self._span(one.path[: loop + 1]))
             when = f", in iteration {steps} (from 0) of the loop at {around}"

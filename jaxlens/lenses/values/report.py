@@ -60,7 +60,7 @@ def _findings(facts: Values) -> Iterator[Finding]:
 def _at(facts: Values, value: MeasuredValue) -> str:
     quote = quoter(facts.subject())(value.span)
     steps = _steps(value)
-    when = f" in iteration {' of '.join(reversed(steps))} (from 0)" if steps else ""
+    when = f" in iteration {' within iteration '.join(reversed(steps))} (from 0)" if steps else ""
     return f"`{value.opcode}` in {place(value.span)}{bracketed(value.span, quote)}{when}"
 
 
