@@ -33,6 +33,7 @@ import jaxlens
 from jaxlens.ir.needs import Needs
 from jaxlens.stages.taps.evaluate import execute
 from jaxlens.stages.taps.values import Statistics
+from jaxlens.stages.timeline.record import TimelineRecording
 from tests.bench import bench_scale, bench_verbs
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, fresh, shown
 from tests.support import programs
@@ -287,7 +288,57 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
     yield Row(what, ours / bare, "x", 2, f"wall clock, {ms(ours)} against {ms(bare)}")
 
 
-PARTS = (extension, small_jaxpr, scanned_jaxpr, compiles, lenses, large, saved, without, values)
+def timeline(options: argparse.Namespace) -> Iterator[Row]:
+    """A training loop that waits for its loss, while it is recorded; reading comes after it."""
+    f, args = programs.gpt_step(layers=options.layers)
+    step = jax.jit(fresh(f))
+    *state, tokens = args
+
+    def train() -> float:
+        given, start = state, time.perf_counter()
+        for _ in range(20):
+            *given, loss = step(*given, tokens)
+            float(loss)
+        return time.perf_counter() - start
+
+    train()
+    recorded, bare, cpu = [], [], ([], [])
+    for turn in range(options.rounds * 5):
+        for n in (0, 1) if turn % 2 else (1, 0):
+            used = time.process_time()
+            if n:
+                bare.append(train())
+            else:
+                with TimelineRecording() as recording:
+                    recorded.append(train())
+                    cpu[0].append(time.process_time() - used)
+                assert len(recording.timeline.waits) >= 20
+            if n:
+                cpu[1].append(time.process_time() - used)
+    ours, theirs = map(statistics.median, (recorded, bare))
+    busy = [statistics.median(seconds) for seconds in cpu]
+    yield Row(
+        f"what `%%timeline` adds to 20 turns of the {options.layers}-layer step with `float(loss)`",
+        100 * (ours / theirs - 1),
+        "%",
+        5,
+        f"wall clock, {ms(ours)} against {ms(theirs)}; CPU seconds {ms(busy[0])} against "
+        f"{ms(busy[1])}",
+    )
+
+
+PARTS = (
+    extension,
+    small_jaxpr,
+    scanned_jaxpr,
+    compiles,
+    lenses,
+    large,
+    saved,
+    without,
+    values,
+    timeline,
+)
 
 # Runs where a peer is, on the same function. Both sides trace and take CPU seconds.
 _THEIRS = """

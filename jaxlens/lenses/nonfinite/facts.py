@@ -9,7 +9,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.run.nonfinite import NonFiniteRun, Path
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.nonfinite.look import Look
-from jaxlens.lenses.nonfinite.maker import CureTrial, Maker
+from jaxlens.lenses.nonfinite.maker import CureTrial, Maker, located
 from jaxlens.lenses.nonfinite.walk import Walker
 from jaxlens.lenses.sentences import listed, quoter
 from jaxlens.lenses.subject import ProgramFacts, subject_of
@@ -35,6 +35,8 @@ class FirstNan(ProgramFacts):
             derivatives last.
         trial: What the cure changes; None if it was not tried.
         infinite: Names of the arguments that have the infinity which that NaN was made of.
+        gradient: The line whose gradient first had what an argument has, where the results have it
+            by a gradient alone; None if they do not.
     """
 
     kind: Kind
@@ -48,6 +50,7 @@ class FirstNan(ProgramFacts):
     makers: tuple[Path, ...] = ()
     trial: CureTrial | None = None
     infinite: tuple[str, ...] = ()
+    gradient: Span | None = None
 
     @property
     def found(self) -> bool:
@@ -81,15 +84,18 @@ class FirstNan(ProgramFacts):
         if not self.kind:
             return "No NaN and no infinity in the results."
         what = NAMES[self.kind]
+        quote = quoter(self.subject())
         if self.arguments:
-            return f"The {what} comes in: {_have(self.arguments)}."
+            text = f"The {what} comes in: {_have(self.arguments)}"
+            if self.gradient is not None:
+                text += f"; the gradient of {located(self.gradient, quote)} reads it"
+            return f"{text}."
         maker, infinity = self.maker, self.infinity
         if maker is None:
             return (
                 f"A result has {what}, and the equation that made it is unknown: it is in a body "
                 "that is measured as a whole."
             )
-        quote = quoter(self.subject())
         text = maker.sentence(f"The first {what}", quote)
         if infinity is not None:
             text += f"; {infinity.sentence('the infinity in it', quote, maker.span)}"
@@ -123,7 +129,20 @@ def facts(capture: Capture) -> FirstNan:
     every = _makers_of_nan(look)
     if not kind or bad_inputs or not origins.makers:
         arguments = tuple(names[n] for n in sorted(bad_inputs))
-        return FirstNan(kind, None, None, arguments, (), origins.way, every, run, _subject=subject)
+        backward = [look.derives(path) for path in origins.way]
+        span = look.span(origins.way[backward.index(True)]) if True in backward[-1:] else None
+        return FirstNan(
+            kind,
+            None,
+            None,
+            arguments,
+            (),
+            origins.way,
+            every,
+            run,
+            gradient=span,
+            _subject=subject,
+        )
     # What a derivative made says less than what the forward pass made, and may stand before it.
     makers = tuple(sorted(origins.makers, key=look.derives))
     path = makers[0]

@@ -66,7 +66,10 @@ _MASK = (
     "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
     "number such as -1e30"
 )
-_EXP = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
+_EXP = (
+    "where a sum follows, subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do; "
+    "else bound the argument with jnp.minimum"
+)
 _WIDER = "compute in a wider dtype, such as float32, or scale the values first"
 LITERAL = Reason("it is written in the program", _MASK)
 ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}

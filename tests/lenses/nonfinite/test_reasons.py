@@ -177,3 +177,17 @@ def test_a_division_of_the_user_is_no_derivative():
     answer = jaxlens.first_nan(jax.value_and_grad(f), 0 * ONES)
     assert answer.span.line == inspect.getsourcelines(f)[1] + 2
     assert (answer.maker.reason.text, answer.maker.backward) == ("a division by 0", False)
+
+
+def test_a_gradient_that_reads_a_nan_which_where_hides_is_named():
+    def spread(x):
+        known = jnp.where(jnp.isnan(x), 0.0, x)
+        far = jnp.where(jnp.isnan(x), 0.0, (x - known.mean()) ** 2)
+        return far.sum()
+
+    x = np.array([np.nan, 1, 2], F)
+    line = inspect.getsourcelines(spread)[1] + 2
+    answer = jaxlens.first_nan(jax.grad(spread), x)
+    assert answer.sentence.startswith("The NaN comes in: x has it already; the gradient of ")
+    assert f"test_reasons.py:{line}" in answer.sentence
+    assert jaxlens.first_nan(lambda x: x + 1, x).gradient is None
