@@ -31,7 +31,7 @@ import jax
 
 import jaxlens
 from jaxlens.ir.needs import Needs
-from jaxlens.stages.taps.evaluate import execute
+from jaxlens.stages.taps.evaluate import CompiledPieces, execute
 from jaxlens.stages.taps.values import Statistics
 from jaxlens.stages.timeline.record import TimelineRecording
 from tests.bench import bench_scale, bench_verbs
@@ -260,13 +260,16 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
     f, args = programs.gpt_step(layers=options.layers)
     closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
     probe = Statistics(0)
-    kept: dict[Any, Any] = {}
+    kept = CompiledPieces()
 
-    def measured(compiled: dict[Any, Any]) -> None:
+    def measured(compiled: CompiledPieces) -> None:
         execute(closed, probe, leaves, compiled=compiled)
 
     ours, again, bare = turns(
-        options.rounds, lambda: measured({}), lambda: measured(kept), lambda: bare_compile(f, args)
+        options.rounds,
+        lambda: measured(CompiledPieces()),
+        lambda: measured(kept),
+        lambda: bare_compile(f, args),
     )
     compile_only = ours - again
     yield Row(

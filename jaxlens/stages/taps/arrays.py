@@ -1,7 +1,7 @@
 """Takes the array of one equation along, out of the run that makes it, and cuts it into tiles."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ class _LastArray:
 
     def __init__(self, ident: str, aval: Any, depth: int) -> None:
         self._ident, self._head, self._aval = ident, 2 + depth, aval
+        self.key: Hashable = "array", ident
         self.width = self._head - (-_octets(aval) // 4)
 
     def wants(self, path: Path, eqn: Any) -> bool:

@@ -7,7 +7,7 @@ functions index: `jnp.bincount` drops on purpose.
 
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -45,6 +45,7 @@ class _Outside:
         self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
         self._unasked = cache(self._is_unasked)
         self.width = _HEAD + deepest(closed)
+        self.key: Hashable = "bounds"
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""

@@ -6,7 +6,7 @@ evaluated in the same way, and measurements leave it as one small array, carried
 Other equations with bodies, such as `pallas_call`, are measured as a whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -42,6 +42,7 @@ class Site:
 
 
 _OUTSIDE = Site((), None, ())
+_UNMEASURED = False, (), ()  # of an equation: itself, in its bodies, what is changed
 
 
 class Probe(Protocol):
@@ -50,10 +51,12 @@ class Probe(Protocol):
     Attributes:
         width: Number of elements of a row.
         dtype: Their dtype.
+        key: Equal for probes that measure the same; what is compiled for one serves the other.
     """
 
     width: int
     dtype: Any
+    key: Hashable
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation is measured."""
@@ -88,8 +91,28 @@ class Probe(Protocol):
         """Joins those of two devices of a `shard_map`."""
 
 
-Change = Callable[[Site, Sequence[Any], Sequence[Any]], Sequence[Any]]
-"""Takes an execution's operands and results, and returns the results to go on with."""
+@dataclass(frozen=True, slots=True)
+class CompiledPieces:
+    """Calls functions compiled, each compiled once for its key and the places of its operands.
+
+    Attributes:
+        executables: What is compiled.
+        tokens: The numbers of equations by what they compute, of which keys are made.
+    """
+
+    executables: dict[Any, Any] = field(default_factory=dict, repr=False)
+    tokens: dict[Hashable, int] = field(default_factory=dict, repr=False)
+
+    def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
+        if (key, places) not in self.executables:
+            lowered = jax.jit(function).trace(*operands).lower()
+            self.executables[key, places] = interruptible(lambda _: lowered.compile())
+        return self.executables[key, places](*operands)
+
+
+Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
+"""Takes an equation, its operands and its results, and returns the results to go on with."""
 
 
 def execute(
@@ -97,7 +120,8 @@ def execute(
     probe: Probe,
     args: Sequence[Any],
     change: Change | None = None,
-    compiled: dict[Any, Any] | None = None,
+    changed: Collection[Path] = (),
+    compiled: CompiledPieces | None = None,
 ) -> tuple[list[Any], dict[Path, Any]]:
     """Compiles and runs a program with measurements in it, piece by piece.
 
@@ -105,18 +129,19 @@ def execute(
         closed: A closed jaxpr of JAX's.
         probe: What is measured.
         args: The program's flat arguments; none is donated.
-        change: Changes results of equations.
-        compiled: Keeps what is compiled, for another run of the same program and probe.
+        change: Changes the results of some equations, always in the same way.
+        changed: These equations.
+        compiled: Keeps what is compiled, for other runs of the same program.
 
     Returns:
         The program's flat results, and the rows of each measured equation, of shape [rows, width].
     """
-    evaluator = _Evaluator(probe, bodies(opened(closed)), change)
+    evaluator = _Evaluator(probe, bodies(opened(closed)), change, frozenset(changed))
     program = open_calls(closed, (), evaluator.known)
-    pieces = list(cut(program, evaluator.measured))
+    kept = CompiledPieces() if compiled is None else compiled
+    pieces = list(cut(program, evaluator.measured, kept.tokens))
     last = {n: index for index, piece in enumerate(pieces) for n in piece.reads}
     values = dict(zip(program.inputs, args, strict=True)) | program.consts
-    ready = _Executables({} if compiled is None else compiled)
     measured: list[tuple[Sequence[OpenedEquation], list[Any], list[Any]]] = []
 
     def collect(*gathered: Any) -> Any:
@@ -126,10 +151,12 @@ def execute(
         for index, piece in enumerate(pieces):
             operands = [values[n] for n in piece.reads]
             function = evaluator.function(piece)
-            results, gathered, inside = ready(piece.key, function, operands)
+            measured_here = any(evaluator.measured(step) != _UNMEASURED for step in piece.steps)
+            key = piece.key, probe.key if measured_here else None
+            results, gathered, inside = kept(key, function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
             shapes = tuple(array.shape for array in gathered)
-            rows = [ready(shapes, collect, gathered)] if gathered else []
+            rows = [kept((shapes, probe.key), collect, gathered)] if gathered else []
             values.update(zip(piece.writes, results, strict=True))
             # Two pieces at a time: dispatched ahead, each would take its memory at once.
             jax.block_until_ready(measured[-1][1:] if measured else None)  # type: ignore[no-untyped-call]
@@ -186,20 +213,6 @@ def deepest(closed: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Executables:
-    """Calls functions compiled, each compiled once for its key and the places of its operands."""
-
-    compiled: dict[Any, Any]
-
-    def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
-        if (key, places) not in self.compiled:
-            lowered = jax.jit(function).trace(*operands).lower()
-            self.compiled[key, places] = interruptible(lambda _: lowered.compile())
-        return self.compiled[key, places](*operands)
-
-
-@dataclass(frozen=True, slots=True)
 class _Context:
     """The calls and loops around a body."""
 
@@ -214,6 +227,7 @@ class _Evaluator:
     probe: Probe
     known: dict[int, JaxprBody] = field(repr=False)
     change: Change | None = None
+    changed: frozenset[Path] = frozenset()
 
     def own(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns the measured ones of some equations, and the rows of each."""
@@ -231,10 +245,10 @@ class _Evaluator:
 
     def measured(self, step: OpenedEquation) -> Any:
         """Returns what steps must share, besides the equation, to be compiled once."""
-        if self.change is not None:  # which may be of this path alone
-            return step.path
-        inside = tuple(path[len(step.path) :] for path, _ in self.inside([step]))
-        return self.probe.wants(step.path, step.eqn), inside
+        n = len(step.path)
+        inside = tuple(path[n:] for path, _ in self.inside([step]))
+        changed = tuple(path[n:] for path in sorted(self.changed) if path[:n] == step.path)
+        return self.probe.wants(step.path, step.eqn), inside, changed
 
     def function(self, piece: ProgramPiece) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
@@ -287,8 +301,8 @@ class _Evaluator:
             else:
                 results = list(bind(eqn, operands))
             at = Site(path, eqn, context.iterations, context.device)
-            if self.change is not None:
-                results = list(self.change(at, operands, results))
+            if self.change is not None and path in self.changed:
+                results = list(self.change(eqn, operands, results))
             if self.probe.wants(path, eqn):
                 figures.append(self.probe.measure(at, operands, results))
             values.update(zip(step.writes, results, strict=True))

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from jaxlens.ir.run.nonfinite import (
     ValueRange,
 )
 from jaxlens.stages.taps.evaluate import (
+    CompiledPieces,
     Site,
     added,
     bind,
@@ -47,6 +48,7 @@ class FirstNonFinite:
 
     def __init__(self, depth: int) -> None:
         self.width = _HEAD + depth
+        self.key: Hashable = type(self).__name__, depth
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has a result that can be NaN, and is measured as a whole."""
@@ -130,6 +132,7 @@ class Ranges:
 
     def __init__(self, path: Path, values: int, at: NonFiniteExecution) -> None:
         self._values, self._path, self._at = values, path, at
+        self.key: Hashable = path, values, at
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it is the equation."""
@@ -164,14 +167,15 @@ class Ranges:
     join = merge
 
 
-def run(closed: Any, args: Sequence[Any]) -> NonFiniteRun:
+def run(closed: Any, args: Sequence[Any], compiled: CompiledPieces | None = None) -> NonFiniteRun:
     """Runs a program once, and returns which equations had NaN and infinities.
 
     Args:
         closed: A closed jaxpr of JAX's.
         args: Its arguments; none is donated.
+        compiled: Keeps what is compiled, for the next runs.
     """
-    results, rows = execute(closed, FirstNonFinite(deepest(closed)), args)
+    results, rows = execute(closed, FirstNonFinite(deepest(closed)), args, compiled=compiled)
     return _run(closed, rows, args, results)
 
 
@@ -193,19 +197,26 @@ def _run(
 
 
 def equation_values(
-    closed: Any, args: Sequence[Any], path: Path, at: NonFiniteExecution
+    closed: Any,
+    args: Sequence[Any],
+    path: Path,
+    at: NonFiniteExecution,
+    compiled: CompiledPieces | None = None,
 ) -> EquationValues:
     """Runs a program once more, and returns what one execution of an equation read and made."""
     eqn = equation(closed, path[-1])
     atoms = (*eqn.invars, *eqn.outvars)
-    _, rows = execute(closed, Ranges(path, len(atoms), at), args)
+    _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=compiled)
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]
     n = len(eqn.invars)
     return EquationValues(tuple(ranges[:n]), tuple(ranges[n:]))
 
 
 def guarded(
-    closed: Any, args: Sequence[Any], paths: Collection[Path]
+    closed: Any,
+    args: Sequence[Any],
+    paths: Collection[Path],
+    compiled: CompiledPieces | None = None,
 ) -> tuple[NonFiniteRun, float]:
     """Runs a program in which some equations are changed as `GUARDS` says.
 
@@ -213,15 +224,12 @@ def guarded(
         Which equations have NaN and infinities then, and the largest change of an element of a
         result that is finite without the change; 0 if a result has a NaN.
     """
-
-    def change(site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
-        return _guarded(site.eqn, operands, results) if site.path in paths else results
-
-    after, rows = execute(closed, FirstNonFinite(deepest(closed)), args, change)
+    probe = FirstNonFinite(deepest(closed))
+    after, rows = execute(closed, probe, args, _guarded, paths, compiled)
     run = _run(closed, rows, args, after)
     if run.nan_results:  # no cure, so what else it changes does not matter
         return run, 0.0
-    before, _ = execute(closed, _Unmeasured(0), args)
+    before, _ = execute(closed, _Unmeasured(0), args, compiled=compiled)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
 

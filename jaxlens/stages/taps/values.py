@@ -7,7 +7,7 @@ after the run.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -51,6 +51,7 @@ class Statistics:
 
     def __init__(self, depth: int, wide: bool = False) -> None:
         self.width = _DEVICE + 1 + depth
+        self.key: Hashable = "statistics", depth, wide
         self.dtype: Any = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
@@ -70,7 +71,9 @@ class Statistics:
         """Returns the tiles of the float results, as bits."""
         tiles = []
         for index, aval in float_results(site.eqn):
+            # The barrier keeps the equations apart from the copy, which would compute them again.
             value = unsharded(results[index])
+            value = lax.optimization_barrier(value)  # type: ignore[no-untyped-call]
             value = lax.abs(value) if jnp.iscomplexobj(value) else value
             bits = lax.bitcast_convert_type(value.astype(self.float), self.dtype).ravel()
             short = _tiles(aval) * _TILE - bits.size
