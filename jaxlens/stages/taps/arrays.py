@@ -51,6 +51,10 @@ class _LastArray:
         when += [0] * (self._head - len(when))
         return jnp.concatenate([jnp.stack([jnp.asarray(n, np.int32) for n in when]), bits])
 
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
+
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns the row."""
         return (jnp.stack(figures),)

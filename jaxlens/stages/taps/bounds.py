@@ -86,6 +86,10 @@ class _Outside:
         """One."""
         return 1
 
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
+
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Stacks the elements."""
         return (jnp.stack(figures),)

@@ -6,7 +6,7 @@ evaluated in the same way, and measurements leave it as one small array, carried
 Other equations with bodies, such as `pallas_call`, are measured as a whole.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -66,6 +66,9 @@ class Probe(Protocol):
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the figure of one execution."""
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """Returns the indices of those equations of a piece that are collected together."""
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Joins the figures of a body's equations.
@@ -155,8 +158,10 @@ def execute(
             key = piece.key, probe.key if measured_here else None
             results, gathered, inside = kept(key, function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
-            shapes = tuple(array.shape for array in gathered)
-            rows = [kept((shapes, probe.key), collect, gathered)] if gathered else []
+            rows = []
+            for group in gathered:
+                shapes = tuple((array.shape, array.dtype) for array in group)
+                rows.append(kept((shapes, probe.key), collect, group))
             values.update(zip(piece.writes, results, strict=True))
             # Two pieces at a time: dispatched ahead, each would take its memory at once.
             jax.block_until_ready(measured[-1][1:] if measured else None)  # type: ignore[no-untyped-call]
@@ -169,13 +174,22 @@ def execute(
     isolate.retire()
     every: dict[Path, Any] = {}
     for steps, rows, inside in measured:
-        for found, arrays in (evaluator.own(steps), rows), (evaluator.inside(steps), inside):
-            array = np.concatenate([np.asarray(x) for x in arrays]) if arrays else np.zeros(0)
-            start = 0
-            for path, n in found:
-                every[path] = array[start : start + n]
-                start += n
+        own = evaluator.own(steps)
+        groups = [[own[n] for n in group] for group in evaluator.groups(steps)]
+        for found, array in zip(groups, rows, strict=True):
+            every.update(_split(np.asarray(array), found))
+        if inside:
+            array = np.concatenate([np.asarray(x) for x in inside])
+            every.update(_split(array, evaluator.inside(steps)))
     return results, every
+
+
+def _split(rows: Any, found: Sequence[tuple[Path, int]]) -> Iterator[tuple[Path, Any]]:
+    """Yields each equation with its rows, of which there may be more."""
+    start = 0
+    for path, n in found:
+        yield path, rows[start : start + n]
+        start += n
 
 
 def added(n: int) -> int:
@@ -234,6 +248,11 @@ class _Evaluator:
         wanted = (step for step in steps if self.probe.wants(step.path, step.eqn))
         return [(step.path, self.probe.rows(step.eqn)) for step in wanted]
 
+    def groups(self, steps: Sequence[OpenedEquation]) -> list[list[int]]:
+        """Returns the indices of those measured ones whose rows are made together."""
+        wanted = [step.eqn for step in steps if self.probe.wants(step.path, step.eqn)]
+        return self.probe.groups(wanted) if wanted else []
+
     def inside(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns those of their bodies."""
         found: list[tuple[Path, int]] = []
@@ -253,10 +272,14 @@ class _Evaluator:
     def function(self, piece: ProgramPiece) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
 
-        def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
+        groups = self.groups(piece.steps)
+
+        def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
             figures, inside = self.steps(piece.steps, values, _Context())
-            gathered = self.probe.gather(figures, apart=True) if figures else ()
+            gathered = [
+                self.probe.gather([figures[n] for n in group], apart=True) for group in groups
+            ]
             return [values[n] for n in piece.writes], gathered, inside
 
         return function

@@ -72,6 +72,10 @@ class FirstNonFinite:
                 figure |= _figure_where(case, index == n) << (2 * n + 2)
         return figure
 
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
+
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Stacks the integers."""
         marks = jnp.stack(figures)
@@ -151,6 +155,10 @@ class Ranges:
             here &= site.device == self._at.device
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns the rows."""
