@@ -31,7 +31,7 @@ import jax
 
 import jaxlens
 from jaxlens.ir.needs import Needs
-from jaxlens.stages.taps.evaluate import CompiledPieces, execute
+from jaxlens.stages.taps.execute import CompiledPieces, execute
 from jaxlens.stages.taps.values import Statistics
 from jaxlens.stages.timeline.record import TimelineRecording
 from tests.bench import bench_scale, bench_verbs

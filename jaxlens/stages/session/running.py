@@ -29,7 +29,7 @@ from jaxlens.stages.programs.text import compiled_text, execute_text, plain_arra
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.taps import arrays, bounds, nonfinite, numerics, values
-from jaxlens.stages.taps.evaluate import CompiledPieces
+from jaxlens.stages.taps.execute import CompiledPieces
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 

@@ -10,7 +10,8 @@ from jax import lax
 
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ExecutionArray
-from jaxlens.stages.taps.evaluate import Site, deepest, equation, execute, primitives
+from jaxlens.stages.taps.evaluate import Site, deepest, equation, primitives
+from jaxlens.stages.taps.execute import execute
 from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side

@@ -19,7 +19,8 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.ir.spans import describe
-from jaxlens.stages.taps.evaluate import Site, deepest, execute
+from jaxlens.stages.taps.evaluate import Site, deepest
+from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices

@@ -1,27 +1,30 @@
 """Evaluates a jaxpr equation by equation, and measures the values of each on the way.
 
-The result is a function for `jax.jit`: the program runs compiled, with the measurements in it. The
-body of a `scan`, `while`, `cond`, `jit`, `custom_jvp`, `custom_vjp`, `checkpoint` or `shard_map` is
-evaluated in the same way, and measurements leave it as one small array, carried through loops.
-Other equations with bodies, such as `pallas_call`, are measured as a whole.
+The result is a function for `jax.jit`, which `execute.py` compiles: the program with the
+measurements in it. The body of a `scan`, `while`, `cond`, `jit`, `custom_jvp`, `custom_vjp`,
+`checkpoint` or `shard_map` is evaluated in the same way, and measurements leave it as one small
+array, carried through loops. Other equations with bodies, such as `pallas_call`, are measured as a
+whole.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.stages import compat
-from jaxlens.stages.call import isolate
-from jaxlens.stages.compile.interruptible import interruptible
-from jaxlens.stages.taps.pieces import OpenedEquation, ProgramPiece, WrittenOperand, cut, open_calls
+from jaxlens.stages.taps.pieces import (
+    OpenedEquation,
+    ProgramPiece,
+    WrittenOperand,
+    open_calls,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,7 @@ class Site:
     device: Any = None
 
 
-_OUTSIDE = Site((), None, ())
-_UNMEASURED = False, (), ()  # of an equation: itself, in its bodies, what is changed
+OUTSIDE = Site((), None, ())
 
 
 class Probe(Protocol):
@@ -94,102 +96,8 @@ class Probe(Protocol):
         """Joins those of two devices of a `shard_map`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPieces:
-    """Calls functions compiled, each compiled once for its key and the places of its operands.
-
-    Attributes:
-        executables: What is compiled.
-        tokens: The numbers of equations by what they compute, of which keys are made.
-    """
-
-    executables: dict[Any, Any] = field(default_factory=dict, repr=False)
-    tokens: dict[Hashable, int] = field(default_factory=dict, repr=False)
-
-    def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
-        if (key, places) not in self.executables:
-            lowered = jax.jit(function).trace(*operands).lower()
-            self.executables[key, places] = interruptible(lambda _: lowered.compile())
-        return self.executables[key, places](*operands)
-
-
 Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
 """Takes an equation, its operands and its results, and returns the results to go on with."""
-
-
-def execute(
-    closed: Any,
-    probe: Probe,
-    args: Sequence[Any],
-    change: Change | None = None,
-    changed: Collection[Path] = (),
-    compiled: CompiledPieces | None = None,
-) -> tuple[list[Any], dict[Path, Any]]:
-    """Compiles and runs a program with measurements in it, piece by piece.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        probe: What is measured.
-        args: The program's flat arguments; none is donated.
-        change: Changes the results of some equations, always in the same way.
-        changed: These equations.
-        compiled: Keeps what is compiled, for other runs of the same program.
-
-    Returns:
-        The program's flat results, and the rows of each measured equation, of shape [rows, width].
-    """
-    evaluator = _Evaluator(probe, bodies(opened(closed)), change, frozenset(changed))
-    program = open_calls(closed, (), evaluator.known)
-    kept = CompiledPieces() if compiled is None else compiled
-    pieces = list(cut(program, evaluator.measured, kept.tokens))
-    last = {n: index for index, piece in enumerate(pieces) for n in piece.reads}
-    values = dict(zip(program.inputs, args, strict=True)) | program.consts
-    measured: list[tuple[Sequence[OpenedEquation], list[Any], list[Any]]] = []
-
-    def collect(*gathered: Any) -> Any:
-        return probe.collect(gathered, _OUTSIDE)
-
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        for index, piece in enumerate(pieces):
-            operands = [values[n] for n in piece.reads]
-            function = evaluator.function(piece)
-            measured_here = any(evaluator.measured(step) != _UNMEASURED for step in piece.steps)
-            key = piece.key, probe.key if measured_here else None
-            results, gathered, inside = kept(key, function, operands)
-            # Apart, for equations next to measurements make large kernels, each compiled anew.
-            rows = []
-            for group in gathered:
-                shapes = tuple((array.shape, array.dtype) for array in group)
-                rows.append(kept((shapes, probe.key), collect, group))
-            values.update(zip(piece.writes, results, strict=True))
-            # Two pieces at a time: dispatched ahead, each would take its memory at once.
-            jax.block_until_ready(measured[-1][1:] if measured else None)  # type: ignore[no-untyped-call]
-            measured.append((piece.steps, rows, inside))
-            for n in piece.reads:  # nothing is kept that is not read again
-                if last[n] == index and n not in program.results:
-                    del values[n]
-        given = [n.value if isinstance(n, WrittenOperand) else values[n] for n in program.results]
-        results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
-    isolate.retire()
-    every: dict[Path, Any] = {}
-    for steps, rows, inside in measured:
-        own = evaluator.own(steps)
-        groups = [[own[n] for n in group] for group in evaluator.groups(steps)]
-        for found, array in zip(groups, rows, strict=True):
-            every.update(_split(np.asarray(array), found))
-        if inside:
-            array = np.concatenate([np.asarray(x) for x in inside])
-            every.update(_split(array, evaluator.inside(steps)))
-    return results, every
-
-
-def _split(rows: Any, found: Sequence[tuple[Path, int]]) -> Iterator[tuple[Path, Any]]:
-    """Yields each equation with its rows, of which there may be more."""
-    start = 0
-    for path, n in found:
-        yield path, rows[start : start + n]
-        start += n
 
 
 def added(n: int) -> int:
@@ -237,7 +145,16 @@ class _Context:
 
 
 @dataclass(frozen=True, slots=True)
-class _Evaluator:
+class Evaluator:
+    """Evaluates a program's equations.
+
+    Attributes:
+        probe: What is measured.
+        known: The program's bodies.
+        change: Changes the results of some equations.
+        changed: These equations.
+    """
+
     probe: Probe
     known: dict[int, JaxprBody] = field(repr=False)
     change: Change | None = None
@@ -269,10 +186,8 @@ class _Evaluator:
         changed = tuple(path[n:] for path in sorted(self.changed) if path[:n] == step.path)
         return self.probe.wants(step.path, step.eqn), inside, changed
 
-    def function(self, piece: ProgramPiece) -> Callable[..., Any]:
+    def function(self, piece: ProgramPiece, groups: list[list[int]]) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
-
-        groups = self.groups(piece.steps)
 
         def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))

@@ -19,16 +19,15 @@ from jaxlens.ir.run.nonfinite import (
     ValueRange,
 )
 from jaxlens.stages.taps.evaluate import (
-    CompiledPieces,
     Site,
     added,
     bind,
     deepest,
     equation,
     evaluated_bodies,
-    execute,
     primitives,
 )
+from jaxlens.stages.taps.execute import CompiledPieces, execute
 
 _HEAD = 3  # elements of a row before the iterations
 _CASES = 14  # cases of a `select_n` that one integer can mark, by two bits each

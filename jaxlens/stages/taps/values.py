@@ -18,13 +18,8 @@ from jax import lax
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
-from jaxlens.stages.taps.evaluate import (
-    Site,
-    added,
-    deepest,
-    evaluated_bodies,
-    execute,
-)
+from jaxlens.stages.taps.evaluate import Site, added, deepest, evaluated_bodies
+from jaxlens.stages.taps.execute import execute
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied

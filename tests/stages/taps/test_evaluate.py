@@ -8,7 +8,7 @@ import pytest
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import INSIDE, MOVES
 from jaxlens.stages import compat
-from jaxlens.stages.taps.evaluate import CompiledPieces
+from jaxlens.stages.taps.execute import CompiledPieces
 from jaxlens.stages.taps.nonfinite import guarded, run
 from tests.lenses.nonfinite import planted
 from tests.support import programs
@@ -51,7 +51,8 @@ def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
 
 @pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
 def test_results_are_those_of_the_program(name):
-    from jaxlens.stages.taps.evaluate import deepest, execute
+    from jaxlens.stages.taps.evaluate import deepest
+    from jaxlens.stages.taps.execute import execute
     from jaxlens.stages.taps.nonfinite import FirstNonFinite
 
     f, args = getattr(programs, name)()
