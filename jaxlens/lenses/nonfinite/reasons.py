@@ -70,7 +70,8 @@ _EXP = (
     "where a sum follows, subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do; "
     "else bound the argument with jnp.minimum"
 )
-_WIDER = "compute in a wider dtype, such as float32, or scale the values first"
+_WIDER = "compute in float32, or scale the values first"
+_SCALE = "scale the values first, or compute with their logarithms"
 LITERAL = Reason("it is written in the program", _MASK)
 ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
 """The operand that is at fault if it is 0, by primitive."""
@@ -122,7 +123,7 @@ def reason(
     found = rule(ranges, made_nan) if rule else None
     if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
-        found = Reason(text, _WIDER, guard=False)
+        found = Reason(text, _WIDER if dtype in ("f16", "bf16") else _SCALE, guard=False)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
         text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
