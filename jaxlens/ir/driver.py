@@ -241,7 +241,7 @@ class Driver:
         self.lacks("program that could run with arguments")
 
     def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
-        """Runs the program with 0 as the result of equations where an operand of theirs is 0.
+        """Runs the program with equations changed as `GUARDS` says.
 
         Returns which have NaN then, and the largest change of results that are finite as it is.
         """

@@ -32,8 +32,9 @@ import jax
 
 import jaxlens
 from jaxlens.ir.needs import Needs
-from jaxlens.stages.taps.evaluate import execute
+from jaxlens.stages.taps.execute import CompiledPieces, execute
 from jaxlens.stages.taps.values import Statistics
+from jaxlens.stages.timeline.record import TimelineRecording
 from tests.bench import bench_scale, bench_verbs
 from tests.bench.bench_verbs import bare_compile, bare_jaxpr, fresh, shown
 from tests.support import programs
@@ -281,13 +282,16 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
     f, args = programs.gpt_step(layers=options.layers)
     closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
     probe = Statistics(0)
-    kept: dict[Any, Any] = {}
+    kept = CompiledPieces()
 
-    def measured(compiled: dict[Any, Any]) -> None:
+    def measured(compiled: CompiledPieces) -> None:
         execute(closed, probe, leaves, compiled=compiled)
 
     ours, again, bare = turns(
-        options.rounds, lambda: measured({}), lambda: measured(kept), lambda: bare_compile(f, args)
+        options.rounds,
+        lambda: measured(CompiledPieces()),
+        lambda: measured(kept),
+        lambda: bare_compile(f, args),
     )
     compile_only = Seconds(ours.wall - again.wall, ours.cpu - again.cpu)
     yield Row(
@@ -297,19 +301,79 @@ def values(options: argparse.Namespace) -> Iterator[Row]:
         1.3,
         both(compile_only, bare),
     )
+    what = "a run with the measurements of `%%values`, compiled, of the"
+    ours, bare = measured_runs(f, args, options.rounds * 5)
+    yield Row(f"{what} {layers} / a run", ours.wall / bare.wall, "x", 2, both(ours, bare))
+    # Of one that computes more than it moves, as steps do that somebody waits for.
+    f, args = programs.gpt_step(layers=options.layers, width=512, length=256)
+    ours, bare = measured_runs(f, args, options.rounds)
+    wide = f"{layers} with width 512 / a run"
+    yield Row(f"{what} {wide}", ours.wall / bare.wall, "x", 2, both(ours, bare))
+
+
+def measured_runs(f: Any, args: Any, times: int) -> tuple[Seconds, Seconds]:
+    """A run with measurements and one without; both are compiled."""
+    closed, leaves = jax.jit(fresh(f)).trace(*args).jaxpr, jax.tree.leaves(args)
     program = jax.jit(fresh(f)).trace(*args).lower().compile()
-    walls: tuple[list[float], list[float]] = ([], [])
-    for _ in range(options.rounds * 5):
-        for n, task in enumerate((lambda: measured(kept), lambda: program(*args))):
-            start = time.perf_counter()
-            jax.block_until_ready(task())
-            walls[n].append(time.perf_counter() - start)
-    ours, bare = map(statistics.median, walls)
-    what = f"a run with the measurements of `%%values`, compiled, of the {layers} / a run"
-    yield Row(what, ours / bare, "x", 2, f"{ms(ours)} against {ms(bare)}")
+    probe, kept = Statistics(0), CompiledPieces()
+    ours, bare = turns(
+        times,
+        lambda: execute(closed, probe, leaves, compiled=kept),
+        lambda: jax.block_until_ready(program(*args)),
+    )
+    return ours, bare
 
 
-PARTS = (extension, small_jaxpr, scanned_jaxpr, compiles, lenses, large, saved, without, values)
+def timeline(options: argparse.Namespace) -> Iterator[Row]:
+    """A training loop that waits for its loss, while it is recorded; reading comes after it."""
+    f, args = programs.gpt_step(layers=options.layers)
+    step = jax.jit(fresh(f))
+    *state, tokens = args
+
+    def train() -> float:
+        given, start = state, time.perf_counter()
+        for _ in range(20):
+            *given, loss = step(*given, tokens)
+            float(loss)
+        return time.perf_counter() - start
+
+    train()
+    recorded, bare, cpu = [], [], ([], [])
+    for turn in range(options.rounds * 5):
+        for n in (0, 1) if turn % 2 else (1, 0):
+            used = time.process_time()
+            if n:
+                bare.append(train())
+            else:
+                with TimelineRecording() as recording:
+                    recorded.append(train())
+                    cpu[0].append(time.process_time() - used)
+                assert len(recording.timeline.waits) >= 20
+            if n:
+                cpu[1].append(time.process_time() - used)
+    ours, theirs = map(statistics.median, (recorded, bare))
+    busy = [statistics.median(seconds) for seconds in cpu]
+    yield Row(
+        f"what `%%timeline` adds to 20 turns of the {options.layers}-layer step with `float(loss)`",
+        100 * (ours / theirs - 1),
+        "%",
+        5,
+        f"{ms(ours)} against {ms(theirs)}; CPU {busy[0] / busy[1]:.2f}x",
+    )
+
+
+PARTS = (
+    extension,
+    small_jaxpr,
+    scanned_jaxpr,
+    compiles,
+    lenses,
+    large,
+    saved,
+    without,
+    values,
+    timeline,
+)
 
 # Runs where a peer is, on the same function. Both sides trace.
 _THEIRS = """

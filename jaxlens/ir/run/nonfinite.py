@@ -28,6 +28,15 @@ MOVES = frozenset(
 A result has a NaN or an infinity where that operand has, so nothing is measured.
 """
 
+GUARDS = (
+    dict.fromkeys(("mul", "div"), "0 as the result of {} wherever an operand is 0")
+    | dict.fromkeys(("log", "sqrt", "rsqrt"), "jnp.maximum(x, tiny) as the operand of {}")
+    | dict.fromkeys(("acos", "asin"), "jnp.clip(x, -1, 1) as the operand of {}")
+    | {"pow": "0 as the result of {} wherever the base is 0"}
+    | {"select_n": "±1e30 in the place of infinity in {}"}
+)
+"""How a cure is tried, by primitive: what is changed of the equations that are named."""
+
 Path = tuple[str, ...]
 """An equation within a run: the ids of the equations whose bodies lead to it, and its own id."""
 

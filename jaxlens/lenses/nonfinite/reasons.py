@@ -14,10 +14,33 @@ class Reason:
     Attributes:
         text: What happened: "the logarithm of a negative number".
         cure: What to write instead; "" where nothing general is known.
+        guard: Whether a guard of the equation tries that.
     """
 
     text: str
     cure: str = ""
+    guard: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DerivativeRule:
+    """How an equation of a derivative is known.
+
+    Attributes:
+        where: Of what it is the derivative, and where that is not finite.
+        cure: What avoids it.
+        opcodes: The primitives that the rule divides with.
+        half: Whether they are known by a first operand of 0.5.
+        backward: Whether they are known by being in a backward pass.
+        always: Whether they are known without either.
+    """
+
+    where: str
+    cure: str
+    opcodes: tuple[str, ...]
+    half: bool = False
+    backward: bool = False
+    always: bool = False
 
 
 _POSITIVE = "keep the argument of {op} positive, as with jnp.maximum(x, tiny)"
@@ -26,16 +49,57 @@ _SAFE = (
     "give the function a safe argument too, with a second jnp.where inside: "
     "jnp.where(c, f(jnp.where(c, x, 1.0)), y)"
 )
+_BASE = "take the power of jnp.where(x == 0, 1, x), and choose the result with another jnp.where"
+_ROOT = (
+    "take the root of a safe argument, and choose with another jnp.where: "
+    "jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)"
+)
+_ARCTAN2 = (
+    "give arctan2 a safe argument too, with a second jnp.where inside: "
+    "jnp.where(c, jnp.arctan2(y, jnp.where(c, x, 1.0)), 0.0)"
+)
+_LOGARITHMS = (
+    "add logarithms instead of multiplying, with jax.nn.log_softmax for the log of a softmax, or "
+)
+_INSIDE = "keep its argument away from there: jnp.clip(x, -1 + eps, 1 - eps)"
 _MASK = (
     "where an infinity is a mask, see that no row is masked whole, or mask with a large finite "
     "number such as -1e30"
 )
-_EXP = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
-_WIDER = "compute in a wider dtype, such as float32, or scale the values first"
+_EXP = (
+    "where a sum follows, subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do; "
+    "else bound the argument with jnp.minimum"
+)
+_WIDER = "compute in float32, or scale the values first"
+_SCALE = "scale the values first, or compute with their logarithms"
 LITERAL = Reason("it is written in the program", _MASK)
+ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
+"""The operand that is at fault if it is 0, by primitive."""
+DERIVED = {
+    "sqrt": DerivativeRule("the square root at 0", _ROOT, ("div",), half=True, backward=True),
+    "log": DerivativeRule(
+        "the logarithm at 0", _POSITIVE.format(op="log"), ("div",), backward=True
+    ),
+    "log1p": DerivativeRule("log1p at -1", _POSITIVE.format(op="1 + x"), ("div",), backward=True),
+    "pow": DerivativeRule("a power at 0", _BASE, ("pow",), always=True),
+    "acos": DerivativeRule("arccos at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
+    "asin": DerivativeRule("arcsin at 1 or -1", _INSIDE, ("rsqrt", "div"), always=True),
+    "atanh": DerivativeRule("arctanh at 1 or -1", _INSIDE, ("div",), always=True),
+    "atan2": DerivativeRule("arctan2 at (0, 0)", _ARCTAN2, ("div",), always=True),
+}
+"""By primitive, the equations that its derivative has besides it."""
 
 
-def reason(opcode: str, values: EquationValues, dtype: str, *, untaken: str = "") -> Reason:
+def reason(
+    opcode: str,
+    values: EquationValues,
+    dtype: str,
+    *,
+    untaken: str = "",
+    masked: str = "",
+    derived: str = "",
+    underflow: bool = False,
+) -> Reason:
     """Returns why an equation's first non-finite elements are such.
 
     Args:
@@ -44,22 +108,32 @@ def reason(opcode: str, values: EquationValues, dtype: str, *, untaken: str = ""
         dtype: The dtype of its result.
         untaken: The line of the `where` whose branch was not taken, if its gradient is this
             equation; "" otherwise.
+        masked: The line of the `where` that did not take its result, if a gradient has it all the
+            same; "" otherwise.
+        derived: The primitive whose derivative it computes; "" for none that is known.
+        underflow: Whether a 0 is at fault that is one.
     """
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
     if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):
-        text = (
-            "the gradient of a branch that jnp.where did not take "
-            f"({untaken}): 0 times an infinite derivative"
-        )
+        how = "0 divided by 0" if opcode == "div" else "0 times an infinite derivative"
+        text = f"the gradient of a branch that jnp.where did not take ({untaken}): {how}"
         return Reason(text, _SAFE)
     rule = _RULES.get(opcode)
     found = rule(ranges, made_nan) if rule else None
-    if found is not None:
-        return found
-    if not made_nan and all(value is None or not value.inf for value in ranges):
-        return Reason(f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}", _WIDER)
-    return Reason("a result that is not defined for these operands")
+    if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
+        text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
+        found = Reason(text, _WIDER if dtype in ("f16", "bf16") else _SCALE, guard=False)
+    found = found or Reason("a result that is not defined for these operands")
+    if derived:
+        text = f"{found.text}, in the derivative of {DERIVED[derived].where}"
+        return Reason(text, DERIVED[derived].cure)
+    if masked:
+        text = f"{found.text}, in a branch that jnp.where did not take ({masked})"
+        return Reason(f"{text}, but its gradient goes through it", _SAFE)
+    if underflow and opcode == "log":
+        return Reason(found.text, _LOGARITHMS + found.cure)
+    return found
 
 
 _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
@@ -92,7 +166,7 @@ def _root(ranges: _Ranges, made_nan: bool) -> Reason | None:
     if made_nan and x.least < 0:
         text = f"the square root of a negative number ({x.least:.4g})"
         return Reason(text, _POSITIVE.format(op="sqrt"))
-    return Reason("1 over the square root of 0", _POSITIVE.format(op="rsqrt"))
+    return Reason("1 over the square root of 0", "add a small number under the root, such as 1e-6")
 
 
 def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
@@ -103,7 +177,8 @@ def _division(ranges: _Ranges, made_nan: bool) -> Reason | None:
 
 
 def _product(ranges: _Ranges, made_nan: bool) -> Reason | None:
-    return Reason("0 times infinity", _SAFE) if made_nan else None
+    # What avoids it depends on what made the infinity.
+    return Reason("0 times infinity") if made_nan else None
 
 
 def _sum(ranges: _Ranges, made_nan: bool) -> Reason | None:
@@ -120,7 +195,7 @@ def _power(ranges: _Ranges, made_nan: bool) -> Reason | None:
     if made_nan and base.least < 0:
         text = f"a power of a negative number ({base.least:.4g}) with a fractional exponent"
         return Reason(text, _POSITIVE.format(op="the base"))
-    return Reason("a negative power of 0", _DIVISOR) if base.zeros else None
+    return Reason("a negative power of 0", _BASE) if base.zeros else None
 
 
 def _periodic(ranges: _Ranges, made_nan: bool) -> Reason | None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Node
 from jaxlens.ir.run.nonfinite import Path, ValueRange
-from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan, Maker, place
-from jaxlens.lenses.nonfinite.reasons import LITERAL
+from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan
+from jaxlens.lenses.nonfinite.maker import Maker, place
 from jaxlens.lenses.nonfinite.walk import LOOPS
-from jaxlens.lenses.sentences import bracketed, listed, quoter
+from jaxlens.lenses.sentences import listed, quoter
 from jaxlens.report import Cell, Finding, Report, Table
 
 _ROWS = 30
@@ -26,14 +26,14 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
     maker = facts.maker
     if maker is not None:
         yield Finding(_where(maker), "measured", ids)
-        yield from _cause(facts)
         if facts.inputs:
             yield Finding(f"It is computed from {listed(facts.inputs, _INPUTS)}.", "counted", ids)
         yield from _cure(facts)
     if len(facts.makers) > 1:
         ids = tuple(path[-1] for path in facts.makers[1:])
         verb = "makes" if len(ids) == 1 else "make"
-        yield Finding(f"Later {listed(ids)} {verb} NaN too.", "measured", ids)
+        text = f"Later {listed(ids)} {verb} {NAMES[facts.kind]} too."
+        yield Finding(text, "measured", ids)
     if facts.others and not facts.arguments:
         n = len(facts.others)
         made = "another equation makes" if n == 1 else f"{n} other equations make"
@@ -46,8 +46,12 @@ def _where(maker: Maker) -> str:
     """Returns the iteration, device, element, and what the operands were."""
     parts = []
     if maker.iterations:
-        steps = " of ".join(str(n) for n in reversed(maker.iterations))
-        parts.append(f"in iteration {steps} (from 0) of the loop at {place(maker.loop)}")
+        around = [
+            f"in iteration {n} of the loop at {place(loop)}"
+            + ("" if element is None else f", which runs in reverse and is at element {element}")
+            for n, loop, element in zip(maker.iterations, maker.loops, maker.elements, strict=True)
+        ]
+        parts.append(f"{', '.join(reversed(around))} (from 0)")
     if maker.device is not None:
         parts.append(f"on device {maker.device} of the mesh")
     made = next((v for v in maker.values.results if v is not None and (v.nan or v.inf)), None)
@@ -77,37 +81,22 @@ def _range(value: ValueRange) -> str:
     return f"{text} ({', '.join(marks)})" if marks else text
 
 
-def _cause(facts: FirstNan) -> Iterator[Finding]:
-    made = facts.infinity
-    if made is None:
-        return
-    quote = quoter(facts.subject())(made.span)
-    which = "the gradient of " if made.backward else ""
-    at = f"{which}{place(made.span)}{bracketed(made.span, quote)}"
-    if made.reason is LITERAL:
-        text = f"The infinity in it is written in the program: {at}."
-    else:
-        text = f"The infinity in it is made by `{made.opcode}` in {at}: {made.reason.text}."
-    yield Finding(text, "measured", (made.id,))
-
-
 def _cure(facts: FirstNan) -> Iterator[Finding]:
     made, trial = facts.maker, facts.trial
     if made is None or not facts.cure:
         return
     cure = f"{facts.cure[0].upper()}{facts.cure[1:]}."
-    if trial is None or facts.cure != made.reason.cure:
+    if trial is None:
         yield Finding(f"{cure} Not tried.", "unknown", (made.id,))
         return
     ids = tuple(path[-1] for path in trial.paths)
-    changed = f"0 as the result of {listed(ids)} wherever an operand is 0"
     same = f"and other elements change by {trial.change:.2g} at most"
     same = same if trial.change else "and other elements stay the same"
-    left = (
-        "no result has a NaN, but an infinity remains" if trial.infinite else "no result has a NaN"
-    )
-    end = f"{left}, {same}" if trial.cured else "a NaN remains"
-    yield Finding(f"{cure} Tried: with {changed}, {end}.", "measured", ids)
+    what = NAMES[facts.kind]
+    left = f"no result has {'a NaN' if facts.kind == 'nan' else 'an infinity'}"
+    left += ", but an infinity remains" if trial.infinite else ""
+    end = f"{left}, {same}" if trial.cured else f"{what} remains in a result"
+    yield Finding(f"{cure} Tried: with {trial.changes}, {end}.", "measured", ids)
 
 
 def _tables(facts: FirstNan) -> Iterator[Table]:

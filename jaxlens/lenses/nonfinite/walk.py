@@ -107,6 +107,8 @@ class Walker:
                 pending += [spot for spot in inner if self.has(spot, kind)]
                 continue
             before = [spot for spot in self.before(path, kind) if self.has(spot, kind)]
+            if made[1].opcode in MOVES:  # is not measured: what it moves is read by its reader
+                before = [(*spot[:2], reader) for spot in before]
             pending += before
             if path in seen:
                 way.add(path)

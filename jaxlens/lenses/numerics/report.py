@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jaxlens.ir.graph import Span
 from jaxlens.ir.run.numerics import BITS, ResultRounding, lost
-from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.numerics.facts import DigitLoss, Numerics
 from jaxlens.lenses.numerics.promotion import Promotion
 from jaxlens.lenses.sentences import bracketed, quoter
@@ -15,24 +15,46 @@ _MOST = 3  # sentences
 _ROWS = 20
 _SIMULATED = ("TF32 (simulated)", "bf16 (simulated)")
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
-_MATCHES: tuple[tuple[tuple[str, ...], frozenset[str], str], ...] = (
-    (("sub", "add"), frozenset({"exp", ""}), "`jnp.expm1(x)` computes exp(x) - 1 without it"),
-    (("sub",), frozenset({"exp"}), "`jnp.sinh` computes such a difference without it"),
-    (("sub", "add"), frozenset({"cos", ""}), "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it"),
+_NONE: frozenset[str] = frozenset()
+_SQUARES = frozenset({"square", "mul", "integer_pow"})
+_CURES: tuple[tuple[tuple[str, ...], frozenset[str], frozenset[str], str], ...] = (
+    (
+        ("sub", "add"),
+        frozenset({"exp", ""}),
+        _NONE,
+        "`jnp.expm1(x)` computes exp(x) - 1 without it",
+    ),
+    (("sub",), frozenset({"exp"}), _NONE, "`jnp.sinh` computes such a difference without it"),
+    (
+        ("sub", "add"),
+        frozenset({"cos", ""}),
+        _NONE,
+        "`2 * jnp.sin(x / 2)**2` is 1 - cos(x) without it",
+    ),
     (
         ("sub",),
-        frozenset({"square", "mul", "integer_pow"}),
+        _NONE,
+        _SQUARES,
         "`(x - y) * (x + y)` is x**2 - y**2 without it; for a variance subtract the mean first",
     ),
-    (("sub", "add"), frozenset({"sqrt", "neg", ""}), "This root is `c / (a * other)` without it"),
     (
-        ("sub",),
-        frozenset({"div", "square", "integer_pow", "mul"}),
-        "Subtract the mean before squaring, as `jnp.var` does",
+        ("sub", "add"),
+        frozenset({"sqrt"}),
+        frozenset({"neg", ""}),
+        "`sqrt(a) - b` is `(a - b**2) / (sqrt(a) + b)`, with `a - b**2` simplified by hand",
     ),
-    (("log",), frozenset({"add"}), "`jnp.log1p(x)` computes log(1 + x) without it"),
+    *(
+        (
+            ("sub",),
+            frozenset({"div", square}),
+            _SQUARES,
+            "Subtract the mean before squaring, as `jnp.var` does",
+        )
+        for square in sorted(_SQUARES)
+    ),
+    (("log",), frozenset({"add"}), _NONE, "`jnp.log1p(x)` computes log(1 + x) without it"),
 )
-"""By primitives, and those that made the operands ("" is an input): what avoids it."""
+"""By primitives, what must have made operands, what may have ("": inputs), and what avoids it."""
 
 
 def report(facts: Numerics) -> Report:
@@ -58,8 +80,12 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         size = "1 ulp" if error < 1.5 else f"about {ulps(error)} ulps"
         # An exact result of 0 counts as no error: what was compiled may be far from it.
         alone = facts.difference > 8 * max(error, 1)
-        text = f"{'Op by op, no' if alone else 'No'} line loses digits: "
-        text += f"the error of the results is at most {size} of {dtype}."
+        many, part = "many digits" if error >= 10 else "digits", ""
+        if error >= 10:
+            digits, most = lost(error, dtype), BITS[dtype] * math.log10(2)
+            part = f", {digits:.0f} of its {most:.0f} digits"
+        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: "
+        text += f"the error of the results is at most {size} of {dtype}{part}."
         yield Finding(text, "measured", weight=0.5)
     yield Finding(_compiled(facts), "measured", weight=0.4)
 
@@ -87,7 +113,7 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
     most = round(BITS[one.dtype] * math.log10(2))
     loses = f"`{loss.opcode}` in {at} loses {digits} of the {most} digits of {one.dtype}"
     if one.iterations:
-        steps = " of ".join(str(n) for n in reversed(one.iterations))
+        steps = " within iteration ".join(str(n) for n in reversed(one.iterations))
         loses += f" by iteration {steps}"
     if loss.kind == "overflow":
         over = f"`{loss.opcode}` in {at} overflows {one.dtype}: {one.exact:.1e} in float64"
@@ -116,8 +142,8 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
 
 def _cure(loss: DigitLoss) -> str:
     made = frozenset(loss.operands)
-    rows = (row for row in _MATCHES if loss.opcode in row[0])
-    return next((text for _, by, text in rows if made == by or ("" not in by and made <= by)), "")
+    rows = (row for row in _CURES if loss.opcode in row[0])
+    return next((text for _, must, may, text in rows if must <= made <= must | may), "")
 
 
 def _compiled(facts: Numerics) -> str:

@@ -10,7 +10,7 @@ from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, MOVES, Path
 from jaxlens.lenses.lines import owners
-from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.silent.gradients import is_float, unread, zero_gradients
@@ -242,7 +242,7 @@ class _Look:
         did = {"dropped": "drops it", "filled": f"fills in {fills}"}
         when = ""
         if one.iterations:
-            steps = " of ".join(map(str, reversed(one.iterations)))
+            steps = " within iteration ".join(map(str, reversed(one.iterations)))
             loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
             around = place(self._span(one.path[: loop + 1]))
             when = f", in iteration {steps} (from 0) of the loop at {around}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from jaxlens.ir.run.values import EXPONENTS
 from jaxlens.lenses.lines import spot
-from jaxlens.lenses.nonfinite.facts import place
+from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.sentences import bracketed, listed, quoter
 from jaxlens.lenses.values.facts import MeasuredValue, Values
 from jaxlens.report import Cell, Finding, Report, Table, count
@@ -60,7 +60,7 @@ def _findings(facts: Values) -> Iterator[Finding]:
 def _at(facts: Values, value: MeasuredValue) -> str:
     quote = quoter(facts.subject())(value.span)
     steps = _steps(value)
-    when = f" in iteration {' of '.join(reversed(steps))} (from 0)" if steps else ""
+    when = f" in iteration {' within iteration '.join(reversed(steps))} (from 0)" if steps else ""
     return f"`{value.opcode}` in {place(value.span)}{bracketed(value.span, quote)}{when}"
 
 

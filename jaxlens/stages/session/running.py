@@ -29,6 +29,7 @@ from jaxlens.stages.programs.text import compiled_text, execute_text, plain_arra
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
 from jaxlens.stages.taps import arrays, bounds, nonfinite, numerics, values
+from jaxlens.stages.taps.execute import CompiledPieces
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
 
@@ -44,6 +45,7 @@ class Running(Driver):
     def __init__(self, staging: TracedCall, compiling: Compiling) -> None:
         self.staging = staging
         self.compiling = compiling
+        self._pieces = CompiledPieces()  # of runs that look for NaN
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the call's dynamic arguments.
@@ -90,17 +92,17 @@ class Running(Driver):
                 `jaxlens.core`, or its arrays have been freed.
         """
         with self._measuring("looks for NaN") as (closed, leaves):
-            return nonfinite.run(closed, leaves)
+            return nonfinite.run(closed, leaves, self._pieces)
 
     def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:
         """Runs the program once with a measurement of one equation; raises as `nonfinite`."""
         with self._measuring("looks at what made it") as (closed, leaves):
-            return nonfinite.equation_values(closed, leaves, path, at)
+            return nonfinite.equation_values(closed, leaves, path, at, self._pieces)
 
     def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
         """Runs the program twice, once with a change; raises as `nonfinite`."""
         with self._measuring("tries a cure") as (closed, leaves):
-            return nonfinite.guarded(closed, leaves, paths)
+            return nonfinite.guarded(closed, leaves, paths, self._pieces)
 
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""

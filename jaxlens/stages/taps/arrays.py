@@ -1,7 +1,7 @@
 """Takes the array of one equation along, out of the run that makes it, and cuts it into tiles."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,8 @@ from jax import lax
 
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ExecutionArray
-from jaxlens.stages.taps.evaluate import Site, deepest, equation, execute, primitives
+from jaxlens.stages.taps.evaluate import Site, deepest, equation, primitives
+from jaxlens.stages.taps.execute import execute
 from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side
@@ -26,6 +27,7 @@ class _LastArray:
 
     def __init__(self, ident: str, aval: Any, depth: int) -> None:
         self._ident, self._head, self._aval = ident, 2 + depth, aval
+        self.key: Hashable = "array", ident
         self.width = self._head - (-_octets(aval) // 4)
 
     def wants(self, path: Path, eqn: Any) -> bool:
@@ -49,6 +51,10 @@ class _LastArray:
         when = [1, device, *site.iterations]
         when += [0] * (self._head - len(when))
         return jnp.concatenate([jnp.stack([jnp.asarray(n, np.int32) for n in when]), bits])
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns the row."""

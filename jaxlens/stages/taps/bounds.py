@@ -7,7 +7,7 @@ functions index: `jnp.bincount` drops on purpose.
 
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -19,7 +19,8 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.ir.spans import describe
-from jaxlens.stages.taps.evaluate import Site, deepest, execute
+from jaxlens.stages.taps.evaluate import Site, deepest
+from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
@@ -45,6 +46,7 @@ class _Outside:
         self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
         self._unasked = cache(self._is_unasked)
         self.width = _HEAD + deepest(closed)
+        self.key: Hashable = "bounds"
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
@@ -84,6 +86,10 @@ class _Outside:
     def rows(self, eqn: Any) -> int:
         """One."""
         return 1
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Stacks the elements."""

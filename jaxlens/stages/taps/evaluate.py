@@ -1,27 +1,30 @@
 """Evaluates a jaxpr equation by equation, and measures the values of each on the way.
 
-The result is a function for `jax.jit`: the program runs compiled, with the measurements in it. The
-body of a `scan`, `while`, `cond`, `jit`, `custom_jvp`, `custom_vjp`, `checkpoint` or `shard_map` is
-evaluated in the same way, and measurements leave it as one small array, carried through loops.
-Other equations with bodies, such as `pallas_call`, are measured as a whole.
+The result is a function for `jax.jit`, which `execute.py` compiles: the program with the
+measurements in it. The body of a `scan`, `while`, `cond`, `jit`, `custom_jvp`, `custom_vjp`,
+`checkpoint` or `shard_map` is evaluated in the same way, and measurements leave it as one small
+array, carried through loops. Other equations with bodies, such as `pallas_call`, are measured as a
+whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.stages import compat
-from jaxlens.stages.call import isolate
-from jaxlens.stages.compile.interruptible import interruptible
-from jaxlens.stages.taps.pieces import OpenedEquation, ProgramPiece, WrittenOperand, cut, open_calls
+from jaxlens.stages.taps.pieces import (
+    OpenedEquation,
+    ProgramPiece,
+    WrittenOperand,
+    open_calls,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Site:
     device: Any = None
 
 
-_OUTSIDE = Site((), None, ())
+OUTSIDE = Site((), None, ())
 
 
 class Probe(Protocol):
@@ -50,10 +53,12 @@ class Probe(Protocol):
     Attributes:
         width: Number of elements of a row.
         dtype: Their dtype.
+        key: Equal for probes that measure the same; what is compiled for one serves the other.
     """
 
     width: int
     dtype: Any
+    key: Hashable
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation is measured."""
@@ -63,6 +68,9 @@ class Probe(Protocol):
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the figure of one execution."""
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """Returns the indices of those equations of a piece that are collected together."""
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Joins the figures of a body's equations.
@@ -88,67 +96,8 @@ class Probe(Protocol):
         """Joins those of two devices of a `shard_map`."""
 
 
-Change = Callable[[Site, Sequence[Any], Sequence[Any]], Sequence[Any]]
-"""Takes an execution's operands and results, and returns the results to go on with."""
-
-
-def execute(
-    closed: Any,
-    probe: Probe,
-    args: Sequence[Any],
-    change: Change | None = None,
-    compiled: dict[Any, Any] | None = None,
-) -> tuple[list[Any], dict[Path, Any]]:
-    """Compiles and runs a program with measurements in it, piece by piece.
-
-    Args:
-        closed: A closed jaxpr of JAX's.
-        probe: What is measured.
-        args: The program's flat arguments; none is donated.
-        change: Changes results of equations.
-        compiled: Keeps what is compiled, for another run of the same program and probe.
-
-    Returns:
-        The program's flat results, and the rows of each measured equation, of shape [rows, width].
-    """
-    evaluator = _Evaluator(probe, bodies(opened(closed)), change)
-    program = open_calls(closed, (), evaluator.known)
-    pieces = list(cut(program, evaluator.measured))
-    last = {n: index for index, piece in enumerate(pieces) for n in piece.reads}
-    values = dict(zip(program.inputs, args, strict=True)) | program.consts
-    ready = _Executables({} if compiled is None else compiled)
-    measured: list[tuple[Sequence[OpenedEquation], list[Any], list[Any]]] = []
-
-    def collect(*gathered: Any) -> Any:
-        return probe.collect(gathered, _OUTSIDE)
-
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        for index, piece in enumerate(pieces):
-            operands = [values[n] for n in piece.reads]
-            function = evaluator.function(piece)
-            results, gathered, inside = ready(piece.key, function, operands)
-            # Apart, for equations next to measurements make large kernels, each compiled anew.
-            shapes = tuple(array.shape for array in gathered)
-            rows = [ready(shapes, collect, gathered)] if gathered else []
-            values.update(zip(piece.writes, results, strict=True))
-            # Two pieces at a time: dispatched ahead, each would take its memory at once.
-            jax.block_until_ready(measured[-1][1:] if measured else None)  # type: ignore[no-untyped-call]
-            measured.append((piece.steps, rows, inside))
-            for n in piece.reads:  # nothing is kept that is not read again
-                if last[n] == index and n not in program.results:
-                    del values[n]
-        given = [n.value if isinstance(n, WrittenOperand) else values[n] for n in program.results]
-        results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
-    isolate.retire()
-    every: dict[Path, Any] = {}
-    for steps, rows, inside in measured:
-        for found, arrays in (evaluator.own(steps), rows), (evaluator.inside(steps), inside):
-            array = np.concatenate([np.asarray(x) for x in arrays]) if arrays else np.zeros(0)
-            start = 0
-            for path, n in found:
-                every[path] = array[start : start + n]
-                start += n
-    return results, every
+Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
+"""Takes an equation, its operands and its results, and returns the results to go on with."""
 
 
 def added(n: int) -> int:
@@ -186,20 +135,6 @@ def deepest(closed: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Executables:
-    """Calls functions compiled, each compiled once for its key and the places of its operands."""
-
-    compiled: dict[Any, Any]
-
-    def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
-        if (key, places) not in self.compiled:
-            lowered = jax.jit(function).trace(*operands).lower()
-            self.compiled[key, places] = interruptible(lambda _: lowered.compile())
-        return self.compiled[key, places](*operands)
-
-
-@dataclass(frozen=True, slots=True)
 class _Context:
     """The calls and loops around a body."""
 
@@ -210,15 +145,30 @@ class _Context:
 
 
 @dataclass(frozen=True, slots=True)
-class _Evaluator:
+class Evaluator:
+    """Evaluates a program's equations.
+
+    Attributes:
+        probe: What is measured.
+        known: The program's bodies.
+        change: Changes the results of some equations.
+        changed: These equations.
+    """
+
     probe: Probe
     known: dict[int, JaxprBody] = field(repr=False)
     change: Change | None = None
+    changed: frozenset[Path] = frozenset()
 
     def own(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns the measured ones of some equations, and the rows of each."""
         wanted = (step for step in steps if self.probe.wants(step.path, step.eqn))
         return [(step.path, self.probe.rows(step.eqn)) for step in wanted]
+
+    def groups(self, steps: Sequence[OpenedEquation]) -> list[list[int]]:
+        """Returns the indices of those measured ones whose rows are made together."""
+        wanted = [step.eqn for step in steps if self.probe.wants(step.path, step.eqn)]
+        return self.probe.groups(wanted) if wanted else []
 
     def inside(self, steps: Sequence[OpenedEquation]) -> list[tuple[Path, int]]:
         """Returns those of their bodies."""
@@ -231,18 +181,20 @@ class _Evaluator:
 
     def measured(self, step: OpenedEquation) -> Any:
         """Returns what steps must share, besides the equation, to be compiled once."""
-        if self.change is not None:  # which may be of this path alone
-            return step.path
-        inside = tuple(path[len(step.path) :] for path, _ in self.inside([step]))
-        return self.probe.wants(step.path, step.eqn), inside
+        n = len(step.path)
+        inside = tuple(path[n:] for path, _ in self.inside([step]))
+        changed = tuple(path[n:] for path in sorted(self.changed) if path[:n] == step.path)
+        return self.probe.wants(step.path, step.eqn), inside, changed
 
-    def function(self, piece: ProgramPiece) -> Callable[..., Any]:
+    def function(self, piece: ProgramPiece, groups: list[list[int]]) -> Callable[..., Any]:
         """Returns a piece as a function; it returns results, figures, and the rows of bodies."""
 
-        def function(*operands: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
+        def function(*operands: Any) -> tuple[list[Any], list[tuple[Any, ...]], list[Any]]:
             values = dict(zip(piece.reads, operands, strict=True))
             figures, inside = self.steps(piece.steps, values, _Context())
-            gathered = self.probe.gather(figures, apart=True) if figures else ()
+            gathered = [
+                self.probe.gather([figures[n] for n in group], apart=True) for group in groups
+            ]
             return [values[n] for n in piece.writes], gathered, inside
 
         return function
@@ -287,8 +239,8 @@ class _Evaluator:
             else:
                 results = list(bind(eqn, operands))
             at = Site(path, eqn, context.iterations, context.device)
-            if self.change is not None:
-                results = list(self.change(at, operands, results))
+            if self.change is not None and path in self.changed:
+                results = list(self.change(eqn, operands, results))
             if self.probe.wants(path, eqn):
                 figures.append(self.probe.measure(at, operands, results))
             values.update(zip(step.writes, results, strict=True))

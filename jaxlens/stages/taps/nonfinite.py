@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,12 +21,13 @@ from jaxlens.ir.run.nonfinite import (
 from jaxlens.stages.taps.evaluate import (
     Site,
     added,
+    bind,
     deepest,
     equation,
     evaluated_bodies,
-    execute,
     primitives,
 )
+from jaxlens.stages.taps.execute import CompiledPieces, execute
 
 _HEAD = 3  # elements of a row before the iterations
 _CASES = 14  # cases of a `select_n` that one integer can mark, by two bits each
@@ -46,6 +47,7 @@ class FirstNonFinite:
 
     def __init__(self, depth: int) -> None:
         self.width = _HEAD + depth
+        self.key: Hashable = type(self).__name__, depth
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has a result that can be NaN, and is measured as a whole."""
@@ -68,6 +70,10 @@ class FirstNonFinite:
             if _inexact(case):
                 figure |= _figure_where(case, index == n) << (2 * n + 2)
         return figure
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Stacks the integers."""
@@ -129,6 +135,7 @@ class Ranges:
 
     def __init__(self, path: Path, values: int, at: NonFiniteExecution) -> None:
         self._values, self._path, self._at = values, path, at
+        self.key: Hashable = path, values, at
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it is the equation."""
@@ -148,6 +155,10 @@ class Ranges:
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
 
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """One of all."""
+        return [[*range(len(eqns))]]
+
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns the rows."""
         return (jnp.concatenate(figures),)
@@ -163,14 +174,15 @@ class Ranges:
     join = merge
 
 
-def run(closed: Any, args: Sequence[Any]) -> NonFiniteRun:
+def run(closed: Any, args: Sequence[Any], compiled: CompiledPieces | None = None) -> NonFiniteRun:
     """Runs a program once, and returns which equations had NaN and infinities.
 
     Args:
         closed: A closed jaxpr of JAX's.
         args: Its arguments; none is donated.
+        compiled: Keeps what is compiled, for the next runs.
     """
-    results, rows = execute(closed, FirstNonFinite(deepest(closed)), args)
+    results, rows = execute(closed, FirstNonFinite(deepest(closed)), args, compiled=compiled)
     return _run(closed, rows, args, results)
 
 
@@ -192,41 +204,58 @@ def _run(
 
 
 def equation_values(
-    closed: Any, args: Sequence[Any], path: Path, at: NonFiniteExecution
+    closed: Any,
+    args: Sequence[Any],
+    path: Path,
+    at: NonFiniteExecution,
+    compiled: CompiledPieces | None = None,
 ) -> EquationValues:
     """Runs a program once more, and returns what one execution of an equation read and made."""
     eqn = equation(closed, path[-1])
     atoms = (*eqn.invars, *eqn.outvars)
-    _, rows = execute(closed, Ranges(path, len(atoms), at), args)
+    _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=compiled)
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]
     n = len(eqn.invars)
     return EquationValues(tuple(ranges[:n]), tuple(ranges[n:]))
 
 
 def guarded(
-    closed: Any, args: Sequence[Any], paths: Collection[Path]
+    closed: Any,
+    args: Sequence[Any],
+    paths: Collection[Path],
+    compiled: CompiledPieces | None = None,
 ) -> tuple[NonFiniteRun, float]:
-    """Runs a program in which some equations give 0 where an operand of theirs is 0.
+    """Runs a program in which some equations are changed as `GUARDS` says.
 
     Returns:
         Which equations have NaN and infinities then, and the largest change of an element of a
         result that is finite without the change; 0 if a result has a NaN.
     """
-
-    def change(site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
-        if site.path not in paths:
-            return results
-        zero = [jnp.asarray(x == 0) for x in operands if _inexact(x)]
-        any_zero = functools.reduce(jnp.logical_or, zero)
-        return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
-
-    after, rows = execute(closed, FirstNonFinite(deepest(closed)), args, change)
+    probe = FirstNonFinite(deepest(closed))
+    after, rows = execute(closed, probe, args, _guarded, paths, compiled)
     run = _run(closed, rows, args, after)
     if run.nan_results:  # no cure, so what else it changes does not matter
         return run, 0.0
-    before, _ = execute(closed, _Unmeasured(0), args)
+    before, _ = execute(closed, _Unmeasured(0), args, compiled=compiled)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
+
+
+def _guarded(eqn: Any, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+    """Returns what an equation makes with the change that `GUARDS` describes."""
+    name = eqn.primitive.name
+    if name == "select_n":
+        large = min(1e30, float(jnp.finfo(results[0].dtype).max) / 2)  # type: ignore[no-untyped-call]
+        return [jnp.where(jnp.isinf(y), jnp.sign(y) * large, y).astype(y.dtype) for y in results]
+    if name in ("log", "sqrt", "rsqrt"):
+        (x,) = operands
+        tiny = jnp.finfo(x.dtype).tiny  # type: ignore[no-untyped-call]
+        return list(bind(eqn, [jnp.maximum(x, tiny)]))
+    if name in ("acos", "asin"):
+        return list(bind(eqn, [jnp.clip(operands[0], -1, 1)]))
+    zero = [jnp.asarray(x == 0) for x in operands[: 1 if name == "pow" else 2] if _inexact(x)]
+    any_zero = functools.reduce(jnp.logical_or, zero)
+    return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
 
 
 def _change(before: Any, after: Any) -> float:

@@ -123,16 +123,21 @@ def open_calls(closed: Any, path: Path, known: dict[int, JaxprBody]) -> OpenedJa
     return OpenedJaxpr(tuple(steps), inputs, consts, results)
 
 
-def cut(program: OpenedJaxpr, more: Callable[[OpenedEquation], Hashable]) -> Iterator[ProgramPiece]:
+def cut(
+    program: OpenedJaxpr,
+    more: Callable[[OpenedEquation], Hashable],
+    numbers: dict[Hashable, int],
+) -> Iterator[ProgramPiece]:
     """Yields the pieces of a program.
 
     Args:
         program: The program.
         more: What must be equal in two steps besides the equation.
+        numbers: Gets the number of each equation by what it computes; keys of pieces that were cut
+            with the same numbers can be compared.
     """
     steps = program.steps
     # Tokens are small numbers, so that runs of them compare fast.
-    numbers: dict[Hashable, int] = {}
     tokens = [numbers.setdefault((_token(s.eqn), more(s)), len(numbers)) for s in steps]
     last = dict.fromkeys((n for n in program.results if isinstance(n, int)), len(steps))
     for index, step in enumerate(steps):

@@ -7,7 +7,7 @@ after the run.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,15 +18,11 @@ from jax import lax
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
-from jaxlens.stages.taps.evaluate import (
-    Site,
-    added,
-    deepest,
-    evaluated_bodies,
-    execute,
-)
+from jaxlens.stages.taps.evaluate import Site, added, deepest, evaluated_bodies
+from jaxlens.stages.taps.execute import execute
 
 _TILE = 1024
+_LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
 LOOPS = ("scan", "while")
 _MOVES = frozenset(
@@ -51,6 +47,7 @@ class Statistics:
 
     def __init__(self, depth: int, wide: bool = False) -> None:
         self.width = _DEVICE + 1 + depth
+        self.key: Hashable = "statistics", depth, wide
         self.dtype: Any = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
@@ -67,31 +64,51 @@ class Statistics:
         return sum(_tiles(aval) for _, aval in float_results(eqn))
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Returns the tiles of the float results, as bits."""
-        tiles = []
-        for index, aval in float_results(site.eqn):
+        """Returns the float results, and the smallest normal number of each tile of theirs."""
+        values = []
+        for index, _ in float_results(site.eqn):
             value = unsharded(results[index])
-            value = lax.abs(value) if jnp.iscomplexobj(value) else value
-            bits = lax.bitcast_convert_type(value.astype(self.float), self.dtype).ravel()
-            short = _tiles(aval) * _TILE - bits.size
-            tiles.append(lax.pad(bits, self._word(self._most), [(0, short, 0)]).reshape(-1, _TILE))
+            # The barrier keeps the equations apart from the copy, which would compute them again.
+            value = lax.optimization_barrier(value)  # type: ignore[no-untyped-call]
+            values.append((lax.abs(value) if jnp.iscomplexobj(value) else value).ravel())
         tiny = [
             np.full((_tiles(aval), 1), _tiny(aval.dtype), self.float)
             for _, aval in float_results(site.eqn)
         ]
-        return tiles, np.concatenate(tiny).view(self.dtype)
+        return values, np.concatenate(tiny).view(self.dtype)
+
+    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
+        """Each large one by itself, which is not copied; all small ones together."""
+        large = [n for n, eqn in enumerate(eqns) if self.rows(eqn) >= _LARGE]
+        small = [n for n in range(len(eqns)) if n not in set(large)]
+        return [*([n] for n in large), *([small] if small else [])]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Returns all tiles, and the smallest normal number of each."""
-        tiles = [tile for tiles, _ in figures for tile in tiles]
+        """Returns the values, and the smallest normal number of each tile.
+
+        Small values are copied into tiles.
+        """
+        values = [value for values, _ in figures for value in values]
         tiny = np.concatenate([tiny for _, tiny in figures])
+        if apart and len(figures) == 1 and len(tiny) >= _LARGE:
+            return (*values, jnp.asarray(tiny))
         more = added(len(tiny)) if apart else 0
+        tiles = [self._tiles(value) for value in values]
         tiles.append(jnp.full((more, _TILE), self._most, self.dtype))
         return jnp.concatenate(tiles), jnp.asarray(np.pad(tiny, ((0, more), (0, 0))))
 
+    def _tiles(self, value: Any) -> Any:
+        """Returns the bits of a value's elements, in tiles."""
+        if value.dtype == self.dtype:
+            return value  # tiles already
+        bits = lax.bitcast_convert_type(value.astype(self.float), self.dtype)
+        short = -bits.size % _TILE
+        return lax.pad(bits, self._word(self._most), [(0, short, 0)]).reshape(-1, _TILE)
+
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
-        bits, tiny = gathered
+        *values, tiny = gathered
+        bits = jnp.concatenate([self._tiles(value) for value in values])
         columns = self._columns(bits, tiny)
         device = 0 if site.device is None else site.device + 1
         when = [device, *site.iterations]

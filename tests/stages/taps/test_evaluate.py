@@ -8,7 +8,8 @@ import pytest
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import INSIDE, MOVES
 from jaxlens.stages import compat
-from jaxlens.stages.taps.nonfinite import run
+from jaxlens.stages.taps.execute import CompiledPieces
+from jaxlens.stages.taps.nonfinite import guarded, run
 from tests.lenses.nonfinite import planted
 from tests.support import programs
 
@@ -50,7 +51,8 @@ def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
 
 @pytest.mark.parametrize("name", ["mlp_step", "scan_rnn", "while_cond", "attention"])
 def test_results_are_those_of_the_program(name):
-    from jaxlens.stages.taps.evaluate import deepest, execute
+    from jaxlens.stages.taps.evaluate import deepest
+    from jaxlens.stages.taps.execute import execute
     from jaxlens.stages.taps.nonfinite import FirstNonFinite
 
     f, args = getattr(programs, name)()
@@ -59,3 +61,23 @@ def test_results_are_those_of_the_program(name):
     results, _ = execute(traced.jaxpr, probe, jax.tree.leaves(args))
     for mine, its in zip(results, jax.tree.leaves(jax.jit(f)(*args)), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5)
+
+
+def test_what_is_compiled_serves_the_next_run_but_not_where_an_equation_is_changed():
+    def f(x):
+        for n in range(40):
+            x = jnp.sin(x) * (n + 1)
+        return jnp.log(x - 1e9)
+
+    args = [jnp.ones(3)]
+    closed = jax.jit(f).trace(*args).jaxpr
+    kept = CompiledPieces()
+    found = run(closed, args, kept)
+    (path,) = found.nan
+    before = len(kept.executables)
+    assert run(closed, args, kept) == found
+    assert len(kept.executables) == before
+    changed, change = guarded(closed, args, [path], kept)
+    assert not changed.nan_results
+    assert change == 0
+    assert run(closed, args, kept) == found
