@@ -27,7 +27,9 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
     if maker is not None:
         yield Finding(_where(maker), "measured", ids)
         if facts.inputs:
-            yield Finding(f"It is computed from {listed(facts.inputs, _INPUTS)}.", "counted", ids)
+            noun = "argument" if len(facts.inputs) == 1 else "arguments"
+            text = f"It is computed from the {noun} {listed(facts.inputs, _INPUTS)}."
+            yield Finding(text, "counted", ids)
         yield from _cure(facts)
     if len(facts.makers) > 1:
         ids = tuple(path[-1] for path in facts.makers[1:])
