@@ -26,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import links
@@ -133,7 +134,7 @@ def try_changes(programs: Path, headless: bool) -> None:
     notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
-BESIDE = ("tests/backend", "tests/lenses", "tests/notebook")  # about half of the time
+BESIDE = ("tests/backend", "tests/lenses", "tests/notebook")  # with the lessons half of the time
 
 
 def tests(programs: Path, extra: list[str]) -> None:
@@ -147,14 +148,19 @@ def tests(programs: Path, extra: list[str]) -> None:
         run(*pytest, *extra)
         return
     pytest += ["-p", "no:cacheprovider"]
-    with tempfile.TemporaryFile("w+") as output:
-        half = subprocess.Popen([*pytest, *BESIDE], cwd=ROOT, stdout=output, stderr=output)
-        nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks"]
+    nbval = ["--nbval", "--nbval-sanitize-with=notebooks/sanitize.cfg", "notebooks"]
+    with tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor() as pool:
+
+        def half() -> list[int]:
+            beside = ([*pytest, *own] for own in (BESIDE, nbval))
+            runs = (subprocess.run(own, cwd=ROOT, stdout=output, stderr=output) for own in beside)
+            return [done.returncode for done in runs]
+
+        other = pool.submit(half)
         rest = [f"--ignore={folder}" for folder in BESIDE]
-        results = [subprocess.run([*pytest, *own], cwd=ROOT).returncode for own in (rest, nbval)]
-        results.append(half.wait())
+        results = [subprocess.run([*pytest, *rest], cwd=ROOT).returncode, *other.result()]
         output.seek(0)
-        say(f"jaxlens: {', '.join(BESIDE)}")
+        say(f"jaxlens: {', '.join(BESIDE)}, and the lessons")
         shutil.copyfileobj(output, sys.stdout)
     sys.exit(next(filter(None, results), 0))
 
