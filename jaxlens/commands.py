@@ -10,6 +10,7 @@ jaxlens explore train:step --in "f32[8,128]"
 import argparse
 import builtins
 import importlib
+import inspect
 import os
 import runpy
 import shutil
@@ -134,10 +135,27 @@ def _explore(options: argparse.Namespace) -> int:
     from jaxlens.api import explore, take
 
     name, _, path = options.function.partition(":")
-    if not path:
-        raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: train:step")
-    capture = take(_function(name, path), (), {}, target=options.target, shapes=options.shapes)
+    if not path or name.endswith(".py"):
+        meant = f"{Path(name).stem}:{path or 'step'}"
+        raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: {meant}")
+    function = _function(name, path)
+    if not options.shapes and (needed := _needed(function)):
+        raise OptionError(
+            f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
+            f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
+        )
+    capture = take(function, (), {}, target=options.target, shapes=options.shapes)
     return _written(explore(capture).save, options.output or Path(f"{path}.html"))
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the arguments without a default; none where they are unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
 
 
 def _function(name: str, path: str) -> Callable[..., Any]:

@@ -89,6 +89,8 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "of_command.py").write_text("def train(x): ...\nsize = 3")
+    (tmp_path / "a" / "process-0-host-1").mkdir(parents=True)
+    (tmp_path / "a" / "process-0-host-1" / "process.json").touch()
     cases = [
         (["record", "-o", "a", "no.py"], "no script 'no.py' here; a module is -m no"),
         (["show", "none"], "expected the folder of a record, got 'none', no such folder"),
@@ -96,6 +98,9 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
         (["explore", "of_command:trian"], "of_command has no 'trian'; did you mean 'train'?"),
         (["explore", "of_command:size"], "of_command:size is no function, but a int"),
         (["explore", "nowhere:f"], "no module 'nowhere' here"),
+        (["explore", "of_command.py:train"], "expected MODULE:FUNCTION, got 'of_command.py:train'"),
+        (["explore", "of_command:train"], "train takes x: give a shape for each"),
+        (["page", "a"], "'a' is the record of a job: jaxlens show a -o page.html"),
         (["page", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
         (["page", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
         (["page", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),

@@ -35,7 +35,7 @@ def overview(capture: Capture) -> Overview:
     from jaxlens.lenses.constants.facts import closed_over
     from jaxlens.lenses.cost.facts import counted
     from jaxlens.lenses.memory import report as memory
-    from jaxlens.lenses.program.kernel_cost import instruction_costs
+    from jaxlens.lenses.program.kernel_cost import cost_by_instruction
     from jaxlens.lenses.program.kernels import works
     from jaxlens.lenses.subject import Given
     from jaxlens.views.verbs.compile import Overview
@@ -43,7 +43,7 @@ def overview(capture: Capture) -> Overview:
     found = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
-        Given(lambda: {c.instruction: c for c in instruction_costs(capture.optimized.module)}),
+        Given(lambda: cost_by_instruction(capture.optimized.module)),
         Given(lambda: counted(capture)),
         Given(lambda: memory.facts(capture)),
         Given(lambda: closed_over(capture)),

@@ -32,6 +32,10 @@ _set_scope, _set_spans, _set_stamps = (
     vars(Node)[name].__set__ for name in ("scope", "spans", "stamps")
 )
 _NOTHING: Metadata = "", (), ()
+# No loop computes these itself. XLA gives what a pass made in a body without metadata, such as
+# `gemv-rewriter` a dot, the metadata of the loop, which says nothing of it.
+_NEVER_A_LOOP = frozenset({"dot", "convolution"})
+_LOOP = "/while"
 BEFORE_NAME = ", metadata={op_name="
 _PLAIN = re.compile(r'"([^"\\]*)"(?: stack_frame_id=(\d{1,9}))?\}')
 
@@ -175,6 +179,8 @@ def _metadata(node: Instruction) -> Metadata:
         metadata = None if "metadata=" in text else _NOTHING
     if metadata is None:
         metadata = _read(*origin(instruction_attributes(text).get("metadata", ""), frames), frames)
+    if node.opcode in _NEVER_A_LOOP and metadata[0].endswith(_LOOP):
+        metadata = _NOTHING
     _set_scope(node, metadata[0])
     _set_spans(node, metadata[1])
     _set_stamps(node, metadata[2])

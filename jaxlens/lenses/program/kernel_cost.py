@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
@@ -89,7 +89,18 @@ def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:
         names = {kernel.instruction: kernel.name for kernel in capture.kernels}
     except UnavailableError:
         return costs
-    return tuple(replace(cost, name=names.get(cost.name, cost.name)) for cost in costs)
+    named = (replace(cost, name=names.get(cost.name, cost.name)) for cost in costs)
+    return tuple(replace(cost, lines=_linked(capture, cost)) for cost in named)
+
+
+def _linked(capture: Capture, cost: KernelCost) -> tuple[str, ...]:
+    """Returns the lines of a kernel; of a product that XLA rewrote without metadata by links."""
+    if cost.lines or not cost.product:
+        return cost.lines
+    try:
+        return capture.links.back(cost.instruction, "source", "optimized")
+    except LensError:
+        return ()
 
 
 def instruction_costs(module: Module) -> tuple[KernelCost, ...]:
@@ -105,6 +116,38 @@ def instruction_costs(module: Module) -> tuple[KernelCost, ...]:
             if node.opcode not in _SILENT and not idle(node):
                 costs.append(_cost(node, types, module, runs, unsure))
     return tuple(costs)
+
+
+def cost_by_instruction(module: Module) -> dict[str, KernelCost]:
+    """Returns the costs by instruction; a call, which may be one kernel, has those of its body."""
+    costs = {cost.instruction: cost for cost in instruction_costs(module)}
+    calls = [node for node in module.nodes() if node.opcode == "call"]
+    for call in calls:
+        reached = [name for name in call.regions if name in module.regions]
+        for name in reached:
+            inner = (n for node in module.regions[name].nodes for n in node.regions)
+            reached += [n for n in inner if n in module.regions and n not in reached]
+        nodes = [node for name in reached for node in module.regions[name].nodes]
+        parts = [costs[node.id] for node in nodes if node.opcode != "call" and node.id in costs]
+        if not parts:
+            continue
+        moved = [part.bytes for part in parts]
+        costs[call.id] = replace(
+            max(parts, key=lambda part: part.flops),
+            name=call.id,
+            instruction=call.id,
+            opcode=call.opcode,
+            lines=tuple(dict.fromkeys(line for part in parts for line in part.lines)),
+            once=sum(part.flops for part in parts),
+            flops=sum(part.flops for part in parts),
+            transcendentals=sum(part.transcendentals for part in parts),
+            read=None if None in moved else sum(n or 0 for n in moved),
+            written=0,
+            runs=1,
+            open=any(part.open for part in parts),
+            unknown=sum(part.unknown for part in parts),
+        )
+    return costs
 
 
 def executed(module: Module) -> dict[str, tuple[int, bool]]:

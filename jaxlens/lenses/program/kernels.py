@@ -80,6 +80,8 @@ def works(capture: Seen) -> list[Work]:
             read = None
         if node.type.bytes is None:
             written = None
+        if node.opcode == "call":  # its body moves bytes
+            read = written = None
         place = around.get(node.id, "")
         parts = inside(node, module)
         kernels.append(

@@ -12,8 +12,8 @@ _CURES: dict[Kind, str] = {
 }
 _IN_BOUNDS = "no index is clamped or dropped unasked in this run, "
 _NONE = (
-    f"No key is used twice, {_IN_BOUNDS}every array of floats is read, and no gradient is zero by "
-    "construction, as far as jaxlens can tell."
+    f"In `{{}}` no key is used twice, {_IN_BOUNDS}every array of floats is read, and no gradient "
+    "is zero by construction, as far as jaxlens can tell."
 )
 
 
@@ -25,7 +25,8 @@ def report(facts: Silent) -> Report:
 def findings(facts: Silent) -> Iterator[Finding]:
     """Yields the sentences."""
     if not facts.faults:
-        yield Finding(_NONE.replace(_IN_BOUNDS, "") if facts.not_run else _NONE)
+        none = _NONE.replace(_IN_BOUNDS, "") if facts.not_run else _NONE
+        yield Finding(none.format(facts.subject().program.name))
     last = {fault.kind: fault for fault in facts.faults}
     for fault in facts.faults:
         trust: Trust = "measured" if fault.kind == "index" else "counted"

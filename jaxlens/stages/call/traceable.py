@@ -8,6 +8,7 @@ object, so it never reuses an earlier trace.
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -151,6 +152,10 @@ def prepare(
 
 
 def _check(f: Any) -> None:
+    if isinstance(f, os.PathLike) or (isinstance(f, str) and {*"/.\\"} & {*f}):
+        raise OptionError(
+            f"there is no file or folder {static_text(str(f))} here, and it is no text of a program"
+        )
     if not callable(f):
         raise OptionError(
             f"expected a function to look at, got {static_text(f)} of type {type(f).__name__}; "

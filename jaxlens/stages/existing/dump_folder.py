@@ -43,6 +43,11 @@ def of_folder(path: Path, module: str = "") -> Capture:
         OptionError: The folder has no dump, or none of that module.
     """
     stems = dump_files.stems(path)
+    if not stems and any(path.glob("process-*/process.json")):
+        raise OptionError(
+            f"{path.name!r} is the record of a job: jaxlens show {path} -o page.html in a shell, "
+            f"jaxlens.runs({str(path)!r}) in Python"
+        )
     if not stems:
         raise OptionError(
             f"expected a folder that XLA dumped into, got {path.name!r} without any "

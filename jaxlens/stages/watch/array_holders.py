@@ -28,7 +28,7 @@ from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import MACHINERY
 
-_LEVELS = 5  # containers between an array and what is named
+_LEVELS = 8  # containers between an array and what is named
 _ARRAYS = 200
 _THROUGH = (dict, list, tuple, set, frozenset, CellType, MappingProxyType, MethodType)
 _LAST = ("last_exc", "last_value")
@@ -113,7 +113,7 @@ def _name(holder: Any) -> str:
         return f"a traceback, by the call of {holder.f_code.co_name} that ended at {place}"
     if isinstance(holder, GeneratorType | CoroutineType):
         return f"the suspended {holder.__qualname__}"
-    if isinstance(holder, FunctionType):
+    if isinstance(holder, FunctionType) and not holder.__module__.startswith("jaxlens."):
         return f"the function {holder.__module__}.{holder.__qualname__}"
     if isinstance(holder, dict) and "__name__" in holder and "__spec__" in holder:
         return f"the module {holder['__name__']}"

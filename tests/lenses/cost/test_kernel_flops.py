@@ -6,6 +6,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 import jaxlens
+from jaxlens.lenses.program.kernel_cost import cost_by_instruction
 
 pytestmark = pytest.mark.backend
 
@@ -55,3 +56,52 @@ def test_one_line_of_a_haiku_model_is_split_by_its_layers():
     x = jnp.ones((8, 16))
     answer = jaxlens.cost(jax.grad(net.apply), net.init(jax.random.key(0), x), x)
     assert "66% in linear_1, 22% in linear_0, 10% in linear_2" in answer.findings[0].text
+
+
+def _rnn(w, xs):
+    def body(h, x):
+        h = jnp.tanh(h @ w + x)
+        return h, h.sum()
+
+    return jax.lax.scan(body, jnp.zeros(w.shape[0]), xs)
+
+
+_LINE = _rnn.__code__.co_firstlineno
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="a CPU's own passes")
+def test_a_dot_that_a_pass_made_in_a_loop_has_the_line_of_the_dot_before():
+    """XLA gives it the metadata of the loop, for want of its own."""
+    capture = jaxlens.capture(_rnn, jnp.ones((8, 8)), jnp.ones((20, 8)))
+    (dot,) = [node for node in capture.optimized.module.nodes() if node.opcode == "dot"]
+    assert capture.links.back(dot.id, "source", "optimized") == (
+        f"test_kernel_flops.py:{_LINE + 2}",
+    )
+    (equation,) = [n.id for n in capture.jaxpr.module.nodes() if n.opcode == "dot_general"]
+    assert capture.links.fate(equation).sentence == f"Kept: runs as {dot.id}."
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="a CPU's own passes")
+def test_a_loop_that_is_one_kernel_has_the_flops_of_its_body():
+    capture = jaxlens.capture(_rnn, jnp.ones((8, 8)), jnp.ones((20, 8)))
+    costs = cost_by_instruction(capture.optimized.module)
+    (call,) = [node for node in capture.optimized.module.nodes() if node.opcode == "call"]
+    assert [kernel.kind for kernel in capture.kernels if kernel.instruction == call.id] == [
+        "kernel"
+    ]
+    product, sums, steps = 2 * 8 * 8, 2 * 8 - 1, 20  # one addition of x and seven of h.sum()
+    assert costs[call.id].flops >= steps * (product + sums)
+    assert costs[call.id].flops == pytest.approx(steps * (product + sums), rel=0.03)  # and counters
+    assert costs[call.id].bytes > steps * 8 * 8 * 4
+    assert "call_kernel" in jaxlens.compile(capture).text().partition("Kernels:")[2][:300]
+
+
+def test_a_rewritten_product_has_its_line():
+    def f(w, x):
+        y = w @ x
+        return jnp.sin(y) + 1
+
+    answer = jaxlens.cost(f, jnp.ones((128, 128)), jnp.ones(128))
+    kernels = next(table for table in answer.tables if table.title == "Flops and bytes by kernel")
+    product = max(kernels.rows, key=lambda row: row[2].value)
+    assert product[1].text == f"test_kernel_flops.py:{f.__code__.co_firstlineno + 1}"

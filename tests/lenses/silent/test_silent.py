@@ -55,7 +55,7 @@ def test_keys_used_once_are_no_fault(f, key):
 def test_a_clean_program_has_no_fault(f, args):
     answer = jaxlens.silent(f, *args)
     assert answer.faults == ()
-    assert str(answer.findings[0].text).startswith("No key is used twice")
+    assert f"In `{answer.subject().program.name}` no key is used twice" in answer.findings[0].text
 
 
 # JAX's own checker does not see that two `fold_in` are equal, nor, in old JAX, the next iteration.

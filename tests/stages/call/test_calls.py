@@ -5,12 +5,14 @@ import enum
 import functools
 import math
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.stages.driver import capture
 from jaxlens.views.header import header_line as words
@@ -412,6 +414,12 @@ def test_builtins_and_numpy_functions():
 def test_what_cannot_be_called(bad):
     with pytest.raises(OptionError, match="expected a function to look at, got"):
         capture(bad, (X,))
+
+
+@pytest.mark.parametrize("path", ["dumps/", "step.hlo", Path("dumps")], ids=str)
+def test_a_file_that_is_not_there(path):
+    with pytest.raises(OptionError, match=r"there is no file or folder .*(dumps|step)"):
+        jaxlens.capture(path)
 
 
 def test_a_compiled_program_cannot_be_traced():
