@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.stages.call import abstract_call
 from jaxlens.stages.watch import array_holders
 
 
@@ -208,6 +209,7 @@ def test_what_keeps_an_array_without_a_name(monkeypatch: pytest.MonkeyPatch) -> 
     space: dict[str, Any] = {"jax": jax, "captured": jnp.ones((9, 43))}
     exec("f = jax.jit(lambda x: x + captured); f(1.0); del captured", space)
     running = jnp.ones((9, 44))
+    own = abstract_call._kept(jnp.ones((9, 45)))  # as a look at a call keeps its small arguments
     found = {array.type: array.holder for array in jaxlens.arrays({}).unnamed}
     assert found["f32[9,41]"].startswith("the suspended ")
     assert found["f32[9,41]"].endswith("generate")
@@ -215,6 +217,8 @@ def test_what_keeps_an_array_without_a_name(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["f32[9,43]"] == "JAX, as a constant of a traced program"
     assert found["f32[9,44]"] == ""  # only a function that runs holds it
     assert running.shape == (9, 44)
+    assert "jaxlens" not in found["f32[9,45]"]
+    assert own().shape == (9, 45)
 
 
 def test_an_array_without_a_name() -> None:
