@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
 from jaxlens.course.build import build, hlo_ops_page, index, tour, write
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
@@ -35,6 +36,7 @@ def run(path: Path) -> None:
             (Path(folder) / f"{lesson.file}.ipynb").touch()
         where = {"metadata": {"path": folder}}
         NotebookClient(book, timeout=300, kernel_name="python3", resources=where).execute()
+    book, _ = CoalesceStreamsPreprocessor().preprocess(book, {})  # a busy machine prints in pieces
     book.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
