@@ -55,20 +55,22 @@ class Kept:
 
     def _bundle_beside(self) -> dict[str, str]:
         """Returns the saved answer, with the script that hides it while the widget is rendered."""
+        answer = self._answer_bundle()
+        html = f"<div class=jl-kept>{answer['text/html']}</div>{_SCRIPT}"
+        return {**answer, "text/html": html}
+
+    def _answer_bundle(self) -> dict[str, str]:
+        """Returns the last answer, or that there is none, as text and HTML."""
         view = self.kept()
-        markup = f"<p>{escape(self._nothing)}</p>" if view is None else view.html()
-        text = self._nothing if view is None else view.text()
-        return {"text/plain": text, "text/html": f"<div class=jl-kept>{markup}</div>{_SCRIPT}"}
+        if view is None:
+            return {"text/plain": self._nothing, "text/html": f"<p>{escape(self._nothing)}</p>"}
+        return {"text/plain": view.text(), "text/html": view.html()}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """Returns the widget's mime bundle, with its last answer as text and HTML."""
         base: _Shown = super()  # type: ignore[assignment]
         own = base._repr_mimebundle_(**kwargs)
-        bundle: dict[str, Any] = dict(own[0] if isinstance(own, tuple) else own or {})
-        view = self.kept()
-        if view is not None:
-            bundle |= {"text/plain": view.text(), "text/html": view.html()}
-        return bundle
+        return dict(own[0] if isinstance(own, tuple) else own or {}) | self._answer_bundle()
 
     def _ipython_display_(self) -> None:
         """Displays the widget and, in a live front end, the saved answer below it."""

@@ -167,3 +167,10 @@ def test_a_refusal_is_told_and_no_name_is_markup() -> None:
     assert "<script>" not in widget._room.words
     assert widget.shown is None
     widget.close()
+
+
+def test_without_a_front_end_its_text_says_what_it_answers():
+    panel = jaxlens.Lenses(lambda x: x * 2, np.ones(3, np.float32))
+    bundle = panel._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("Nothing was asked of it yet. It answers:")
+    assert "Which line owns the memory peak?" in bundle["text/html"]
