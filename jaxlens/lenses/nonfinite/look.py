@@ -136,8 +136,13 @@ class Look:
         own = (span for span in spans if not span.library)
         return next(own, spans[0] if spans else None)
 
-    def behind(self, spots: Sequence[Spot], most: int) -> Iterator[tuple[Spot, Node | None]]:
-        """Yields values and what they are computed from, each with its equation, the near first."""
+    def behind(
+        self, spots: Sequence[Spot], most: int, scope: str = ""
+    ) -> Iterator[tuple[Spot, Node | None]]:
+        """Yields values and what they are computed from, each with its equation, the near first.
+
+        With a scope, only what equations within it read and made.
+        """
         pending, visited, steps = list(spots), set[Spot](), 0
         while pending and steps < most:
             spot = pending.pop(0)
@@ -146,36 +151,25 @@ class Look:
             visited.add(spot)
             prefix, place, reader = spot
             made = self.walker.flow.makers.get(place)
-            yield spot, made[1] if made else None
             if made is None:
+                yield spot, None
                 pending += self.walker.around(prefix, place, reader)
                 continue
             steps += 1
             inner = (*prefix, made[1].id)
+            if scope and not self.scoped(inner, scope):
+                continue
+            yield spot, made[1]
             pending += list(self.walker.bodies(inner, place[1], ())) or self.walker.operands(inner)
 
     def untaken(self, path: Path, values: EquationValues) -> str:
         """Returns the line of the `where` that made an operand 0 on the way back; "" for none."""
         zeros = [n for n, v in enumerate(values.operands) if v is not None and v.zeros]
-        pending, steps = self.walker.operands(path, zeros), 0
-        visited: set[object] = set()
-        while pending and steps < _STEPS:
-            spot = pending.pop(0)
-            if spot in visited:
-                continue
-            visited.add(spot)
-            prefix, place, _ = spot
-            made = self.walker.flow.makers.get(place)
-            if made is None:
-                pending += list(self.walker.around(prefix, place, ()))
-                continue
-            steps += 1
-            inner = (*prefix, made[1].id)
-            if not self.scoped(inner, _BACKWARD):
-                continue
-            if made[1].opcode == "select_n":
-                return str(self.span(inner) or "unknown line")
-            pending += list(self.walker.bodies(inner, place[1], ())) or self.walker.operands(inner)
+        for (prefix, _, _), made in self.behind(
+            self.walker.operands(path, zeros), _STEPS, _BACKWARD
+        ):
+            if made is not None and made.opcode == "select_n":
+                return str(self.span((*prefix, made.id)) or "unknown line")
         return ""
 
     def masked(self, path: Path) -> str:
