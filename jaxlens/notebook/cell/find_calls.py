@@ -8,7 +8,7 @@ the expression `jnp.sin(x).sum()`.
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from jaxlens.notebook.cell.callee import MISSING, is_own, is_pure, resolve
 _STAGING = ("lower", "trace", "eval_shape")
 _LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Await
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 _EACH = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -72,6 +73,37 @@ def calls_in(statement: ast.AST, names: Namespace) -> list[Candidate]:
             candidates += _candidate(node, names)
         pending[:0] = _inner(node)
     return candidates
+
+
+def calls_beside(
+    cell: Sequence[ast.stmt], taken: ast.Call | None, names: Namespace, whole: bool
+) -> list[ast.expr]:
+    """Returns the calls of a cell that a look at one of them leaves out.
+
+    Args:
+        cell: The statements, as written.
+        taken: The call that is looked at; None if it is an expression of the last statement.
+        names: The user's namespace.
+        whole: Whether the statements above the last count, and the calls in the arguments of
+            `taken`; else only the last statement's other calls do.
+    """
+    inside = [] if taken is None else [taken.func] if whole else [taken]
+    looked = {_place(n) for root in inside for n in ast.walk(root)} | {_place(taken)}
+    found: list[ast.expr] = []
+    for statement in cell if whole else cell[-1:]:
+        own = [
+            c.call
+            for c in calls_in(statement, names)
+            if not isinstance(resolve(c.call.func, names.values, names.is_array), type)
+        ]
+        computed = expression_in(statement, names) if statement is not cell[-1] else None
+        found += own or ([computed] if computed is not None else [])
+    return [node for node in found if _place(node) not in looked]
+
+
+def _place(node: ast.AST | None) -> tuple[int | None, ...]:
+    """Returns the place of a node's text, which its copies share."""
+    return tuple(getattr(node, name, None) for name in _PLACE)
 
 
 def _inner(node: ast.AST) -> list[ast.AST]:

@@ -40,6 +40,7 @@ from jaxlens.notebook.cell.find_calls import (
     Candidate,
     Namespace,
     binds,
+    calls_beside,
     calls_in,
     expression_in,
     loads,
@@ -49,13 +50,15 @@ from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.cell.run_cell import ParsedCell
 from jaxlens.notebook.magics.magic_line import MagicLine
-from jaxlens.views.questions.cell_calls import after_run
+from jaxlens.views.questions.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
 
 Show = Callable[["View"], None]
+# Questions about what a cell computes, for which the calls above its last statement matter too.
+_OF_A_RUN = ("silent", "nan", "numerics", "values")
 
 
 class Looking:
@@ -86,7 +89,8 @@ class Looking:
         self._previewed = previewed
         self._line = text is None
         self._displays = not self._line and not cells.is_quiet(text or "")
-        self._ending = copy.deepcopy(code.body[-1]) if code.body else None
+        # As written: to offer a call, its statement is rewritten in place.
+        self._written = copy.deepcopy(code.body)
         self._calls: Any = None
         self._shown = self._done = False
         # The call that could not be captured, and its error.
@@ -303,6 +307,11 @@ class Looking:
         return None
 
     @property
+    def _ending(self) -> ast.stmt | None:
+        """The cell's last statement, as written."""
+        return self._written[-1] if self._written else None
+
+    @property
     def _shows_last(self) -> bool:
         """Whether IPython displays the value of the cell's last line."""
         return self._displays and self._shell.ast_node_interactivity.startswith("last")
@@ -371,6 +380,12 @@ class Looking:
             printed.show()
         if after and self._magic.verb == "compile":
             view = replace(view, build=partial(after_run, view.document))
+        whole = any(self._magic.show.get(question) for question in _OF_A_RUN)
+        beside = calls_beside(self._written, call.node, self._names(), whole)
+        if beside:
+            others = list(dict.fromkeys(short(node) for node in beside))
+            looked_at = short(call.node) if call.node is not None else ""
+            view = replace(view, build=partial(not_looked_at, looked_at, others, view.document))
         self._shown_now(view)
         return True
 

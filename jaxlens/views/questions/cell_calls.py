@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.lenses.sentences import listed
 from jaxlens.render.document import Block, Document, Findings, TableBlock
 from jaxlens.report import Cell, Finding, Table, barred, count
 
@@ -47,6 +48,23 @@ def document(why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Docu
 def after_run(shown: Document) -> Document:
     """Returns a view with the note that it was made after the cell's run."""
     return replace(shown, blocks=(Findings((Finding(_AFTER, "counted"),)), *shown.blocks))
+
+
+def not_looked_at(looked_at: str, others: Sequence[str], shown: Document) -> Document:
+    """Returns a view with the note that its cell makes other calls.
+
+    Args:
+        looked_at: The text of the call that the view is about; "" for an expression.
+        others: The texts of the other calls.
+        shown: The view.
+    """
+    only = f"`{looked_at}`" if looked_at else "the last line's expression"
+    calls = listed([f"`{call}`" for call in others])
+    sentence = (
+        f"Only {only} is looked at. Also called in this cell, and not looked at: {calls}. Make "
+        "the calls in one function to look at them together."
+    )
+    return replace(shown, blocks=(Findings((Finding(sentence, "counted"),)), *shown.blocks))
 
 
 def nothing(verb: str, why: Sequence[Block], sentence: str) -> Document:
