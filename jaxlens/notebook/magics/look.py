@@ -49,7 +49,8 @@ from jaxlens.notebook.cell.find_calls import (
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.cell.run_cell import ParsedCell
-from jaxlens.notebook.magics.magic_line import MagicLine
+from jaxlens.notebook.magics.magic_line import MagicLine, unfit
+from jaxlens.notebook.magics.tracebacks import in_traced_code
 from jaxlens.views.questions.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
@@ -501,8 +502,26 @@ class Looking:
         if not api.is_program(call.function):
             # Errors of tracing are raised here; the tape records one trace, which is the first.
             show = self._magic.show
-            capture.tape if show.get("tape") or show.get("bytecode") else capture.jaxpr
+            try:
+                capture.tape if show.get("tape") or show.get("bytecode") else capture.jaxpr
+            except Exception as error:
+                if take.transforms and (not in_traced_code(error) or self._fits_alone(call)):
+                    raise LineError(unfit(take.transforms, call_text(call), error)) from None
+                raise
         return capture
+
+    def _fits_alone(self, call: EvaluatedCall) -> bool:
+        """Whether a call can be traced without the transforms of the magic's line."""
+        from jaxlens import api
+
+        take = self._magic.take
+        try:
+            alone = api.take(
+                call.function, call.args, call.kwargs, shapes=call.shapes, core=take.core
+            )
+            return alone.jaxpr is not None
+        except Exception:  # the function itself cannot be traced
+            return False
 
     def _look_at_expression(self, expression: ast.expr, names: Namespace) -> None:
         values = {n: names.values[n] for n in loads(expression) if n in names.values}

@@ -10,7 +10,7 @@ import argparse
 import inspect
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
@@ -32,6 +32,12 @@ TRANSFORMS = {
     "jvp": ("", "look at its forward derivative; tangents become inputs"),
     "jit": ("", "look at it under jax.jit"),
 }
+# What to write where a transform does not fit a call.
+_FITTING = {
+    "grad": "--grad needs a function with one float result, and --grad=NAME picks a float argument",
+    "vmap": "--vmap 0,None maps the first argument and passes the second as it is",
+}
+_LONGEST = 300  # characters of JAX's message
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +215,20 @@ def parse(parser: argparse.ArgumentParser, called: str, words: list[str]) -> arg
         return parser.parse_args(words)
     except UsageError as error:
         raise OptionError(f"{called}: {error}; see {called} -h") from None
+
+
+def unfit(transforms: Sequence[tuple[str, str]], call: str, error: Exception) -> OptionError:
+    """Returns the error for transforms under which a call cannot be traced.
+
+    Args:
+        transforms: The names and values of the transforms.
+        call: The text of the call, which can be traced without them.
+        error: The error of the trace.
+    """
+    given = " ".join(f"--{name} {value}".strip() for name, value in transforms)
+    fixes = [_FITTING[name] for name, _ in transforms if name in _FITTING]
+    why = " ".join(str(error).split())[:_LONGEST].rstrip(".: ")
+    return OptionError("; ".join([f"{given} does not fit {call}: {why}", *fixes]))
 
 
 def stored(names: Mapping[str, Any], name: str) -> Any:

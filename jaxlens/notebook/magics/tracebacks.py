@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -77,6 +78,20 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
         if not hidden(link):
             chain = TracebackType(chain, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return chain
+
+
+def in_traced_code(error: Exception) -> bool:
+    """Whether an error of a trace has a frame of the user's below the traced function's wrapper.
+
+    An error of a transform that does not fit its arguments has none.
+    """
+    from jaxlens.ir.spans import BOUNDARY, describe  # not imported by %load_ext
+
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    if BOUNDARY not in files:
+        return True  # raised elsewhere
+    inner = map(describe, files[files.index(BOUNDARY) + 1 :])
+    return any(not (file.own or file.library) for file in inner)
 
 
 def _is_own(link: TracebackType) -> bool:

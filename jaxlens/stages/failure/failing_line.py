@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-from jaxlens.ir.spans import File, describe
+from jaxlens.ir.spans import BOUNDARY, File, describe
 from jaxlens.stages.trace.sources import source_text
 
 
@@ -54,7 +54,7 @@ def failing_line(traceback: TracebackType | None) -> FailingLine | None:
         links.append(traceback)
         traceback = traceback.tb_next
     files = [describe(link.tb_frame.f_code.co_filename) for link in links]
-    foreign = [n for n, file in enumerate(files) if not file.own]
+    foreign = [n for n, file in enumerate(files) if not file.own and file.key != BOUNDARY]
     users = [n for n in foreign if not files[n].library]
     if not foreign:
         return None

@@ -145,3 +145,19 @@ def test_somebody_elses_handler_goes_first(cell: Any, shell: Any) -> None:
     finally:
         shell.set_custom_exc((), None)
     assert seen == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("--vmap k(x, 3.0)", "its rank should be at least 1"),  # neither fits without --vmap
+        ("--vmap k(x, x[0])", "must have ndim at least 1"),  # raised at the user's line
+        ("--grad k(x > 0, x[0])", "grad requires real- or complex-valued inputs"),
+    ],
+)
+def test_a_transform_that_does_not_fit_is_an_error_of_the_line(run, line, why):
+    assert run("import jax.numpy as jnp\nx = jnp.ones((2, 2))\ndef k(a, b): return (a @ b).sum()").ok
+    ran = run(f"%jaxpr {line}")
+    option, _, call = line.partition(" ")
+    assert str(ran.error).startswith(f"{option} does not fit {call}: ") and why in str(ran.error)
+    assert "<jaxlens>" not in ran.out and not ran.shown
