@@ -24,6 +24,7 @@ from jaxlens.questions.table import about
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
+_CALL = re.compile(r"[A-Za-z_][\w.\[\]]*\(")
 _NUMBERS = re.compile(r"-?\d+(,(-?\d+|None))*$|None(,(-?\d+|None))+$")
 _SEVERAL = ("compile", "explore")  # the verbs that show several targets
 TRANSFORMS = {
@@ -289,6 +290,12 @@ def split(
         for _ in range(0 if equals else _wanted(actions[name], rest, alone)):
             if not rest or rest.startswith("--"):
                 break  # the parser says that a value is missing
+            if not alone and (call := _CALL.match(rest)):
+                given = f"{name} {_values(actions[name])}"
+                raise OptionError(
+                    f"{called}: write the values of {name} before the call: "
+                    f"{called} {given} {call.group()}...); see {called} -h"
+                )
             value, rest = _take(called, rest)
             # joined, so that a value may begin with a dash
             words[-1:] = (
@@ -297,6 +304,10 @@ def split(
                 else [f"{words[-1]}={_unquoted(value)}"]
             )
     return words, rest
+
+
+def _values(action: argparse.Action) -> str:
+    return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar or ())
 
 
 def _wanted(action: argparse.Action, rest: str, alone: bool) -> int:

@@ -44,6 +44,20 @@ def test_options_of_the_verb(line: str, show: dict[str, Any]) -> None:
     assert parsed(line).show == show
 
 
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("--diff hlo rnn(w, xs)", "%hlo --diff A B rnn(...)"),
+        ("--diff m.f[0](w)", "%hlo --diff A B m.f[0](...)"),
+        ("--pass f(x, y)", "%hlo --pass NAME f(...)"),
+    ],
+)
+def test_a_call_is_no_value_of_an_option(line: str, written: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parsed(line, cell=None)
+    assert f"before the call: {written}; see %hlo -h" in str(error.value)
+
+
 def test_transforms_keep_the_order_of_the_line() -> None:
     take = parsed("--vmap 0,None --grad w --jit", verb="jaxpr").take
     assert take.transforms == (("vmap", "0,None"), ("grad", "w"), ("jit", ""))
