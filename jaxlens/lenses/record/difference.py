@@ -1,8 +1,9 @@
 """What changed between the records of two runs, function by function."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from jaxlens.ir.compile_log import KeyPart
 from jaxlens.lenses.record.facts import FunctionRow, JobFacts
 from jaxlens.lenses.record.same_program import parts_differ
 from jaxlens.lenses.sentences import listed
@@ -18,7 +19,7 @@ class FunctionChange:
     name: str
     before: FunctionRow | None
     after: FunctionRow | None
-    keys: tuple[str, ...] = ()  # what differs between the keys of the first compiles
+    keys: tuple[str, ...] = ()  # what differs between the keys of the compiles
 
     @property
     def same_programs(self) -> bool:
@@ -52,13 +53,33 @@ def difference(before: JobFacts, after: JobFacts) -> JobDifference:
 
 
 def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
-    calls = [
-        next((r.compile.call for r in job.rows if r.function == name), None)
-        for job in (before, after)
+    """Yields what differs between the keys that only one of two runs compiled a function for."""
+    left, right = ({_key(p): p for p in _parts(job, name)} for job in (before, after))
+    names = before.job.name, after.job.name
+    alone = [
+        [parts for key, parts in own.items() if key not in others]
+        for own, others in ((left, right), (right, left))
     ]
-    if calls[0] is not None and calls[1] is not None:
-        labels = (before.job.name, after.job.name)
-        yield from parts_differ(calls[0].parts, calls[1].parts, labels)
+    if [len(keys) for keys in alone] == [1, 1]:
+        yield from parts_differ(alone[0][0], alone[1][0], names)
+        return
+    every = [set(key) for key in (*left, *right)]
+    same = set.intersection(*every) if every else set()
+    for job, keys in zip(names, alone, strict=True):
+        texts = [
+            ", ".join(f"{n} {text}" for kind, n, text in _key(parts) if (kind, n, text) not in same)
+            for parts in keys
+        ]
+        if texts:
+            yield f"only {job} has {listed(texts)}"
+
+
+def _parts(job: JobFacts, name: str) -> list[tuple[KeyPart, ...]]:
+    return [row.compile.call.parts for row in job.rows if row.function == name]
+
+
+def _key(parts: Sequence[KeyPart]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((part.kind, part.name, part.text) for part in parts)
 
 
 def report(found: JobDifference) -> Report:
@@ -83,7 +104,8 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
             continue
         parts = []
         if one.counts != two.counts:
-            parts.append(f"compiled {two.counts} times a process, was {one.counts}")
+            times = "once" if two.counts == "1" else f"{two.counts} times"
+            parts.append(f"compiled {times} a process, was {one.counts}")
         if not change.same_programs:
             keys = f" ({'; '.join(change.keys)})" if change.keys else ""
             parts.append(f"its programs are others{keys}")
