@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxlens.errors import OptionError
+from jaxlens.ir.saved.job_files import recorded_compiles
 from jaxlens.stages.record.when_imported import when_imported
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class JobRecording:
         self._trouble: list[str] = []
 
     def __enter__(self) -> "JobRecording":
+        with _caught(self._trouble):
+            if there := recorded_compiles(self.path):
+                _say(
+                    f"{self.path} already has {there} compile{'s' * (there > 1)}, to which this "
+                    "run's are added; name another folder to keep them apart"
+                )
         self._cancel = when_imported("jax", self._start)
         return self
 
@@ -49,9 +56,7 @@ class JobRecording:
             self._trouble += recording.problems
             self.written = recording.written
         if self._trouble:
-            text = f"jaxlens: the record {self.path} is not complete: {'; '.join(self._trouble)}"
-            with suppress(OSError, ValueError, AttributeError):  # no stderr
-                print(text, file=sys.stderr)
+            _say(f"the record {self.path} is not complete: {'; '.join(self._trouble)}")
 
     def _start(self) -> None:
         with _caught(self._trouble):
@@ -60,6 +65,11 @@ class JobRecording:
             recording = Recording(self.path, *self._limits)
             recording.start()
             self._recording = recording
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # no stderr
+        print(f"jaxlens: {text}", file=sys.stderr)
 
 
 @contextmanager

@@ -133,7 +133,7 @@ PACKAGES = {
     "questions": "progress captures errors ir links lenses.* options render.* report views.*",
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
-    "recording": "errors stages.*",
+    "recording": "errors ir.saved stages.*",
     "recorded": "progress api captures errors ir.* lenses.* stages.* views.*",
     "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",

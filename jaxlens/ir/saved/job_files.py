@@ -76,6 +76,12 @@ def program_path(root: Path, name: str) -> Path:
     return root / _PROGRAMS / f"{name}{SUFFIX}"
 
 
+def recorded_compiles(root: Path) -> int:
+    """Returns the number of compiles in a folder, which need not be a record."""
+    files = (file for file in root.glob("process-*/*.json") if _FOLDER.match(file.parent.name))
+    return sum(1 for file in files if _COMPILE.fullmatch(file.name))
+
+
 def read_job(path: str | os.PathLike[str]) -> JobRecord:
     """Reads the record of a job, also while it goes on.
 

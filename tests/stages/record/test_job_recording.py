@@ -118,11 +118,12 @@ def test_large_constants_are_left_out_and_the_program_still_opens(tmp_path):
     assert "f32[1000,30]" in run.capture.hlo.text
 
 
-def test_equal_programs_are_one_file(tmp_path):
-    for name in ("a", "a", "b"):
+def test_equal_programs_are_one_file(tmp_path, capsys):
+    for name, said in (("a", False), ("a", True), ("b", False)):
         with jaxlens.record(tmp_path / name):
             jax.clear_caches()
             new_step()({"w": ones(4, 5)}, ones(8, 4))
+        assert ("already has 1 compile, to which" in capsys.readouterr().err) is said
     assert len(list((tmp_path / "a").glob("process-*"))) == 2
     assert len(list((tmp_path / "a" / "programs").iterdir())) == 1
     diff = jaxlens.runs(tmp_path / "a").diff(tmp_path / "b")
