@@ -24,7 +24,7 @@ from typing import Any
 from jaxlens.errors import LensError, OptionError, nearest
 
 _PAGES = 20  # programs of a record that have a page each
-_OWN = (str(Path(__file__).parent), os.path.dirname(runpy.__file__) + os.sep + "runpy.py")
+_PYTHON = os.path.dirname(runpy.__file__) + os.sep
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -73,9 +73,7 @@ def _record(options: argparse.Namespace) -> int:
     except SystemExit as end:
         status = end.code if isinstance(end.code, int | str) else int(end.code is not None)
     except BaseException as error:
-        shown = error.with_traceback(_of_script(error.__traceback__))
-        sys.excepthook(type(error), shown, shown.__traceback__)
-        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+        status = _raised(error)
     if isinstance(status, str):  # sys.exit("words")
         print(status, file=sys.stderr)
         status = 1
@@ -100,12 +98,27 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
     runpy.run_path(path, run_name="__main__")
 
 
-def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Returns the traceback from the script's first frame on; whole if it has none."""
+def _raised(error: BaseException) -> int:
+    """Shows an error of the user's code as Python would; returns the exit status."""
+    shown = error.with_traceback(_of_user(error.__traceback__))
+    sys.excepthook(type(error), shown, shown.__traceback__)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _of_user(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the traceback from the first frame below ours on; whole if there is none."""
     first = trace
-    while first is not None and first.tb_frame.f_code.co_filename.startswith((*_OWN, "<frozen ")):
+    while first is not None and _is_above(first.tb_frame.f_code.co_filename):
         first = first.tb_next
     return first or trace
+
+
+def _is_above(file: str) -> bool:
+    """Whether a file is jaxlens's, JAX's or Python's, which call the user's code."""
+    from jaxlens.ir.spans import describe
+
+    is_pythons = file.startswith(_PYTHON) and "site-packages" not in file
+    return file.startswith("<") or is_pythons or describe(file).own
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -132,12 +145,22 @@ def _page(options: argparse.Namespace) -> int:
 
 
 def _explore(options: argparse.Namespace) -> int:
-    from jaxlens.api import explore, take
-
+    """Writes the page of a function; an error of its own is shown with its own traceback."""
     name, _, path = options.function.partition(":")
     if not path or name.endswith(".py"):
         meant = f"{Path(name).stem}:{path or 'step'}"
         raise OptionError(f"expected MODULE:FUNCTION, got {options.function!r}: {meant}")
+    try:
+        return _explored(name, path, options)
+    except LensError:
+        raise
+    except Exception as error:
+        return _raised(error)
+
+
+def _explored(name: str, path: str, options: argparse.Namespace) -> int:
+    from jaxlens.api import explore, take
+
     function = _function(name, path)
     if not options.shapes and (needed := _needed(function)):
         raise OptionError(

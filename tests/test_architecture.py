@@ -161,7 +161,7 @@ PACKAGES = {
     ),
     "notebook": "progress errors ir notebook.cell notebook.magics notebook.widgets",
     # The shell command starts programs and asks each layer whether it works here.
-    "commands": "api errors recorded recording",
+    "commands": "api errors ir recorded recording",
     "cli": "commands course errors render.*",
     "__main__": "cli",
 }

@@ -73,6 +73,24 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert "step" in (folder / "program.html").read_text()
 
 
+@pytest.mark.parametrize(
+    "raising", ["def f(x):\n    return 1 / 0", "1 / 0"], ids=["call", "import"]
+)
+def test_an_error_of_an_explored_function_is_its_own(raising, tmp_path, monkeypatch, capsys):
+    (tmp_path / "raising.py").write_text(raising)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "raising", raising=False)
+    monkeypatch.setattr(sys, "argv", ["jaxlens"])
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    assert main(["explore", "raising:f", "--in", "f32[2]"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert "ZeroDivisionError: division by zero" in lines
+    frames = [line for line in lines if line.startswith("  File ")]
+    assert len(frames) == 1
+    assert "raising.py" in frames[0]
+
+
 @pytest.mark.parametrize("script", ["exit", "words"], indirect=True)
 def test_a_script_that_exits(script):
     folder, status, said = script
