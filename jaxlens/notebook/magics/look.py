@@ -92,6 +92,7 @@ class Looking:
         self._displays = not self._line and not cells.is_quiet(text or "")
         # As written: to offer a call, its statement is rewritten in place.
         self._written = copy.deepcopy(code.body)
+        self._ending = self._written[-1] if code.body else None
         self._calls: Any = None
         self._shown = self._done = False
         # The call that could not be captured, and its error.
@@ -306,11 +307,6 @@ class Looking:
             return value
         sys.displayhook(value)  # IPython's, as for any last expression of a cell
         return None
-
-    @property
-    def _ending(self) -> ast.stmt | None:
-        """The cell's last statement, as written."""
-        return self._written[-1] if self._written else None
 
     @property
     def _shows_last(self) -> bool:

@@ -156,8 +156,12 @@ def test_somebody_elses_handler_goes_first(cell: Any, shell: Any) -> None:
     ],
 )
 def test_a_transform_that_does_not_fit_is_an_error_of_the_line(run, line, why):
-    assert run("import jax.numpy as jnp\nx = jnp.ones((2, 2))\ndef k(a, b): return (a @ b).sum()").ok
+    assert run(
+        "import jax.numpy as jnp\nx = jnp.ones((2, 2))\ndef k(a, b): return (a @ b).sum()"
+    ).ok
     ran = run(f"%jaxpr {line}")
     option, _, call = line.partition(" ")
-    assert str(ran.error).startswith(f"{option} does not fit {call}: ") and why in str(ran.error)
-    assert "<jaxlens>" not in ran.out and not ran.shown
+    assert str(ran.error).startswith(f"{option} does not fit {call}: ")
+    assert why in str(ran.error)
+    assert "<jaxlens>" not in ran.out
+    assert not ran.shown
