@@ -25,6 +25,8 @@ from jaxlens.report import (
 )
 
 _ROWS = 12
+# One transcendental takes some ten flops: with as few flops for each the headline names them.
+_MANY = 10
 _PER_DEVICE = (
     Finding(
         "The count is for the equations as they are written: for all devices together, in a "
@@ -58,7 +60,8 @@ def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
     if not counted.compiled:
         return {}, ()
     try:
-        xla, missing = counted.xla.get(), "its cost analysis is empty for this target"
+        xla = counted.xla.get()
+        missing = f"its cost analysis {'has none' if xla else 'is empty'} for this target"
     except UnavailableError as why:
         xla, missing = {}, str(why)
     if not _has_flops(xla):
@@ -86,6 +89,8 @@ def _answer(
         if share > line_split.NEARLY_ALL:
             inside = line_split.sentence(line_split.parts(subject.jaxpr.module, cost.by_node))
             text += f" ({inside})" if inside else ""
+        if _MANY * cost.transcendentals >= cost.flops:
+            text += f", besides {_transcendentals(cost)} (exp, sin and the like)"
         if any(loop.trips is not None and loop.trips > 1 for loop in cost.loops):
             text += ", loops counted by their trips"
         unknown = sum(1 for loop in cost.loops if loop.trips is None)
@@ -119,7 +124,7 @@ def _counted(cost: Cost) -> Iterator[Finding]:
 
 def _sum(cost: Cost) -> Finding:
     """Returns the finding with the count; where it is zero, with the reason."""
-    transcendentals = f"{amount(cost.transcendentals, '').strip()} transcendentals"
+    transcendentals = _transcendentals(cost)
     if cost.flops:
         also = f" and {transcendentals}" if cost.transcendentals else ""
         return Finding(f"{amount(cost.flops, 'flop')}{also} counted over the equations.")
@@ -131,6 +136,10 @@ def _sum(cost: Cost) -> Finding:
         return Finding(f"{transcendentals} and no other arithmetic counted over the equations.")
     least = "" if cost.bytes is None else f", at least {amount(cost.bytes)} in and out"
     return Finding(f"No arithmetic: the equations only move data{least}.")
+
+
+def _transcendentals(cost: Cost) -> str:
+    return f"{amount(cost.transcendentals, '').strip()} transcendentals"
 
 
 def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:

@@ -296,6 +296,14 @@ def test_nothing_agrees_with_a_count_of_nothing() -> None:
     assert "agree" not in texts(report_of(counted(with_jaxpr(moved, flops=0.0))).findings)
 
 
+@pytest.mark.parametrize(("rows", "named"), [(8, True), (1, False)])
+def test_the_headline_names_transcendentals_where_they_are_many(rows: int, named: bool) -> None:
+    added = eqn("add", f32(8, 20), "x", id="a", line=1)
+    module = program(main=(added, eqn("exp", f32(rows, 8), "x", id="s", line=1)))
+    headline = report_of(counted(with_jaxpr(module))).findings[0].text
+    assert headline.endswith("besides 64 transcendentals (exp, sin and the like).") is named
+
+
 def test_where_something_has_no_rule_the_two_agree_as_far_as_there_are_rules() -> None:
     module = program(
         main=(eqn("add", f32(8, 20), "x", id="a"), eqn("mystery", f32(8), "x", id="m"))
