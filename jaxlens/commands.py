@@ -207,7 +207,7 @@ def _given(answer: Any, output: Path | None) -> int:
     if output is None:
         try:
             width = max(shutil.get_terminal_size((120, 24)).columns, 60)
-            print(answer.text(times=True, width=width), flush=True)
+            print(answer.text(times=True, width=width, rest="-o page.html"), flush=True)
         except BrokenPipeError:  # `| head` has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

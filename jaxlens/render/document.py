@@ -288,6 +288,7 @@ class Picture:
         text: Its lines in the text form; none depends on the machine's speed.
         stage: The stage whose ids its marks carry; "" for none.
         note: Legend, or how its figures are known; shown below it.
+        legend: How to read the drawing; shown before `note`, but not in the text form.
     """
 
     title: str
@@ -296,6 +297,7 @@ class Picture:
     text: tuple[str, ...] = ()
     stage: str = ""
     note: str = ""
+    legend: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
 from jaxlens.render.bars import source_bars, table_bars
 from jaxlens.render.document import Document, GraphPane, Picture, SourcePane, TableBlock
 from jaxlens.render.text.document_text import text
+from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
 from jaxlens.views.about import pictures, versions
 
@@ -53,15 +54,18 @@ class View:
     def __repr__(self) -> str:
         return self.text()
 
-    def text(self, *, full: bool = False, times: bool = False, width: int = 100) -> str:
+    def text(
+        self, *, full: bool = False, times: bool = False, width: int = 100, rest: str = REST
+    ) -> str:
         """Returns the view as text, equal from run to run apart from times.
 
         Args:
             full: Whether folds, all tabs and every line are written.
             times: Whether figures that change from run to run are written even if not requested.
             width: Maximum columns of prose, tables and diffs.
+            rest: What the text names as the way to what it leaves out.
         """
-        return text(self.document, full=full, times=times, width=width)
+        return text(self.document, full=full, times=times, width=width, rest=rest)
 
     def html(self) -> str:
         """Returns a fragment of HTML that needs no network and no kernel."""

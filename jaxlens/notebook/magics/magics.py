@@ -64,16 +64,21 @@ class OutputMagics(Magics):
         """Whether the front end shows HTML."""
         return "text/html" in self.shell.display_formatter.active_types
 
-    def display(self, view: "View", full: bool = False) -> None:
+    def display(self, view: "View", full: bool = False, rest: str = ".text(full=True)") -> None:
         """Displays a view in this front end.
 
         A terminal gets text only, so that no HTML or layout is computed. Its output is not saved,
         so the text includes times, which change from run to run.
+
+        Args:
+            view: The view.
+            full: Whether a terminal's text leaves nothing out.
+            rest: What writes the rest: an option of the magic, where it has one.
         """
         if self.in_html:
             bundle = dict(self._comms.bundle(view))
         else:
-            bundle = {"text/plain": view.text(full=full, times=True)}
+            bundle = {"text/plain": view.text(full=full, times=True, rest=rest)}
         if not self._progress.replace(bundle):
             display(bundle, raw=True)
 
@@ -287,7 +292,7 @@ class ProgramMagics(OutputMagics):
             if magic.take.o:
                 self.shell.user_ns[magic.take.o] = view
                 remember_name(magic.take.o)
-            self.display(view, full=bool(magic.show.get("full")))
+            self.display(view, full=bool(magic.show.get("full")), rest="--full")
             if view.capture is not None and len(magic.take.target) < 2:  # one may not compile
                 remember(view.capture, magic.verb, magic.show)
 

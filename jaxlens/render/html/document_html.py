@@ -195,10 +195,11 @@ def block_html(block: Block, hues: Ink, budget: Budget | None = None) -> str:
 def _chart(picture: Picture) -> str:
     """The picture under its title; `chart/chart.js` brings it to life."""
     stage = attr("data-stage", picture.stage)
+    below = f"{picture.legend} {picture.note}".strip()
     return (
         f"<figure class=chart-figure data-own{stage}>"
         f"<figcaption>{escaped(picture.title)}</figcaption>"
-        f"{image(picture.svg, picture.alt)}</figure>{note(picture.note)}"
+        f"{image(picture.svg, picture.alt)}</figure>{note(below)}"
     )
 
 

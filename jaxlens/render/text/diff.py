@@ -5,17 +5,18 @@ from itertools import zip_longest
 from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Diff, DiffRow, Line
 from jaxlens.render.fate_marks import mark
-from jaxlens.render.text.lines import line_text, wrap
+from jaxlens.render.text.lines import REST, line_text, wrap
 from jaxlens.report import count
 
 
-def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
+def diff_lines(diff: Diff, width: int, full: bool = False, rest: str = REST) -> list[str]:
     """Returns the groups as lines, each a title and its rows; a closed group is one line.
 
     Args:
         diff: The diff to render.
         width: Columns for both sides and the marks between.
         full: Whether to open every group and show folded pieces.
+        rest: What opens every group, for its reader.
     """
     fates = [visible(row.fate) for group in diff.groups for row in group.rows]
     middle = max(map(len, fates), default=4) + 2
@@ -29,7 +30,7 @@ def diff_lines(diff: Diff, width: int, full: bool = False) -> list[str]:
     lines.append(_columns("-" * side, "", "-" * side, side, middle))
     for group in diff.groups:
         shown = group.open or full
-        hidden = f" ({count(len(group.rows), 'row')}; .text(full=True) opens it)"
+        hidden = f" ({count(len(group.rows), 'row')}; {rest} opens it)"
         title = f"[{'-' if shown else '+'}] {visible(group.title)}{'' if shown else hidden}"
         lines += wrap(title, width, subsequent_indent="    ")
         for row in group.rows if shown else ():

@@ -27,7 +27,7 @@ from jaxlens.render.document import (
     walk,
 )
 from jaxlens.render.text.diff import diff_lines
-from jaxlens.render.text.lines import listing_lines, source_lines, wrap
+from jaxlens.render.text.lines import REST, listing_lines, source_lines, wrap
 from jaxlens.render.text.table import table_lines
 from jaxlens.report import Finding, Trust
 
@@ -51,12 +51,21 @@ def known(finding: Finding, times: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Options of the text form: columns, whether folds and times are written, lines per block."""
+    """Options of the text form.
+
+    Attributes:
+        width: Columns.
+        full: Whether folds are written.
+        times: Whether times are.
+        limit: Lines per block.
+        rest: What writes the rest, for the reader: ".text(full=True)", or "--full" of a magic.
+    """
 
     width: int
     full: bool
     times: bool
     limit: int
+    rest: str = REST
 
 
 def text(
@@ -66,6 +75,7 @@ def text(
     full: bool = False,
     times: bool = False,
     limit: int = 200,
+    rest: str = REST,
 ) -> str:
     """Renders a document as text.
 
@@ -77,11 +87,12 @@ def text(
         times: Whether to write figures that change from run to run. Those that the user
             requested are written in any case.
         limit: Lines per block, unless `full`.
+        rest: What writes the rest, for the reader.
 
     Returns:
         Text without a final newline. Without times, it is equal for equal programs.
     """
-    form = Form(width, full, times or document.timed, limit)
+    form = Form(width, full, times or document.timed, limit, rest)
     lines = wrap(visible(document.taken), width, subsequent_indent="    ", break_on_hyphens=False)
     for sentence in document.deviations:
         lines += wrap(f"Not what runs: {visible(sentence)}", width, subsequent_indent="    ")
@@ -110,7 +121,7 @@ def _step_lines(step: BlockStep, form: Form) -> list[str]:
     if move == "enter":
         return [f"{visible(part.title)}:"]
     folded = isinstance(part, Fold) and move == "skip"
-    return [f"[+] {visible(part.title)}  (folded; .text(full=True) opens it)"] if folded else []
+    return [f"[+] {visible(part.title)}  (folded; {form.rest} opens it)"] if folded else []
 
 
 def cut_lines(block: Block, form: Form) -> list[str]:
@@ -120,7 +131,7 @@ def cut_lines(block: Block, form: Form) -> list[str]:
     left = max(len(lines) - form.limit, 0) + beyond
     if form.full or not left:
         return lines
-    return [*lines[: form.limit], f"... {left:,} more lines; .text(full=True) writes them"]
+    return [*lines[: form.limit], f"... {left:,} more lines; {form.rest} writes them"]
 
 
 def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
@@ -129,7 +140,7 @@ def _tabs_elsewhere(part: Tabs, form: Form) -> list[str]:
     if form.full or not titles:
         return []
     return wrap(
-        f"Also here (.text(full=True) writes them): {', '.join(titles)}.",
+        f"Also here ({form.rest} writes them): {', '.join(titles)}.",
         form.width,
         subsequent_indent="  ",
     )
@@ -149,21 +160,19 @@ def block_lines(block: Block, form: Form) -> list[str]:
             tables = [table_lines(table, form.width) for table in block.tables]
             return [line for lines in tables for line in ("", *lines)][1:]
         case Listing():
-            return [*listing_lines(block, form.full), *_note(block.note, form)]
+            return [*listing_lines(block, form.full, form.rest), *_note(block.note, form)]
         case SourcePane():
             return source_lines(block, form.full)
         case Diff():
-            return diff_lines(block, form.width, form.full)
+            return diff_lines(block, form.width, form.full, form.rest)
         case GraphPane():
             note = f" {block.figure.note}" if block.figure.note else ""
             drawing = f"Drawing: {block.alt}{note} (.svg() and .dot() give it)"
             return wrap(visible(drawing), form.width, subsequent_indent="  ")
         case Picture():
-            return [
-                *_note(f"{block.title}:", form),
-                *map(visible, block.text),
-                *_note(block.note, form),
-            ]
+            drawing = f"Drawing: {visible(block.alt)} (.svg() gives it)"
+            heading = f"{block.title}:" if block.text else drawing
+            return [*_note(heading, form), *map(visible, block.text), *_note(block.note, form)]
         case Code():
             heading = [f"{visible(block.title)}:"] if block.title else []
             code = map(visible, block.text.rstrip("\n").split("\n"))

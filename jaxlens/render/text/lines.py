@@ -12,7 +12,8 @@ from jaxlens.render.document import Line, Listing, SourceLine, SourcePane
 _BAR = 8  # characters of a full bar
 _CODE = 78  # notes beside code start here at the latest
 _LIST = re.compile(r", [^,=]+(?:,|$)")  # items of a list, and no attribute such as metadata=
-_FOLDED = "  (folded; .text(full=True) opens it)"
+REST = ".text(full=True)"
+"""What writes all that a text leaves out, unless its caller names another way."""
 
 
 def line_text(line: Line, full: bool) -> str:
@@ -24,10 +25,11 @@ def line_text(line: Line, full: bool) -> str:
     return ("  " * line.indent + "".join(texts)).rstrip()
 
 
-def listing_lines(block: Listing, full: bool) -> list[str]:
+def listing_lines(block: Listing, full: bool, rest: str = REST) -> list[str]:
     """Returns the program's lines; the first of each run of one owner ends with the owner."""
+    folded = f"  (folded; {rest} opens it)"
     shown = tuple(_in_order(block)) if full else block.lines
-    texts = [line_text(line, full) + (_FOLDED if line.folds and not full else "") for line in shown]
+    texts = [line_text(line, full) + (folded if line.folds and not full else "") for line in shown]
     column = min(max(map(len, texts), default=0), _CODE)
     lines, owner = [], ""
     for line, text in zip(shown, texts, strict=True):

@@ -71,13 +71,16 @@ def picture(facts: CostFacts) -> Picture:
     placed = [p for p in facts.points if (p.kernel.intensity or 0.0) >= _IDLE][:_DOTS]
     placed.sort(key=lambda p: -(p.measured or p.seconds))
     text = () if limits.measured or facts.seconds is not None else tuple(_text(facts.points))
-    note = "Right: more flops per byte; up: more flops per second; the larger the dot, the longer."
+    legend = (
+        "Right: more flops per byte; up: more flops per second; the larger the dot, the longer."
+    )
+    note = ""
     if idle:
         moved = amount(sum(p.kernel.bytes or 0 for p in idle))
-        note += f" Not drawn: {len(idle):,} kernels that only move, {moved} in all."
+        note = f"Not drawn: {len(idle):,} kernels that only move, {moved} in all."
     name = f"Roofline of {limits.name}"
     alt = f"{name}: {len(placed)} kernels by flops per byte and flops per second"
-    return Picture(name, alt, _drawing(placed, limits), text, "optimized", note)
+    return Picture(name, alt, _drawing(placed, limits), text, "optimized", note, legend)
 
 
 def _text(points: Sequence[Point]) -> Iterator[str]:

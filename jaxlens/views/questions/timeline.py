@@ -42,16 +42,17 @@ def picture(facts: TimelineFacts) -> Picture:
     devices = ", ".join(use.device for use in facts.devices)
     lanes = _lanes(facts)
     short = [name for name, events in lanes[:LANES] if len(events) > BARS]
-    note = "Left to right: time. Colours are lines of yours: an execution has the colour of the "
-    note += "line that dispatched it."
+    legend = "Left to right: time. Colours are lines of yours: an execution has the colour of the "
+    legend += "line that dispatched it."
     # How many instructions there are is no fact of the program: a profiler may drop some
-    note += f" Only the {BARS} longest are drawn of: {', '.join(short)}." if short else ""
+    note = f"Only the {BARS} longest are drawn of: {', '.join(short)}." if short else ""
     return Picture(
         "Python and the device over time",
         f"{alt}; executions on {devices}" if devices else alt,
         _drawing(facts, lanes[:LANES]),
         tuple(_text(facts)),
         note=note,
+        legend=legend,
     )
 
 

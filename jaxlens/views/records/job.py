@@ -53,13 +53,13 @@ def picture(job: JobFacts) -> Picture:
     alt = f"Lanes over time: {count(job.compiles, 'compile')} of "
     alt += count(len(lanes), "process", "processes")
     shown = dict(sorted(lanes.items(), key=lambda lane: _order(lane[1]))[:LANES])
-    note = "Left to right: time since the first process began. Colours are functions; a bar is "
-    note += "tracing, lowering and compiling."
+    legend = "Left to right: time since the first process began. Colours are functions; a bar is "
+    legend += "tracing, lowering and compiling."
+    note = ""
     if len(shown) < len(lanes):
-        note += f" {len(lanes) - len(shown)} more processes are not drawn."
-    return Picture(
-        "Compiles over time", alt, _drawing(job, shown), tuple(_text(job.rows)), note=note
-    )
+        note = f"{len(lanes) - len(shown)} more processes are not drawn."
+    drawn, text = _drawing(job, shown), tuple(_text(job.rows))
+    return Picture("Compiles over time", alt, drawn, text, note=note, legend=legend)
 
 
 def _order(rows: Sequence[CompileRow]) -> tuple[int, str]:

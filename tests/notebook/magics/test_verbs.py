@@ -149,6 +149,8 @@ def test_a_terminal_gets_text_with_figures_and_no_html(run: Any, shell: Any) -> 
     finally:
         formatter.active_types = before
     assert "block_until_ready" in ran.shown
+    assert "--full opens it" in ran.shown
+    assert ".text(full=True)" not in ran.shown
 
 
 def test_a_saved_capture_shows_the_same(run: Any, shell: Any, public: Any, tmp_path: Any) -> None:

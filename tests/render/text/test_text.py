@@ -17,6 +17,7 @@ from jaxlens.render.document import (
     GraphPane,
     Line,
     Listing,
+    Picture,
     Piece,
     SourceLine,
     SourcePane,
@@ -26,6 +27,7 @@ from jaxlens.render.document import (
     walk,
 )
 from jaxlens.render.graph.figure import Box, Figure, Panel
+from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from jaxlens.report import Cell, Table, cells
 from tests.support import sample_documents as sample
@@ -160,6 +162,14 @@ def test_tabs_not_in_the_text_are_named():
 def test_a_drawing_is_told_in_words():
     written = text(document(GraphPane(figure(), "f: 1 input.")))
     assert "Drawing: f: 1 input. Folded 3 layers. (.svg() and .dot() give it)" in written
+
+
+def test_how_to_read_a_drawing_is_not_in_the_text():
+    picture = Picture("Lanes", "Lanes: 2", "<svg/>", ("a b",), note="2 more.", legend="Red: a.")
+    assert text(document(picture)) == "taken\n\nLanes:\na b\n2 more."
+    without = text(document(replace(picture, text=())))
+    assert without == "taken\n\nDrawing: Lanes: 2 (.svg() gives it)\n2 more."
+    assert "Red: a. 2 more." in html(document(picture))
 
 
 def test_folds_nest_as_deep_as_programs_do():
