@@ -7,7 +7,7 @@ the stable text leaves out.
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.ir.run.timeline import UNKNOWN_LINE
+from jaxlens.ir.run.timeline import UNKNOWN_LINE, CodeLine
 from jaxlens.lenses.timeline.facts import LineUse, TimelineFacts
 from jaxlens.report import Cell, Finding, Report, Table, barred, count, duration, share, tally
 
@@ -35,11 +35,14 @@ def _findings(facts: TimelineFacts) -> Iterator[Finding]:
             return
     if not facts.dispatched and not facts.waits:
         yield Finding("Nothing was dispatched: this thread called no compiled program.", "measured")
+        yield from _ready(facts)
         return
     waiting = [use for use in facts.lines if use.waits]
     if waiting:
         yield Finding(_waits(facts, waiting), "measured", tail=_idle(facts))
     yield from _queue(facts)
+    if not waiting:
+        yield from _ready(facts)
     at_once = [d.program for d in facts.timeline.dispatches if d.at_once]
     if at_once:
         yield Finding(
@@ -79,8 +82,11 @@ def _idle(facts: TimelineFacts) -> str:
 
 
 def _at(use: LineUse) -> str:
-    text = f", `{_short(use.line.text)}`" if use.line.text else ""
-    return f"{use.line.place}{text}" + f", which waits in {use.within}" * bool(use.within)
+    return _placed(use.line) + f", which waits in {use.within}" * bool(use.within)
+
+
+def _placed(line: CodeLine) -> str:
+    return f"{line.place}, `{_short(line.text)}`" if line.text else line.place
 
 
 def _for(facts: TimelineFacts, use: LineUse) -> str:
@@ -118,6 +124,17 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
         rest = f" The {facts.ran.partition(' ')[0]} is done before the device is."
         text = f"Python waits for nothing: it dispatches {count(queued, 'program')} and goes on."
         yield Finding(text + rest * bool(facts.behind), "measured")
+
+
+def _ready(facts: TimelineFacts) -> Iterator[Finding]:
+    """Yields the finding on reads that do not wait."""
+    lines = facts.timeline.ready
+    if lines:
+        more = len(lines) - _NAMED
+        places = [_placed(line) for line in lines[:_NAMED]]
+        places += [count(more, "more line")] if more > 0 else []
+        text = f"What Python reads is ready when it is read: at {'; '.join(places)}."
+        yield Finding(text, "measured")
 
 
 def _lines(facts: TimelineFacts) -> Table:

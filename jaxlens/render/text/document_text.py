@@ -171,8 +171,8 @@ def block_lines(block: Block, form: Form) -> list[str]:
             return wrap(visible(drawing), form.width, subsequent_indent="  ")
         case Picture():
             drawing = f"Drawing: {visible(block.alt)} (.svg() gives it)"
-            heading = f"{block.title}:" if block.text else drawing
-            return [*_note(heading, form), *map(visible, block.text), *_note(block.note, form)]
+            title = f"{block.title}:" if block.text else drawing
+            return [*_note(title, form), *map(visible, block.text), *_note(block.note, form)]
         case Code():
             heading = [f"{visible(block.title)}:"] if block.title else []
             code = map(visible, block.text.rstrip("\n").split("\n"))

@@ -6,7 +6,8 @@ the log make it a little slower.
 """
 
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from traceback import walk_stack
@@ -32,6 +33,7 @@ from jaxlens.stages.timeline.line_log import LineLog
 
 _MARKS = 5
 _OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
+_READS = 100_000  # reads that are noted
 _BEFORE = 100_000  # nanoseconds from the note of a wait until its event in the profile
 
 
@@ -50,6 +52,7 @@ class TimelineRecording:
         self._marks: list[tuple[int, int]] = []
         self._begun: list[int] = []  # when waits of libraries began, and in which lines
         self._libraries: list[str] = []
+        self._ready: list[int] = []  # when Python read what was ready
         self._stack = ExitStack()
         self._start = self._seconds = 0
         self._timeline: RunTimeline | None = None
@@ -57,7 +60,9 @@ class TimelineRecording:
     def __enter__(self) -> "TimelineRecording":
         self._session.start()
         if not self._session.note:
-            self._stack.callback(compat.mark_waits(read_profile.WAIT, self._wait_begins))
+            self._stack.callback(
+                compat.mark_waits(read_profile.WAIT, self._wait_begins, self._is_ready)
+            )
             self._mark()
             self._stack.enter_context(self._log.logging())
         self._start = time.perf_counter_ns()
@@ -120,7 +125,26 @@ class TimelineRecording:
             executions=tuple(in_seconds(e, origin) for e in executions if e.end > origin),
             unknown="the lines of what came late: too many lines ran" * self._log.full,
             activities=tuple(in_seconds(a, origin) for a in activities if a.start >= origin),
+            ready=tuple(self._lines_of_ready(dispatches, shift)),
         )
+
+    def _is_ready(self) -> None:
+        if len(self._ready) < _READS:
+            self._ready.append(time.perf_counter_ns())
+
+    def _lines_of_ready(self, dispatches: Sequence[Dispatch], shift: float) -> Iterator[CodeLine]:
+        """Yields the lines that read what was ready, each once; JAX's own reads are left out."""
+        starts = [dispatch.start for dispatch in dispatches]
+        seen = set[CodeLine]()
+        for moment in self._ready:
+            index = bisect_right(starts, moment + shift) - 1
+            within = (
+                index >= 0 and moment + shift < dispatches[index].start + dispatches[index].seconds
+            )
+            line = None if within else self._line(moment)
+            if line is not None and line not in seen:
+                seen.add(line)
+                yield line
 
     def _wait_begins(self) -> None:
         """Notes the library's line that is about to wait, if a library does."""
