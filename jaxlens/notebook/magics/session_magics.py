@@ -1,6 +1,7 @@
 """`%jaxlens on`: one line after each cell that compiled; `%explain`: the answer behind it."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_magic, magics_class, no_var_expand
@@ -30,6 +31,8 @@ class JaxLens(WholeCellMagics):
     _session: "SessionWatch | None" = None
     _stderr: KernelStderr | None = None
     _has_failed = False
+    # Cells that ended after the last error, and after the last compile; %explain does not count.
+    _since_error = _since_compile = 0
 
     @line_magic
     @no_var_expand
@@ -100,13 +103,19 @@ class JaxLens(WholeCellMagics):
         from jaxlens.views.view import View
 
         if self._has_failed and (failure := api.explain()) is not None:
-            return failure
+            return self._of_earlier(failure, self._since_error)
         session = self._session
         if session is None or session.after is None or session.answer is None:
             first = "" if self.watch else "%jaxlens on, run the cell, then %explain: "
             raise CellError(f"{first}no cell has compiled a function while jaxlens watched")
         answer, after, ways = session.answer, session.after, session.ways_around()
-        return View(None, lambda: explained(answer.document, after, ways))
+        view = View(None, lambda: explained(answer.document, after, ways))
+        return self._of_earlier(view, self._since_compile)
+
+    def _of_earlier(self, view: "View", since: int) -> "View":
+        from jaxlens.views.questions.recompiles import of_earlier
+
+        return replace(view, build=lambda: of_earlier(view.document, since)) if since else view
 
     def _state(self) -> str:
         if not self.watch:
@@ -140,13 +149,17 @@ class JaxLens(WholeCellMagics):
 
     def cell_done(self, result: Any) -> None:
         """Shows a line if the cell compiled, and warnings; called by IPython after each cell."""
-        self._has_failed = self._has_failed or result.error_in_exec is not None
+        has_failed = result.error_in_exec is not None
+        self._has_failed = self._has_failed or has_failed
+        if not str(result.info.raw_cell).lstrip().startswith("%explain"):
+            self._since_error = 0 if has_failed else self._since_error + 1
+            self._since_compile += 1
         try:
             if self._session is None:
                 return self._begin()
             after = self._session.cell_done()
             if after.compiles:
-                self._has_failed = result.error_in_exec is not None
+                self._has_failed, self._since_compile = has_failed, 0
             if after.compiles or after.growth:
                 self._show(after)
         except Exception as error:  # a fault of jaxlens must not be the user's

@@ -75,6 +75,18 @@ def cell_html(after: AfterCell) -> str:
     return brief_html(line, warnings(after), blocks)
 
 
+def of_earlier(shown: Document, since: int) -> Document:
+    """Returns the answer about a cell, with the note that it is not the last one.
+
+    Args:
+        shown: The answer.
+        since: Number of cells that ran after it.
+    """
+    last = "the last cell" if since == 1 else f"the last {since:,} cells"
+    text = f"This is about an earlier cell: there is nothing to explain in {last}."
+    return replace(shown, blocks=(Findings((Finding(text, "counted"),)), *shown.blocks))
+
+
 def explained(answer: Document, after: AfterCell, ways: Sequence[Cure]) -> Document:
     """Returns the full answer about a cell, below the warnings.
 

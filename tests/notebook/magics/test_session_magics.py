@@ -151,7 +151,10 @@ def test_explain(run, shell):
     assert "- step compiled again: x's first axis changed: 8, 10. [counted]" in said
     assert "- Cure: pad x along axis 0 to 10" in said
     assert "x: f32[10,4], was f32[8,4]" in shell.user_ns["why"].text()
+    assert "This is about an earlier cell: there is nothing to explain in the last cell." in said
     assert run("%explain").shown == said
+    run("step(w, batch(11))")
+    assert "earlier cell" not in run("%explain").shown
 
 
 def test_explain_an_error_of_tracing_that_came_later(run):
@@ -162,7 +165,9 @@ def test_explain_an_error_of_tracing_that_came_later(run):
     run("step(w, batch(9))")
     assert "step compiled again" in run("%explain").shown
     assert isinstance(run("1 / 0").error, ZeroDivisionError)
-    assert "step compiled again" in run("%explain").shown
+    said = run("%explain").shown
+    assert "step compiled again" in said
+    assert "This is about an earlier cell" in said
 
 
 def test_nothing_to_explain(run):
