@@ -48,14 +48,14 @@ def table(
     rows = []
     for work, cost, n, took in zip(works, known, moved, times, strict=True):
         time = "" if took is None else duration(took)
-        flops = Cell("")
+        flops = Cell("-")
         if cost is not None:
             flops = Cell(amount(cost.flops, "flop"), cost.flops, bar=cost.flops / most_flops)
         rows.append(
             (
                 Cell(work.kernel.name, ids=(work.kernel.name,)),
                 *([Cell(time, took, bar=(took or 0.0) / longest)] if seconds else []),
-                Cell(amount(n), n, bar=(n or 0) / most_bytes),
+                Cell("-" if n is None else amount(n), n, bar=(n or 0) / most_bytes),
                 *([flops] if costs else []),
                 Cell(listed(work.lines)),
                 Cell(what(work)),

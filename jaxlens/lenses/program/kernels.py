@@ -30,8 +30,9 @@ class Work:
         kernel: The kernel.
         node: Its instruction in the optimised program; None where unknown.
         inside: Instructions that it computes, without parameters.
-        read: Bytes that it reads; None where the size of an operand is unknown.
-        written: Bytes that it writes; None where the size of its result is unknown.
+        read: Bytes that it reads; None where the size of an operand is unknown, and for a loop,
+            branch or call, whose body reads and writes.
+        written: Bytes that it writes; None likewise.
         place: The loop, branch or call around it: "in while.6, 128 trips"; "" in the entry.
         linked: Source lines known from its neighbours, if XLA kept no line of its own.
     """
@@ -80,7 +81,7 @@ def works(capture: Seen) -> list[Work]:
             read = None
         if node.type.bytes is None:
             written = None
-        if node.opcode == "call":  # its body moves bytes
+        if node.opcode in CONTROL:  # its body moves bytes
             read = written = None
         place = around.get(node.id, "")
         parts = inside(node, module)

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.ir.facts import Kernel
+from jaxlens.ir.facts import Kernel, Stage
+from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernel_table import by_cost, table
 from jaxlens.lenses.program.kernels import places, tally, works
@@ -75,9 +76,18 @@ ENTRY %e (p: f32[4]) -> f32[4] {
   ROOT %w = f32[4]{0} while(%p), condition=%cond, body=%body, backend_config={"known_trip_count":{"n":"9"}}
 }
 """  # noqa: E501
-    by_name = places(fixed.module(text))
+    module = fixed.module(text)
+    by_name = places(module)
     assert by_name["t"] == "in w, 9 trips"
     assert "w" not in by_name
+    capture = fixed.capture()
+    capture.driver._stages["optimized"] = Stage(BY_NAME["optimized"], lambda: text, lambda: module)
+    capture.driver.kernels = lambda: (Kernel("w", "w", "thunk"), Kernel("t", "t", "kernel"))
+    rows = table(works(capture), {cost.instruction: cost for cost in kernel_costs(capture)}).rows
+    assert [[cell.text for cell in row[:3]] for row in rows] == [
+        ["w", "-", "-"],  # the body moves and computes
+        ["t", "288 B", "0 flop"],
+    ]
 
 
 def test_what_goes_on_beside_other_work_is_placed_as_what_starts_it() -> None:

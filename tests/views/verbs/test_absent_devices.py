@@ -35,7 +35,9 @@ def test_every_kernel_is_tied_to_an_instruction_and_none_twice(name: str) -> Non
     tied = [kernel.instruction for kernel in taken.kernels]
     assert set(tied) <= nodes
     assert len(tied) == len(set(tied)) > 2
-    assert all(work.read is not None and work.written is not None for work in works(taken))
+    for work in works(taken):  # what the body of a loop moves is in its rows
+        is_loop = work.node.opcode == "while"
+        assert (work.read is None) is (work.written is None) is is_loop
 
 
 @pytest.mark.parametrize("name", GPU)
