@@ -130,6 +130,7 @@ class Program:
             runs, and what that changes in the figures. Every view prints them below its first
             line. A saved program's hold what `Driver.deviations` added.
         origin: Where the program was read from ("read from a jax.stages.Compiled"); "" for a call.
+        jit: What jits the function, or would: "jax.jit", "nnx.jit", "eqx.filter_jit".
     """
 
     name: str
@@ -142,6 +143,7 @@ class Program:
     unjitted: bool = False
     deviations: tuple[str, ...] = ()
     origin: str = ""
+    jit: str = "jax.jit"
 
     @property
     def call(self) -> str:

@@ -100,6 +100,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         xla_flags(),
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
+        jit=call.inner.jit if call.inner is not None else "jax.jit",
     )
     return program, LiveDriver(TracedCall(call, place), target or "")
 

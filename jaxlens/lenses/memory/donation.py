@@ -18,6 +18,7 @@ from jaxlens.report import Cell, Finding, Table, amount, cells, count, explains,
 
 _ALIAS = re.compile(r"\{\s*+(\d*+)[\d, ]*+\}: \((\d++), \{[\d, ]*+\}")
 _ROWS = 12
+_OF_ALL = "eqx.filter_jit"  # whose option donates all arguments
 _MUCH = 1_000_000  # bytes from which a device is likely to miss them
 
 
@@ -123,12 +124,28 @@ def _why(leaf: Input, inputs: Sequence[Input], outputs: Sequence[Input], is_read
     return "a result of its size exists, but XLA did not use it (layout, sharding or backend)"
 
 
-def sentences(donations: Sequence[Donation], whole: int | None = None) -> Iterator[Finding]:
+def option(roots: Sequence[str], jit: str) -> str:
+    """Returns the option of a jit that donates arguments: `donate_argnames=('x',)`.
+
+    Args:
+        roots: Names of the arguments.
+        jit: The jit, as `Program.jit` names it.
+    """
+    if jit == _OF_ALL:
+        return 'donate="all"'
+    names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
+    return f"donate_argnames=({names})"
+
+
+def sentences(
+    donations: Sequence[Donation], whole: int | None = None, jit: str = "jax.jit"
+) -> Iterator[Finding]:
     """Yields the findings on donated inputs and on inputs that could be donated.
 
     Args:
         donations: Donations, done or possible.
         whole: Bytes that the program takes, by which the findings are weighed.
+        jit: What jits the function, as `Program.jit` names it.
     """
     reused = [donation for donation in donations if donation.donated and donation.result]
     if reused:
@@ -146,13 +163,12 @@ def sentences(donations: Sequence[Donation], whole: int | None = None) -> Iterat
     possible = [donation for donation in donations if not donation.donated]
     if possible:
         roots = list(dict.fromkeys(re.split(r"[\[.]", donation.name)[0] for donation in possible))
-        names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
+        how = f"{option(roots, jit)} in {jit}{' (of every array)' * (jit == _OF_ALL)}"
         results = count(len(possible), "result")
         fits = "has the size of an input" if len(possible) == 1 else "have the sizes of inputs"
         yield Finding(
             f"Donation could save at most {_size(possible)}: {results} {fits} not donated "
-            f"({listed(roots)}); donate_argnames=({names}) in jax.jit, if the caller "
-            "needs them no more.",
+            f"({listed(roots)}); {how}, if the caller needs them no more.",
             "estimate",
             weight=_weight(possible, whole),
         )

@@ -14,7 +14,7 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
 from jaxlens.lenses.memory.checkpoint import trials
-from jaxlens.lenses.memory.donation import donatable, donations
+from jaxlens.lenses.memory.donation import donatable, donations, option
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
@@ -144,8 +144,8 @@ def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
     if not possible:
         return
     roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
-    names = ", ".join(f'"{root}"' for root in roots) + ("," if len(roots) == 1 else "")
-    name, code = f"donating {listed(roots)}", f"jax.jit(f, donate_argnames=({names}))"
+    jit = capture.program.jit
+    name, code = f"donating {listed(roots)}", f"{jit}(f, {option(roots, jit)})"
     try:
         made = Capture(*capture.driver.donating([one.name for one in possible]))
         use, takes, refused = _sized(made)

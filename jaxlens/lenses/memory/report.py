@@ -100,7 +100,7 @@ def report(facts: MemoryFacts) -> Report:
     possible = sum(d.bytes or 0 for d in facts.donations if not d.donated)
     is_large = possible >= _SMALL * (use.peak or use.reserved or 0)
     donations = [d for d in facts.donations if d.donated or is_large]
-    findings += donation.sentences(donations, use.peak or use.reserved)
+    findings += donation.sentences(donations, use.peak or use.reserved, subject.program.jit)
     tables = (
         by_line(use, quote),
         buffer_table(use),

@@ -45,6 +45,15 @@ class InnerCall:
     leaves: list[Leaf]
     statics: tuple[Static, ...] | None
 
+    @property
+    def jit(self) -> str:
+        """The wrapper's name in the user's text."""
+        fun = getattr(self.call.function, "_fun", None)
+        if equinox_calls.is_equinox(fun):
+            return "eqx.filter_jit"
+        is_flax = hasattr(fun, "ctxtag") or hasattr(fun, "update_shardings")
+        return "nnx.jit" if is_flax else "jax.jit"
+
     def results(self, tree: Any, count: int) -> list[str]:
         """Returns the names of the program's results, also of those the wrapper does not return.
 

@@ -43,7 +43,7 @@ def test_a_donation_is_tried_and_frees_the_argument():
     assert answer.fits is False
     (donated,) = [action for action in answer.actions if action.name == "donating state"]
     assert donated.takes == 4 * N + 4  # the result is where the argument was
-    assert donated.code == 'jax.jit(f, donate_argnames=("state",))'
+    assert donated.code == "jax.jit(f, donate_argnames=('state',))"
     real = jaxlens.receipt(jax.jit(scaled, donate_argnames="state"), shape(N), shape())
     assert donated.takes == real.reserved
     texts = [finding.text for finding in answer.findings]

@@ -403,3 +403,16 @@ def test_the_memory_of_a_model_has_the_users_names():
     donated = {one.name: one.result for one in answer.donations if one.donated}
     assert donated == {"model.kernel": "new model.kernel", "model.bias": "new model.bias"}
     assert "does not read it" not in str(answer)
+
+
+def test_the_option_that_donates_is_that_of_the_users_jit(nnx, eqx):
+    def twice(x):
+        return x * 2
+
+    jits = [(jax.jit, "jax.jit"), (nnx.jit, "nnx.jit"), (eqx.filter_jit, "eqx.filter_jit")]
+    for jit, name in jits:
+        cap = jaxlens.capture(jit(twice), X)
+        assert cap.program.jit == name
+        said = " ".join(str(jaxlens.memory(cap)).split())
+        option = 'donate="all"' if name == "eqx.filter_jit" else "donate_argnames=('x',)"
+        assert f"{option} in {name}" in said
