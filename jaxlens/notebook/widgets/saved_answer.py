@@ -72,6 +72,13 @@ class Kept:
         own = base._repr_mimebundle_(**kwargs)
         return dict(own[0] if isinstance(own, tuple) else own or {}) | self._answer_bundle()
 
+    def _display_(self) -> str:
+        """Returns what marimo shows: of widgets it draws those of anywidget alone."""
+        return (
+            f"jaxlens.{type(self).__name__} is made of ipywidgets, which marimo does not draw: "
+            "call a verb there, such as jaxlens.compile(f, x) or jaxlens.memory(f, x)"
+        )
+
     def _ipython_display_(self) -> None:
         """Displays the widget and, in a live front end, the saved answer below it."""
         bundle = self._repr_mimebundle_()
