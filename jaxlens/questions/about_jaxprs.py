@@ -266,7 +266,7 @@ def _values() -> Lens[Values]:
 
     Returns:
         An answer with `.values` (each with `.id`, `.opcode`, `.span`, `.type`, `.exponents` and
-        `.held`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
+        `.statistics`: `.least`, `.most`, `.mean`, `.std`, `.zeros`, `.nan`, `.inf`, `.subnormals`,
         `.iterations`), `.of("e12")`, `.nonfinite` and `.array` (of `at`).
 
     Raises:

@@ -1,5 +1,6 @@
 """What the values of one run held, by equation."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,3 +103,11 @@ EXPONENTS = {
     "float8_e5m2": (-14, 15),
 }
 """The exponents of the smallest normal number and of the largest number, to base 2."""
+
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 2.0**128 - 2.0**120,
+    "float32": 2.0**128 - 2.0**104,
+    "float64": sys.float_info.max,
+}
+"""The largest numbers."""

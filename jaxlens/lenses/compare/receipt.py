@@ -232,7 +232,11 @@ class Receipt:
     def __repr__(self) -> str:
         """One line with the facts that are known so far: what pytest shows of a failed assert."""
         facts = ", ".join(f"{name} {text}" for name, text in self._computed_facts())
-        return f"<Receipt of {self.title}: {facts}>"
+        return f"<Receipt of {self.title}{facts and f': {facts}'}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Shows the text in IPython."""
+        printer.text(str(self))
 
     def __str__(self) -> str:
         """The stable text, and below it what is known of the compile so far."""

@@ -31,6 +31,7 @@ from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count,
 Bound = Literal["memory", "compute", "unknown"]
 PETA = ("", "k", "M", "G", "T", "P")
 _ROWS = 20
+_MUCH = 0.05  # share of the bytes from which one kernel is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +277,10 @@ def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
         line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
         n = len(kernels)
         subject = f"{n:,} kernels read and write" if n != 1 else "one kernel reads and writes"
-        yield Finding(
-            f"{line} moves {share(size, whole)} of the {amount(whole)} that the {subject}; "
-            f"{most.name} alone {share(most.bytes or 0, whole)}.",
-            ids=(most.instruction,),
-        )
+        text = f"{line} moves {share(size, whole)} of the {amount(whole)} that the {subject}"
+        if (most.bytes or 0) >= _MUCH * whole:
+            text += f"; {most.name} alone {share(most.bytes or 0, whole)}"
+        yield Finding(f"{text}.", ids=(most.instruction,))
     in_loops = [kernel for kernel in kernels if kernel.open]
     if in_loops:
         text = f"{count(len(in_loops), 'kernel')} in loops of unknown trips are counted for one."

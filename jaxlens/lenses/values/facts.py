@@ -1,14 +1,15 @@
 """What the float values of a run held, by equation, and the array of one of them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
-from jaxlens.ir.graph import Span
+from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.run.nonfinite import Path
-from jaxlens.ir.run.values import EXPONENTS, ExecutionArray, ValueStatistics
+from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
+from jaxlens.lenses.cost.modules import module_path
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 
@@ -22,14 +23,18 @@ class MeasuredValue:
         opcode: Its primitive.
         span: The user's line; None if unknown.
         type: The result's type: "f32[8,4]".
-        held: What it held.
+        statistics: What it held.
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
     """
 
     path: Path
     opcode: str
     span: Span | None
     type: str
-    held: ValueStatistics
+    statistics: ValueStatistics
+    module: tuple[str, ...] = ()
+    backward: bool = False
 
     @property
     def id(self) -> str:
@@ -39,22 +44,29 @@ class MeasuredValue:
     @property
     def nonfinite(self) -> int:
         """Number of NaN and infinities."""
-        return self.held.nan + self.held.inf
+        return self.statistics.nan + self.statistics.inf
 
     @property
     def exponents(self) -> tuple[int, int] | None:
         """The exponents, to base 2, of its smallest and largest magnitude; None for none."""
-        if math.isnan(self.held.largest) or math.isnan(self.held.smallest):
+        if math.isnan(self.statistics.largest) or math.isnan(self.statistics.smallest):
             return None
-        if not self.held.largest or math.isinf(self.held.smallest):
+        if not self.statistics.largest or math.isinf(self.statistics.smallest):
             return None
-        return math.frexp(self.held.smallest)[1] - 1, math.frexp(self.held.largest)[1] - 1
+        return math.frexp(self.statistics.smallest)[1] - 1, math.frexp(self.statistics.largest)[
+            1
+        ] - 1
 
     @property
     def headroom(self) -> int | None:
         """How often its largest magnitude can be doubled before it overflows; None if unknown."""
-        limits, own = EXPONENTS.get(self.held.dtype), self.exponents
+        limits, own = EXPONENTS.get(self.statistics.dtype), self.exponents
         return limits[1] - own[1] if limits and own else None
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether its largest magnitude is the largest number of its type, as that of a mask is."""
+        return self.statistics.largest == LARGEST.get(self.statistics.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +118,34 @@ def facts(capture: Capture, at: str = "") -> Values:
         )
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
+    modules = {path: _module([nodes[step] for step in path]) for path in run.equations}
     values = [
         MeasuredValue(
             path,
             nodes[path[-1]].opcode,
             _span(path, spans),
-            str(nodes[path[-1]].results[held.result].type),
-            held,
+            str(nodes[path[-1]].results[one.result].type),
+            one,
+            *modules[path],
         )
         for path, results in run.equations.items()
-        for held in results
+        for one in results
     ]
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)
     return Values(tuple(values), unmeasured, array, _subject=subject)
+
+
+def _module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
+    """Returns the module of the last equation, of which the others are the calls around it."""
+    whole: tuple[str, ...] = ()
+    backward = False
+    for node in path:
+        inner, back = module_path(node.scope, node.spans)
+        whole = inner if inner[: len(whole)] == whole else (*whole, *inner)
+        backward |= back
+    return whole, backward
 
 
 def _span(path: Path, spans: Mapping[str, Span | None]) -> Span | None:

@@ -1,7 +1,7 @@
 """What the values of a run held, in sentences and tables."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.ir.run.values import EXPONENTS
 from jaxlens.lenses.lines import spot
@@ -16,9 +16,12 @@ _MOSTLY = 0.5  # share of zeros that is
 
 
 def report(facts: Values, full: bool = False) -> Report:
-    """Returns the sentences, and the tables by line and by equation."""
-    tables = (_by_line(facts), _by_equation(facts, full)) if facts.values else ()
-    return Report("Values", tuple(_findings(facts)), tables)
+    """Returns the sentences, and the tables by line, by module and by equation."""
+    tables: list[Table] = []
+    if facts.values:
+        modules = _by_module(facts, full)
+        tables = [_by_line(facts), *([modules] if modules else []), _by_equation(facts, full)]
+    return Report("Values", tuple(_findings(facts)), tuple(tables))
 
 
 def _findings(facts: Values) -> Iterator[Finding]:
@@ -30,7 +33,7 @@ def _findings(facts: Values) -> Iterator[Finding]:
     ran = f"The program was run once, and {count(equations, 'equation')} measured"
     if bad:
         order = {value.path[0]: n for n, value in reversed([*enumerate(facts.values)])}
-        first = min(bad, key=lambda value: (order[value.path[0]], value.held.iterations))
+        first = min(bad, key=lambda value: (order[value.path[0]], value.statistics.iterations))
         n = len({value.path for value in bad})
         text = f"{ran}: {n:,} {'has' if n == 1 else 'have'} NaN or infinities, first"
         text += f" {_at(facts, first)}: {_bad(first)}. `%%nan` says where they come from."
@@ -39,21 +42,21 @@ def _findings(facts: Values) -> Iterator[Finding]:
         yield Finding(f"{ran}: no NaN and no infinity.", "measured")
     close = [v for v in facts.values if v.headroom is not None and v.headroom < _CLOSE]
     if close:
-        one = min(close, key=lambda value: value.headroom or 0)
-        text = f"The largest magnitude of {_at(facts, one)} is {one.held.largest:.3g}"
-        yield Finding(
-            f"{text}: {one.held.dtype} overflows at {_limit(one)}.", "measured", (one.id,)
-        )
-    small = [v for v in facts.values if v.held.subnormals]
+        one = min(close, key=lambda value: (value.is_limit, value.headroom))
+        text = f"The largest magnitude of {_at(facts, one)} is {one.statistics.largest:.3g}"
+        dtype = one.statistics.dtype
+        text += f", {dtype}'s largest number, as in a mask" if one.is_limit else ""
+        yield Finding(f"{text}: {dtype} overflows at {_limit(one)}.", "measured", (one.id,))
+    small = [v for v in facts.values if v.statistics.subnormals]
     if small:
-        one = max(small, key=lambda value: value.held.subnormals)
-        text = f"{_share(one.held.subnormals, one)} of {_at(facts, one)} are subnormal"
+        one = max(small, key=lambda value: value.statistics.subnormals)
+        text = f"{_share(one.statistics.subnormals, one)} of {_at(facts, one)} are subnormal"
         yield Finding(
-            f"{text}: too small for all digits of {one.held.dtype}.", "measured", (one.id,)
+            f"{text}: too small for all digits of {one.statistics.dtype}.", "measured", (one.id,)
         )
-    one = max(facts.values, key=lambda value: _zeros(value) * (value.held.elements > 1))
-    if _zeros(one) >= _MOSTLY and one.held.elements > 1:
-        text = f"{_share(one.held.zeros, one)} of {_at(facts, one)} are zero"
+    one = max(facts.values, key=lambda value: _zeros(value) * (value.statistics.elements > 1))
+    if _zeros(one) >= _MOSTLY and one.statistics.elements > 1:
+        text = f"{_share(one.statistics.zeros, one)} of {_at(facts, one)} are zero"
         yield Finding(f"{text}, the largest share of all.", "measured", (one.id,))
 
 
@@ -65,25 +68,25 @@ def _at(facts: Values, value: MeasuredValue) -> str:
 
 
 def _steps(value: MeasuredValue) -> list[str]:
-    return [str(n) for n in value.held.iterations]
+    return [str(n) for n in value.statistics.iterations]
 
 
 def _bad(value: MeasuredValue) -> str:
-    held = value.held
-    parts = [f"{n:,} {name}" for n, name in ((held.nan, "NaN"), (held.inf, "inf")) if n]
-    return f"{' and '.join(parts)} of {count(held.elements, 'element')}"
+    own = value.statistics
+    parts = [f"{n:,} {name}" for n, name in ((own.nan, "NaN"), (own.inf, "inf")) if n]
+    return f"{' and '.join(parts)} of {count(own.elements, 'element')}"
 
 
 def _limit(value: MeasuredValue) -> str:
-    return f"2^{EXPONENTS[value.held.dtype][1] + 1}"
+    return f"2^{EXPONENTS[value.statistics.dtype][1] + 1}"
 
 
 def _zeros(value: MeasuredValue) -> float:
-    return value.held.zeros / value.held.elements
+    return value.statistics.zeros / value.statistics.elements
 
 
 def _share(n: int, value: MeasuredValue) -> str:
-    return f"{n:,} of {count(value.held.elements, 'element')}"
+    return f"{n:,} of {count(value.statistics.elements, 'element')}"
 
 
 def _number(x: float) -> Cell:
@@ -111,16 +114,16 @@ def _by_equation(facts: Values, full: bool) -> Table:
     rows = []
     shown = facts.values if full else _chosen(facts.values)
     for value in shown:
-        held = value.held
+        own = value.statistics
         rows.append(
             (
                 Cell(value.id, ids=(value.id,)),
                 Cell(value.opcode),
                 Cell(str(value.span or "")),
                 Cell(value.type),
-                *map(_number, (held.least, held.most, held.mean, held.std)),
+                *map(_number, (own.least, own.most, own.mean, own.std)),
                 _percent(_zeros(value)),
-                *map(_count, (held.nan, held.inf, held.subnormals)),
+                *map(_count, (own.nan, own.inf, own.subnormals)),
                 _exponents(value),
                 Cell(", ".join(_steps(value))),
             )
@@ -135,7 +138,9 @@ def _by_equation(facts: Values, full: bool) -> Table:
         "worst at",
     )
     more = len(facts.values) - len(shown)
-    types = {value.held.dtype: EXPONENTS.get(value.held.dtype) for value in facts.values}
+    types = {
+        value.statistics.dtype: EXPONENTS.get(value.statistics.dtype) for value in facts.values
+    }
     has = [f"{name} has {low[0]} to {low[1]}" for name, low in types.items() if low]
     note = (
         "Over all executions; mean and deviation of finite elements. Worst at: the iteration with "
@@ -165,24 +170,48 @@ def _by_line(facts: Values) -> Table:
         lines.setdefault(spot(value.span) if value.span else None, []).append(value)
     rows = []
     for values in lines.values():
-        span, held = values[0].span, [value.held for value in values]
-        elements = sum(one.elements for one in held)
-        rows.append(
-            (
-                Cell(str(span or "unknown"), ids=tuple(dict.fromkeys(v.id for v in values))),
-                Cell(quote(span)),
-                Cell(f"{len(values):,}", len(values)),
-                _number(_least(one.least for one in held)),
-                _number(-_least(-one.most for one in held)),
-                _percent(sum(one.zeros for one in held) / elements),
-                *(
-                    _count(sum(each))
-                    for each in zip(*((h.nan, h.inf, h.subnormals) for h in held), strict=True)
-                ),
-            )
-        )
-    columns = ("line", "code", "values", "min", "max", "zeros", "NaN", "inf", "subnormal")
+        span = values[0].span
+        line = Cell(str(span or "unknown"), ids=tuple(dict.fromkeys(v.id for v in values)))
+        rows.append((line, Cell(quote(span)), *_joined(values)))
+    columns = ("line", "code", *_JOINED)
     return Table("Values by line", columns, tuple(rows), right=tuple(range(2, 9)), stage="jaxpr")
+
+
+def _by_module(facts: Values, full: bool) -> Table | None:
+    """Returns the values of each module and pass, in the order of execution; None without any."""
+    modules: dict[object, list[MeasuredValue]] = {}
+    for value in facts.values:
+        modules.setdefault((value.module, value.backward), []).append(value)
+    if len({value.module for value in facts.values} - {()}) < 2:
+        return None
+    rows = []
+    for values in modules.values():
+        first = values[0]
+        ids = tuple(dict.fromkeys(v.id for v in values))
+        module = Cell(" / ".join(first.module) or "no module", ids=ids)
+        rows.append((module, Cell("backward" if first.backward else ""), *_joined(values)))
+    more = len(rows) - _ROWS
+    note = f"{count(more, 'more module')}: --full." if more > 0 and not full else ""
+    columns = ("module", "pass", *_JOINED)
+    shown = tuple(rows if full else rows[:_ROWS])
+    right = tuple(range(2, 9))
+    return Table("Values by module", columns, shown, note, right=right, stage="jaxpr")
+
+
+_JOINED = ("values", "min", "max", "zeros", "NaN", "inf", "subnormal")
+
+
+def _joined(values: Sequence[MeasuredValue]) -> list[Cell]:
+    """Returns the cells of several values together."""
+    every = [value.statistics for value in values]
+    counts = zip(*((one.nan, one.inf, one.subnormals) for one in every), strict=True)
+    return [
+        Cell(f"{len(values):,}", len(values)),
+        _number(_least(one.least for one in every)),
+        _number(-_least(-one.most for one in every)),
+        _percent(sum(one.zeros for one in every) / sum(one.elements for one in every)),
+        *(_count(sum(each)) for each in counts),
+    ]
 
 
 def _least(numbers: Iterable[float]) -> float:

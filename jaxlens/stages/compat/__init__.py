@@ -38,6 +38,7 @@ from jaxlens.stages.compat.plugins import (
     has_idle_tpu_plugin,
     load_pallas_runtime,
     register_cuda,
+    stop_session,
 )
 from jaxlens.stages.compat.program_text import compiled, from_hlo, to_hlo, to_stablehlo
 from jaxlens.stages.compat.scheduled_hlo import replaced_when_scheduled

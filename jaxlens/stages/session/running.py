@@ -92,7 +92,7 @@ class Running(Driver):
                 `jaxlens.core`, or its arrays have been freed.
         """
         with self._measuring("looks for NaN") as (closed, leaves):
-            return nonfinite.run(closed, leaves, self._pieces)
+            return nonfinite.run(closed, leaves, self._devices, self._pieces)
 
     def equation_values(self, path: Path, at: NonFiniteExecution) -> EquationValues:
         """Runs the program once with a measurement of one equation; raises as `nonfinite`."""
@@ -102,7 +102,7 @@ class Running(Driver):
     def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
         """Runs the program twice, once with a change; raises as `nonfinite`."""
         with self._measuring("tries a cure") as (closed, leaves):
-            return nonfinite.guarded(closed, leaves, paths, self._pieces)
+            return nonfinite.guarded(closed, leaves, self._devices, paths, self._pieces)
 
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""
@@ -248,6 +248,10 @@ class Running(Driver):
         """Returns the arrays that the program's module is called with; raises as `given`."""
         with self.staging.as_called():
             return [np.asarray(value) for value in self._passed(self.staging.lowered)]
+
+    @property
+    def _devices(self) -> int:
+        return self.staging.place.target.devices
 
     def _names(self) -> list[str]:
         return [leaf.name for leaf in self.staging.call.inputs]

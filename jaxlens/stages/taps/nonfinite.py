@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,24 +30,31 @@ from jaxlens.stages.taps.evaluate import (
 from jaxlens.stages.taps.execute import CompiledPieces, execute
 
 _HEAD = 3  # elements of a row before the iterations
-_CASES = 14  # cases of a `select_n` that one integer can mark, by two bits each
-_EACH_CASE = sum(1 << 2 * n for n in range(_CASES))
+_BITS = 30  # of an integer that are used
+_CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by two bits each
+_EACH = sum(1 << n for n in range(0, _BITS, 2))
 
 
 class FirstNonFinite:
     """Measures when each equation first had a NaN in its results, and when an infinity.
 
-    The figure of an execution is an integer: bit 1 for NaN, else bit 0 for infinities; of a
-    `select_n` then two bits for each case that gave the result such elements. An equation has
-    two rows, one for NaN and one for infinities: whether there were such, these cases, the device,
-    and the iterations.
+    An execution has two bits for NaN and infinities in the results; that of a `select_n` two more
+    for each case that gave the result such elements. An equation has two rows, one for NaN and one
+    for infinities: whether there were such, these cases, the device, and the iterations.
+
+    Args:
+        depth: The most loops around an equation.
+        packed: Whether values of one shape share a reduction, each with bits of its own. XLA fuses
+            that with what computes the values; but it joins bits, for which devices have no
+            collective, so the program must run on one device.
     """
 
     dtype = jnp.int32
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, packed: bool) -> None:
         self.width = _HEAD + depth
-        self.key: Hashable = type(self).__name__, depth
+        self.key: Hashable = type(self).__name__, depth, packed
+        self._reduced = _packed if packed else _apart
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has a result that can be NaN, and is measured as a whole."""
@@ -60,24 +67,26 @@ class FirstNonFinite:
         return 2
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Returns the integer of one execution."""
-        figure = functools.reduce(lax.max, [_figure(x) for x in results if _inexact(x)])
+        """Returns the marks of the results of one execution."""
+        marks = [_marks(x) for x in results if _inexact(x)]
+        if len(marks) > 1:
+            return _Marks(functools.reduce(lax.bitwise_or, map(_largest, marks)), 2)
+        (mark,) = marks
         if site.eqn.primitive.name != "select_n":
-            return figure
+            return _Marks(mark, 2)
         which, *cases = operands
-        index = lax.convert_element_type(which, np.int32)
         for n, case in enumerate(cases[:_CASES]):
-            if _inexact(case):
-                figure |= _figure_where(case, index == n) << (2 * n + 2)
-        return figure
+            mark |= jnp.where(which == n, _marks(case), 0) << (2 * n + 2)
+        return _Marks(mark, 2 + 2 * len(cases[:_CASES]))
 
     def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
         """One of all."""
         return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Stacks the integers."""
-        marks = jnp.stack(figures)
+        """Returns an integer for each."""
+        marks = self._reduced(figures)
+        marks &= ~(marks >> 1 & _EACH)  # of values with both, NaN counts
         return (jnp.pad(marks, (0, added(len(figures)) if apart else 0)),)
 
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
@@ -90,7 +99,7 @@ class FirstNonFinite:
         rows = []
         for bit in (1, 0):
             found = marks >> bit & 1
-            chosen = (marks >> (bit + 2)) & _EACH_CASE
+            chosen = (marks >> (bit + 2)) & _EACH
             row = [found[:, None], chosen[:, None], jnp.broadcast_to(when, (len(found), len(when)))]
             rows.append(jnp.concatenate(row, axis=1) * found[:, None])
         return jnp.stack(rows, axis=1).reshape(-1, self.width)
@@ -174,15 +183,19 @@ class Ranges:
     join = merge
 
 
-def run(closed: Any, args: Sequence[Any], compiled: CompiledPieces | None = None) -> NonFiniteRun:
+def run(
+    closed: Any, args: Sequence[Any], devices: int, compiled: CompiledPieces | None = None
+) -> NonFiniteRun:
     """Runs a program once, and returns which equations had NaN and infinities.
 
     Args:
         closed: A closed jaxpr of JAX's.
         args: Its arguments; none is donated.
+        devices: On how many it runs.
         compiled: Keeps what is compiled, for the next runs.
     """
-    results, rows = execute(closed, FirstNonFinite(deepest(closed)), args, compiled=compiled)
+    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
+    results, rows = execute(closed, probe, args, compiled=compiled)
     return _run(closed, rows, args, results)
 
 
@@ -222,6 +235,7 @@ def equation_values(
 def guarded(
     closed: Any,
     args: Sequence[Any],
+    devices: int,
     paths: Collection[Path],
     compiled: CompiledPieces | None = None,
 ) -> tuple[NonFiniteRun, float]:
@@ -231,12 +245,12 @@ def guarded(
         Which equations have NaN and infinities then, and the largest change of an element of a
         result that is finite without the change; 0 if a result has a NaN.
     """
-    probe = FirstNonFinite(deepest(closed))
+    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
     after, rows = execute(closed, probe, args, _guarded, paths, compiled)
     run = _run(closed, rows, args, after)
     if run.nan_results:  # no cure, so what else it changes does not matter
         return run, 0.0
-    before, _ = execute(closed, _Unmeasured(0), args, compiled=compiled)
+    before, _ = execute(closed, _Unmeasured(0, packed=True), args, compiled=compiled)
     pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
 
@@ -312,21 +326,51 @@ def _inexact(value: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
+class _Marks(NamedTuple):
+    """Marks of a value: in each two bits, 2 for NaN and 1 for an infinity.
+
+    Attributes:
+        array: An integer for each element, or one for all.
+        bits: How many are used.
+    """
+
+    array: Any
+    bits: int
+
+
 @jax.jit  # traced and lowered once for each type
-def _figure(x: Any) -> Any:
-    """Returns 2 for values with a NaN, 1 for values with an infinity and no NaN, else 0."""
-    return _largest(x, np.int32(1))
-
-
-@jax.jit
-def _figure_where(x: Any, here: Any) -> Any:
-    """Returns `_figure` of some elements."""
-    return _largest(x, lax.convert_element_type(here, np.int32))
-
-
-def _largest(x: Any, here: Any) -> Any:
+def _marks(x: Any) -> Any:
     size = lax.abs(x)
     nan = lax.convert_element_type(lax.ne(x, x), np.int32)
     inf = lax.convert_element_type(lax.eq(size, lax.full_like(size, np.inf)), np.int32)
-    # A maximum: devices have no collective that joins bits.
-    return lax.reduce((nan << 1 | inf) * here, np.int32(0), lax.max, tuple(range(np.ndim(x))))
+    return nan << 1 | inf
+
+
+def _packed(figures: Sequence[_Marks]) -> Any:
+    """Returns an integer for each; values of one shape share integers before they are reduced."""
+    words: list[Any] = []
+    free: dict[tuple[int, ...], tuple[int, int]] = {}  # by shape, the word, and its bits in use
+    places: list[tuple[int, int]] = []
+    for marks, bits in figures:
+        word, used = free.get(marks.shape, (0, _BITS))
+        if used + bits > _BITS:
+            word, used = len(words), 0
+            words.append(marks)
+        else:
+            words[word] |= marks << used
+        free[marks.shape] = word, used + bits
+        places.append((word, used))
+    reduced = [lax.reduce(x, np.int32(0), lax.bitwise_or, tuple(range(x.ndim))) for x in words]
+    which, shifts = np.array(places, np.int32).T
+    masks = np.array([(1 << bits) - 1 for _, bits in figures], np.int32)
+    return jnp.stack(reduced)[which] >> shifts & masks
+
+
+def _apart(figures: Sequence[_Marks]) -> Any:
+    """Returns an integer for each, by maxima of two bits."""
+    fields = ([_largest(x >> n & 3) << n for n in range(0, bits, 2)] for x, bits in figures)
+    return jnp.stack([functools.reduce(lax.bitwise_or, every) for every in fields])
+
+
+def _largest(marks: Any) -> Any:
+    return lax.reduce(marks, np.int32(0), lax.max, tuple(range(marks.ndim)))

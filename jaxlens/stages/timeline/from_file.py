@@ -114,7 +114,7 @@ def _of_events(events: Iterable[dict[str, Any]]) -> Lines:
             names[key[0], None] = str(event["args"]["name"])
         elif event.get("name") == "thread_name":
             names[key] = str(event["args"]["name"])
-        elif event.get("ph") == "X":
+        elif event.get("ph") == "X" and not str(event["name"]).startswith(read_profile.SKIPPED):
             start, args = float(event["ts"]) * 1e3, event.get("args") or {}
             end = start + float(event.get("dur", 0)) * 1e3
             threads.setdefault(key, []).append(ProfileEvent(str(event["name"]), start, end, args))

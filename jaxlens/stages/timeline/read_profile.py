@@ -30,12 +30,13 @@ MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""
 WAIT = "jaxlens wait"
 """Name of the events around reads of arrays that are not ready."""
+SKIPPED = ("ThreadpoolListener", "end: ")
+"""What the names of events begin with that are left out."""
 
 _CALL = re.compile(r"PjitFunction\((.*)\)$", re.DOTALL)
 _EXECUTE = re.compile(r"Executable::Execute|^Execute(Replicated|Sharded)")
 _AWAIT = re.compile(r"Buffer::Await$")
 _COMPILE = "backend_compile_and_load"
-_SKIPPED = ("ThreadpoolListener", "end: ")
 _HOST = (
     (re.compile(r"ParseArguments$"), FLATTENS),
     (re.compile(r"DevicePut|BufferFromHost|MemcpyH2D"), TO_DEVICE),
@@ -117,7 +118,8 @@ def lines_of(data: bytes) -> Lines:
         warnings.simplefilter("ignore")  # Python warns of a class of the bindings
         for plane in profiler.ProfileData.from_serialized_xspace(data).planes:
             for line in plane.lines:
-                yield plane.name, line.name, [_event(e) for e in line.events]
+                events = [_event(e) for e in line.events if not e.name.startswith(SKIPPED)]
+                yield plane.name, line.name, events
 
 
 def _event(event: Any) -> ProfileEvent:
@@ -135,9 +137,8 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
     thread = _Thread()
     runs: dict[tuple[str, str, Any], list[float]] = {}
     activities: list[Activity] = []
-    for plane, name, found in lines:
-        events = [event for event in found if not event.name.startswith(_SKIPPED)]
-        if is_main(found):
+    for plane, name, events in lines:
+        if is_main(events):
             thread = _thread(events)
         for key, event in _instructions(plane, name, events):
             low, high = runs.setdefault(key, [event.start, event.end])

@@ -18,7 +18,9 @@ from jaxlens.ir.graph import Span
 _LONGEST = 60  # characters of code
 
 
-def argument_origin(line: Span, called: str, parameters: Sequence[str], name: str) -> str:
+def argument_origin(
+    line: Span, called: str, parameters: Sequence[str], name: str, *, renamed: bool = True
+) -> str:
     """Returns "cell 3:2: tx = optax.adam(rate)"; "" if the source does not show it.
 
     Args:
@@ -26,12 +28,14 @@ def argument_origin(line: Span, called: str, parameters: Sequence[str], name: st
         called: Name of the called function.
         parameters: Names of its parameters, in order.
         name: Name of the parameter that the object is passed to.
+        renamed: Whether the line may call it by another name. A function of a library is rather
+            called within the call that the line shows.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(line.key or line.file)))
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    scope, call = _scope_and_call(tree, line.line, called)
+    scope, call = _scope_and_call(tree, line.line, called, renamed)
     argument = _argument(call, parameters, name) if call is not None else None
     if argument is None:
         return ""
@@ -47,7 +51,9 @@ def argument_origin(line: Span, called: str, parameters: Sequence[str], name: st
     return f"{line.file}:{creation.lineno}: {code}"
 
 
-def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, ast.Call | None]:
+def _scope_and_call(
+    tree: ast.Module, line: int, called: str, renamed: bool
+) -> tuple[ast.AST, ast.Call | None]:
     """Returns the innermost function that encloses a line, or the module, and the call on it."""
     scope: ast.AST = tree
     calls: list[ast.Call] = []
@@ -59,7 +65,7 @@ def _scope_and_call(tree: ast.Module, line: int, called: str) -> tuple[ast.AST, 
         elif isinstance(node, ast.Call):
             calls.append(node)
     named = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == called]
-    return scope, next(iter(named or calls), None)
+    return scope, next(iter(named or (calls if renamed else ())), None)
 
 
 def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr | None:

@@ -124,6 +124,12 @@ def _static_as_data(cause: RecompileCause) -> Cure:
     value = retrace.part(key.statics[place[0]], place[1]) if place is not None else None
     if cause.is_new_object and (at := cause.argument_origin()):
         return Cure(f"make {name} once, and pass that object{at}", cause.equal_programs())
+    if cause.is_new_object and cause.of_library:
+        return Cure(
+            f"a library calls {last.function}, with another {name} each time: make one jitted "
+            "function of your call into it, and call that",
+            cause.equal_programs(),
+        )
     # The `__eq__` of `object` compares by identity.
     by_identity = getattr(type(value), "__eq__", None) is object.__eq__
     if (by_identity and not isinstance(value, type)) or (value is None and cause.is_new_object):

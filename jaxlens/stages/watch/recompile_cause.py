@@ -42,6 +42,11 @@ class RecompileCause:
         return self.last.main.new.startswith("another ")
 
     @property
+    def of_library(self) -> bool:
+        """Whether no file of the user's defines the function."""
+        return self.last.defined is None or self.last.defined.library
+
+    @property
     def values(self) -> list[str]:
         """The values of the changed part in all calls, preceded by its value before the first."""
         changes = [call.main for call in self.calls]
@@ -90,7 +95,13 @@ class RecompileCause:
         if self.last.line is None or signature is None:
             return ""
         parameters = list(signature.parameters)
-        line = argument_origin(self.last.line, self.last.function, parameters, root(self.name))
+        line = argument_origin(
+            self.last.line,
+            self.last.function,
+            parameters,
+            root(self.name),
+            renamed=not self.of_library,
+        )
         return f" ({line})" if line else ""
 
 

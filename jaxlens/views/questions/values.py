@@ -11,6 +11,11 @@ from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
 from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
+_TABS = {  # by the title of a table
+    "Values by line": ("By line", "lines", "What the floats of each line held."),
+    "Values by module": ("By module", "modules", "What the floats of each module held."),
+    "Values by equation": ("By equation", "equations", "What the results of each equation held."),
+}
 _SIDE = 12.0  # pixels of a tile
 
 
@@ -20,11 +25,10 @@ def blocks(facts: Values, full: bool = False) -> list[Block]:
     module = facts.subject().jaxpr.module
     lines = equation_lines(facts.subject(), module)
     listing = replace(jaxpr_tab(facts.subject(), module, lines, full), in_text=full)
-    helps = ("What the floats of each line held.", "What the results of each equation held.")
-    titles = (("By line", "lines"), ("By equation", "equations"))
     tabs = tuple(
         Tab(title, (TableBlock(table),), True, help, key)
-        for table, (title, key), help in zip(answer.tables, titles, helps, strict=False)
+        for table in answer.tables
+        for title, key, help in [_TABS[table.title]]
     )
     picture = () if facts.array is None else (_picture(facts.array),)
     return [Findings(answer.findings), *picture, Tabs((*tabs, listing))]

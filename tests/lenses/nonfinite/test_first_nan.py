@@ -158,7 +158,7 @@ for check in (True, False):
     f = jax.shard_map(local, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=check)
     a = jaxlens.first_nan(f, x)
     print(a.opcode, a.maker.device, a.iteration)
-    v = next(v for v in jaxlens.values(f, x).values if v.opcode == "log").held
+    v = next(v for v in jaxlens.values(f, x).values if v.opcode == "log").statistics
     print(v.executions, v.elements, v.nan, v.device, v.iterations)
 x = jax.device_put(x, NamedSharding(mesh, P("d")))
 a = jaxlens.first_nan(lambda x: jnp.log(x - 1).sum(), x)

@@ -156,15 +156,15 @@ def test_statistics_are_those_of_numpy(name):
     truth = op_by_op(jax.jit(f).trace(*args).jaxpr, args)
     assert len(answer.values) >= 3
     for value in answer.values:
-        runs = [(steps, results[value.held.result]) for steps, results in truth[value.path]]
+        runs = [(steps, results[value.statistics.result]) for steps, results in truth[value.path]]
         # XLA rounds products and sums together, and computes exp and log on its own.
-        tolerance = 2e-2 if value.held.dtype == "bfloat16" else 2e-5
+        tolerance = 2e-2 if value.statistics.dtype == "bfloat16" else 2e-5
         for field, number in expected([x for _, x in runs]).items():
             near = pytest.approx(
                 number, rel=tolerance, abs=1e-6 * (field in ("mean", "std")), nan_ok=True
             )
-            assert getattr(value.held, field) == near, (name, value.opcode, field)
-        assert value.held.iterations == worst(runs), (name, value.opcode)
+            assert getattr(value.statistics, field) == near, (name, value.opcode, field)
+        assert value.statistics.iterations == worst(runs), (name, value.opcode)
     measured = {value.path for value in answer.values}
     floats = {path for path, runs in truth.items() if path[0] != "test"
               and jnp.issubdtype(runs[0][1][0].dtype, jnp.inexact)}  # fmt: skip
@@ -190,21 +190,21 @@ def test_equal_layers_are_compiled_once_and_keep_their_constants():
     with Compiles() as many:
         answer = jaxlens.values(layers(16), X, weights)
     assert len(many.names) - len(few.names) < 16
-    last = answer.values[-1].held
+    last = answer.values[-1].statistics
     assert last.most == pytest.approx(np.asarray(layers(16)(X, weights)).max(), rel=1e-5)
 
 
 def test_a_while_under_vmap_stops_each_example_by_itself():
     doubled = jax.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x))
     answer = jaxlens.values(lambda x: doubled(x) + 0, np.array([1, 3, 20], F))
-    assert answer.values[-1].held.mean == pytest.approx((16 + 12 + 20) / 3)
-    assert answer.values[0].held.executions == 4
+    assert answer.values[-1].statistics.mean == pytest.approx((16 + 12 + 20) / 3)
+    assert answer.values[0].statistics.executions == 4
 
 
 def test_donated_arguments_stay_valid():
     x = jnp.arange(4.0)
     f = jax.jit(lambda x: x + 1, donate_argnums=0)
-    assert jaxlens.values(f, x).values[0].held.most == 4
+    assert jaxlens.values(f, x).values[0].statistics.most == 4
     assert np.asarray(x).tolist() == [0, 1, 2, 3]
 
 
@@ -270,3 +270,24 @@ def test_a_program_of_the_core_says_where_to_look():
 
     with pytest.raises(UnavailableError, match=r"jaxlens\.core is not measured"):
         jaxlens.values(core.jit(lambda x: core.numpy.sin(x)), X).values
+
+
+def test_values_of_named_modules_stand_together_and_a_mask_is_called_one():
+    def f(w, x):
+        def loss(w):
+            with jax.named_scope("attention"):
+                scores = jnp.where(x > 0, x @ w, jnp.finfo(jnp.float32).min)
+            with jax.named_scope("head"):
+                return jnp.sum(jax.nn.softmax(scores))
+
+        return jax.grad(loss)(w)
+
+    answer = jaxlens.values(f, jnp.ones((3, 3)), jnp.eye(3) * 7)
+    text = answer.text()
+    assert "is 3.4e+38, float32's largest number, as in a mask: float32 overflows" in text
+    _, modules, _ = answer.report.tables
+    cells = [[cell.text for cell in row[:5]] for row in modules.rows]
+    assert cells[0][:2] == ["attention", ""]
+    assert cells[0][4] == "7"
+    assert ["attention", "backward"] in [row[:2] for row in cells]
+    assert sum(int(row[2]) for row in cells) == len(answer.values)

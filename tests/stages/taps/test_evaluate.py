@@ -45,7 +45,7 @@ def test_what_has_nan_is_that_of_an_evaluation_op_by_op(name):
     f, args, *_ = getattr(planted, name)()
     closed = jax.jit(f).trace(*args).jaxpr
     leaves = [jnp.asarray(x) for x in jax.tree.leaves(args)]
-    found = run(closed, leaves)
+    found = run(closed, leaves, devices=1)
     assert {path[0] for path in found.nan if len(path) == 1} == by_hand(closed, leaves)
 
 
@@ -57,7 +57,7 @@ def test_results_are_those_of_the_program(name):
 
     f, args = getattr(programs, name)()
     traced = jax.jit(f).trace(*args)
-    probe = FirstNonFinite(deepest(traced.jaxpr))
+    probe = FirstNonFinite(deepest(traced.jaxpr), packed=True)
     results, _ = execute(traced.jaxpr, probe, jax.tree.leaves(args))
     for mine, its in zip(results, jax.tree.leaves(jax.jit(f)(*args)), strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5)
@@ -72,12 +72,12 @@ def test_what_is_compiled_serves_the_next_run_but_not_where_an_equation_is_chang
     args = [jnp.ones(3)]
     closed = jax.jit(f).trace(*args).jaxpr
     kept = CompiledPieces()
-    found = run(closed, args, kept)
+    found = run(closed, args, 1, kept)
     (path,) = found.nan
     before = len(kept.executables)
-    assert run(closed, args, kept) == found
+    assert run(closed, args, 1, kept) == found
     assert len(kept.executables) == before
-    changed, change = guarded(closed, args, [path], kept)
+    changed, change = guarded(closed, args, 1, [path], kept)
     assert not changed.nan_results
     assert change == 0
-    assert run(closed, args, kept) == found
+    assert run(closed, args, 1, kept) == found

@@ -30,3 +30,11 @@ def test_the_line_that_made_an_argument(text, line, place):
         assert argument_origin(Span("t", line, line), "step", ["w", "tx"], "tx") == place
     finally:
         del linecache.cache["t"]
+
+
+def test_a_function_of_a_library_is_not_taken_for_the_call_on_the_line():
+    linecache.cache["t"] = (20, None, ["run(PRNGKey(0), x)\n"], "t")
+    try:
+        assert argument_origin(Span("t", 1, 1), "loop", ["body", "n"], "body", renamed=False) == ""
+    finally:
+        del linecache.cache["t"]
