@@ -21,18 +21,25 @@ def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str])
     pairs = list(zip(names[split:], inputs, strict=True)) if matching else []
     if len(captured) != split:
         captured = [""] * split
-    texts = [
+    constants = [
         f"{name} = {full} (captured)" if full else f"{name} captured"
         for name, full in zip(names, captured, strict=False)
     ]
     single = [f"{name} = {full}" for name, full in pairs]
-    texts += _by_argument(pairs) if len(pairs) > _MANY else single
+    folded: list[str] = []
+    texts = constants
+    if len(constants) > _MANY:
+        texts, folded = [f"{names[0]} to {names[split - 1]} = {split} captured arrays"], constants
+    if len(pairs) > _MANY:
+        texts, folded = [*texts, *_by_argument(pairs)], [*folded, *single]
+    else:
+        texts = [*texts, *single]
     rows = _wrapped([[Piece(f"{text}, ")] for text in texts])
     for row in rows:
         text = "".join(piece.text for piece in row).rstrip(", ")
         more: list[Piece] = []
-        if row is rows[-1] and len(pairs) > _MANY:
-            more = [Piece(f"; one by one: {', '.join(single)}", "fold")]
+        if row is rows[-1] and folded:
+            more = [Piece(f"; one by one: {', '.join(folded)}", "fold")]
         yield Line((Piece(f"# {text}", "comment"), *more))
 
 

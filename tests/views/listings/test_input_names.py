@@ -50,3 +50,16 @@ def test_all_of_an_output_says_it():
     text = str(jaxlens.hlo(f, {"w": [jnp.ones((4, 4))], "b": jnp.ones(4)}, jnp.ones((2, 4))))
     assert "params['b']" in text
     assert "params__" not in text
+
+
+def test_many_captured_arrays_are_one_entry_and_named_in_the_fold():
+    constants = [jnp.full(2, float(n)) for n in range(30)]
+
+    def f(x):
+        return sum(constants, x)
+
+    view = jaxlens.jaxpr(f, jnp.ones(2))
+    assert "# a to bd = 30 captured arrays, be = x\n" in view.text()
+    assert "one by one: a = constants[0] (captured), b = constants[1] (captured)," in view.text(
+        full=True
+    )
