@@ -65,7 +65,7 @@ def _seconds(calls: Sequence[CallEvent]) -> Table:
         "Time of each step",
         columns,
         tuple(shown),
-        "wall-clock, as JAX told it",
+        "wall-clock, as JAX reports it",
         volatile=True,
         right=(2, 3, 4, 5),
     )
