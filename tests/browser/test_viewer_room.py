@@ -281,3 +281,19 @@ def test_what_follows_a_long_table_is_below_it(saved):
         ".getBoundingClientRect()).map((box, n) => n ? box.top : box.bottom)"
     )
     assert note >= end
+
+
+def test_rows_pass_under_the_whole_head_of_a_table(saved):
+    page = saved(html(with_long_lines()))
+    choose(page, "wide")
+    top = page.evaluate(
+        """() => {
+          const pane = document.querySelector("details[data-pane=wide] .pane-body");
+          pane.scrollTop = 30;
+          return [...pane.querySelectorAll("thead tr > *")].slice(0, 2).map((cell) => {
+            const { left, right, top, bottom } = cell.getBoundingClientRect();
+            return document.elementFromPoint((left + right) / 2, (top + bottom) / 2).textContent;
+          });
+        }"""
+    )
+    assert top == ["kernel", "what"]
