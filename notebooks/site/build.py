@@ -69,7 +69,7 @@ def executed(pages: dict[str, str], folder: Path) -> None:
 
 
 def folded(page: list[Any]) -> list[Any]:
-    """A page whose cells without outputs are hidden, those in a row as one: the explorer has them."""
+    """Hides the cells without outputs, those in a row as one: the explorer below has their code."""
     kept: list[Any] = []
     for cell in page:
         hidden = cell.cell_type == "code" and not cell.outputs

@@ -6,7 +6,7 @@
 import { create } from "./elements.js";
 
 /** Width that a column is given before it breaks, in pixels. */
-const BREAKS = 150;
+const BREAKS = 120;
 
 /** What each column would like, in pixels: a name without spaces does not break. @param {HTMLTableElement} table */
 function wishes(table) {
