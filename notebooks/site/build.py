@@ -61,12 +61,25 @@ def executed(pages: dict[str, str], folder: Path) -> None:
         resources={"metadata": {"path": ROOT / "notebooks" / "course"}},  # words link to lessons
     ).execute()
     for name, page in books.items():
-        for cell in page if name.startswith("gallery/") else ():
-            if cell.cell_type == "code" and not cell.outputs:
-                cell.metadata["tags"] = ["hide-input"]  # the explorer has the code too
+        if name.startswith("gallery/"):
+            page = folded(page)
         path = folder / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, page)
+
+
+def folded(page: list[Any]) -> list[Any]:
+    """Hides the cells without outputs, those in a row as one: the explorer below has their code."""
+    kept: list[Any] = []
+    for cell in page:
+        hidden = cell.cell_type == "code" and not cell.outputs
+        if hidden and kept and "hide-input" in kept[-1].metadata.get("tags", ()):
+            kept[-1].source += f"\n\n\n{cell.source}"
+            continue
+        if hidden:
+            cell.metadata["tags"] = ["hide-input"]
+        kept.append(cell)
+    return kept
 
 
 def write(path: Path, cells: list[Any]) -> None:

@@ -106,3 +106,14 @@ def test_the_last_answer_stands_in_the_widgets_place(again, cell, answer):
 
 def test_no_error_is_in_sight(again):
     assert not any("model not found" in words(again, cell) for cell in range(len(CELLS)))
+
+
+def test_a_jupyter_without_widgets_says_what_to_install_and_keeps_the_answer(again, chromium, lab):
+    page = chromium.new_page(viewport={"width": 1280, "height": 1400})
+    page.route("**/@jupyter-widgets/**", lambda route: route.abort())
+    page.goto(f"{lab.url}/lab/workspaces/bare/tree/{NAME}")
+    page.wait_for_selector(".jl-no-widget:visible")
+    widget, answer = outputs(page, LENSES)
+    assert "install jupyterlab_widgets" in widget.inner_text()
+    assert "flop" in answer.inner_text()
+    page.close()

@@ -136,9 +136,10 @@ def test_tables_findings_and_kernels_are_linked_too(saved):
     assert set(lit(page, "pointed")) == {"said e2 e3", "jaxpr e2", "jaxpr e3"}
 
 
-def test_the_page_stays_where_it_is_under_the_pointer(saved):
-    page = saved(html(a_document()))
-    choose(page, "source", "jaxpr", "optimized")
+@pytest.mark.parametrize("width", [1200, 420])
+def test_the_page_stays_where_it_is_under_the_pointer(saved, width):
+    page = saved(html(a_document()), width=width)
+    choose(page, "source", "jaxpr", *(["optimized"] if width == 1200 else []))
     boxes = "[...document.querySelectorAll('.jaxlens *')].filter("
     boxes += "e => !e.closest('.node-details,.screen-reader')).map(e => {"
     boxes += " const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })"

@@ -281,3 +281,31 @@ def test_what_follows_a_long_table_is_below_it(saved):
         ".getBoundingClientRect()).map((box, n) => n ? box.top : box.bottom)"
     )
     assert note >= end
+
+
+def test_rows_pass_under_the_whole_head_of_a_table(saved):
+    page = saved(html(with_long_lines()))
+    choose(page, "wide")
+    top = page.evaluate(
+        """() => {
+          const pane = document.querySelector("details[data-pane=wide] .pane-body");
+          pane.scrollTop = 30;
+          return [...pane.querySelectorAll("thead tr > *")].slice(0, 2).map((cell) => {
+            const { left, right, top, bottom } = cell.getBoundingClientRect();
+            return document.elementFromPoint((left + right) / 2, (top + bottom) / 2).textContent;
+          });
+        }"""
+    )
+    assert top == ["kernel", "what"]
+
+
+def test_a_column_beside_long_names_is_below_its_row_and_not_cut_off(saved):
+    name = Cell("multiply_subtract_fusion.1", ids=("fusion.1",))
+    cells = ((name, Cell("786 kB"), Cell("131 kflop"), Cell("cell 3:2")),)
+    table = Table("Long", ("kernel", "bytes", "flops", "line"), cells, right=(1, 2))
+    tabs = Tabs((Tab("Long", (TableBlock(table),), key="long"),))
+    document = replace(a_document(), blocks=(TableBlock(table), tabs))  # in a pane, and in none
+    page = saved(html(document), width=340)
+    page.wait_for_function("document.querySelectorAll('.below').length == 2")
+    rest = "[...document.querySelectorAll('.table-box')].map(e => e.scrollWidth - e.clientWidth)"
+    assert page.evaluate(rest) == [0, 0]

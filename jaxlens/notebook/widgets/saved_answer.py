@@ -4,6 +4,9 @@ JupyterLab renders the widget-view mime type if a bundle has one, and shows "mod
 the widget's state was not saved, whatever else the bundle has. So the answer is a separate output
 below the widget. A script hides it while the widget is rendered, and shows it in the widget's
 place otherwise. Where scripts do not run, no widget is rendered either, and the answer is visible.
+
+Jupyter renders widgets if its own environment has `jupyterlab_widgets`, and the kernel's may be
+another one. Without it the widget's output is its HTML, where the script says what to install.
 """
 
 from html import escape
@@ -16,6 +19,12 @@ from jaxlens.notebook.widgets.comm import cell_of
 from jaxlens.views.view import View
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
+# The HTML of a widget's output: only a front end without widgets renders it.
+_UNRENDERED = (
+    "<p class=jl-no-widget hidden>No widget is rendered here; its last answer is below. In "
+    "Jupyter, install jupyterlab_widgets into the environment that Jupyter itself runs in, and "
+    "reload the page.</p>"
+)
 _SCRIPT = """<script>setTimeout(() => {
 for (const box of document.querySelectorAll(".jl-kept:not([data-seen])")) {
   const own = box.closest(".jp-OutputArea-child"), widget = own?.previousElementSibling;
@@ -23,8 +32,10 @@ for (const box of document.querySelectorAll(".jl-kept:not([data-seen])")) {
   box.dataset.seen = "";
   const settle = () => {
     const lost = widget.textContent.includes("model not found");
+    const unrendered = widget.querySelector(".jl-no-widget");
+    if (unrendered) unrendered.hidden = false;
     widget.style.display = lost ? "none" : "";
-    own.style.display = lost ? "" : "none";
+    own.style.display = lost || unrendered ? "" : "none";
   };
   new MutationObserver(settle).observe(widget, {childList: true, subtree: true});
   settle();
@@ -86,5 +97,5 @@ class Kept:
             display(bundle, raw=True)
             return
         name = type(self).__name__
-        display({_VIEW: bundle[_VIEW], "text/plain": name, "text/html": "<div></div>"}, raw=True)
+        display({_VIEW: bundle[_VIEW], "text/plain": name, "text/html": _UNRENDERED}, raw=True)
         self._beside = display(self._bundle_beside(), raw=True, display_id=True)

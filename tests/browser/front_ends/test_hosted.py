@@ -7,7 +7,7 @@
   and atoti/notebooks#425); of elements and attributes it keeps those that its HTML pipeline
   publishes.
 - Quarto writes an output as a raw block of HTML, which Pandoc passes on as it is, into a page with
-  Bootstrap's rules for tables and code.
+  Bootstrap's rules for tables and code. `body.quarto-dark` says that the dark theme is on.
 """
 
 import threading
@@ -20,6 +20,7 @@ from tests.support.browser.front_ends import check, seen
 from tests.support.html_checks import Balance, Filtered
 from tests.support.paths import RECORDS
 
+SCHEME = "getComputedStyle(document.querySelector('.jaxlens')).colorScheme"
 # Attributes that GitHub's HTML pipeline keeps, as far as outputs could have them.
 ATTRIBUTES = {
     *("align alt aria-label colspan height href lang name open role rowspan scope src".split()),
@@ -83,9 +84,13 @@ code { color: #7d12ba; background: #f8f9fa } summary { display: list-item }
 <div class="cell-output cell-output-display">OUTPUT</div></div></main></body></html>"""
 
 
-def test_quarto(shown, output):
-    page = shown(QUARTO.replace("OUTPUT", output))
+@pytest.mark.parametrize(("theme", "machine"), [("light", "dark"), ("dark", "light")])
+def test_quarto(shown, output, theme, machine):
+    """Its page says by a class which of its themes is on, whatever the machine prefers."""
+    page = shown(QUARTO.replace("OUTPUT", output).replace("quarto-light", f"quarto-{theme}"))
+    page.emulate_media(color_scheme=machine)
     page.wait_for_selector(".jaxlens .bar")
+    assert page.evaluate(SCHEME) == theme
     found = seen(page.locator(".jaxlens"))
     check("Quarto", "1", found, "imitated: its page round the raw HTML; not with Quarto itself")
 
@@ -147,8 +152,7 @@ def test_colab(chromium, served, output, theme, same):
         "text => document.querySelector('iframe').contentWindow.postMessage(text, '*')", output
     )
     frame.wait_for_selector(".jaxlens .bar")
-    scheme = "getComputedStyle(document.querySelector('.jaxlens')).colorScheme"
-    assert frame.evaluate(scheme) == theme
+    assert frame.evaluate(SCHEME) == theme
     found = seen(frame.locator(".jaxlens"))
     height = frame.evaluate("document.documentElement.offsetHeight")
     assert abs(page.locator("iframe").bounding_box()["height"] - height) < 60

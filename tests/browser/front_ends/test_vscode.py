@@ -1,6 +1,7 @@
 """Saved outputs in a page that imitates what VS Code's notebook shows outputs in.
 
-Imitated, as VS Code 1.100 was seen to do it (code-server, trusted folder, saved `.ipynb`):
+Imitated, as VS Code 1.100 and 1.139 were seen to do it (code-server, trusted folder, saved
+`.ipynb`):
 the nesting of elements round an output, absolute and clipped; scripts that are run one by one
 after the HTML was written, from copies that are taken out again; the theme as a class of the
 body and as `--vscode-*` properties of the root; a window without `parent` and `top`; a listener
@@ -113,7 +114,7 @@ def rendered(page, markup):
 def test_what_works(webview):
     view = jaxlens.jaxpr(jaxlens.load(RECORDS / "mlp_step.cpu.jaxlens"))
     found = seen(webview(view.html()).locator(".jaxlens"))
-    check("VS Code", "1", found, "imitated: the frame of a trusted folder, as seen in 1.100")
+    check("VS Code", "1", found, "imitated: the frame of a trusted folder, as seen in 1.139")
 
 
 @pytest.mark.parametrize("kind", THEMES)

@@ -6,14 +6,18 @@
 import { create } from "./elements.js";
 
 /** Width that a column is given before it breaks, in pixels. */
-const BREAKS = 150;
+const BREAKS = 120;
 
-/** What each column would like, in pixels. @param {HTMLTableElement} table */
+/** What each column would like, in pixels: a name without spaces does not break. @param {HTMLTableElement} table */
 function wishes(table) {
+  const widths = () => [...table.rows[0].cells].map(({ offsetWidth }) => offsetWidth);
   table.classList.add("unbroken");
-  const widths = [...table.rows[0].cells].map(({ offsetWidth, className }) => (className ? offsetWidth : Math.min(offsetWidth, BREAKS)));
+  const whole = widths();
   table.classList.remove("unbroken");
-  return widths;
+  table.style.width = "0";
+  const least = widths();
+  table.style.width = "";
+  return whole.map((width, n) => (table.rows[0].cells[n].className ? width : Math.max(least[n], Math.min(width, BREAKS))));
 }
 
 /** @param {HTMLTableElement} table @param {number} kept columns that stand side by side */
@@ -32,7 +36,7 @@ function layOut(table, kept) {
 
 /** @param {HTMLElement} root */
 export function tableColumns(root) {
-  for (const table of root.querySelectorAll(".pane-body .table-box > table")) {
+  for (const table of root.querySelectorAll(".table-box > table")) {
     // Those have their own places and clicks.
     if (!(table instanceof HTMLTableElement) || table.closest(".passes, [data-verb=course]")) continue;
     /** @type {number[] | undefined} */
