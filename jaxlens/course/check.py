@@ -152,4 +152,4 @@ def _mark(fact: Fact) -> str:
     if fact.holds:
         return "holds"
     required = not fact.backends or _backend() in fact.backends
-    return "missing" if required else f"required on {', '.join(fact.backends)} only"
+    return "differs" if required else f"required on {', '.join(fact.backends)} only"
