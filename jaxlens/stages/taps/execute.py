@@ -17,7 +17,8 @@ from jaxlens.stages.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
-# A piece has a kernel for each equation, and runs once. LLVM's least level still vectorises.
+# A piece runs once, and many small kernels are most of its compile: XLA's older emitters make them
+# in half the time, and LLVM's level 1 still vectorises.
 _LEAST_WORK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -33,7 +34,7 @@ class CompiledPieces:
         executables: What is compiled.
         tokens: The numbers of equations by what they compute, of which keys are made.
         plans: The pieces of programs.
-        context: Of all runs: what is compiled is called at once only in the context it knows.
+        context: Of all runs; in another one, JAX's first call of an executable is slow.
     """
 
     executables: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -45,7 +46,7 @@ class CompiledPieces:
         places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
         if (key, places) not in self.executables:
             lowered = jax.jit(function).trace(*operands).lower()
-            devices = {device for place in places if place for device in place.device_set}
+            devices: set[Any] = {d for place in places if place for d in place.device_set}
             platforms = {device.platform for device in devices} or {jax.default_backend()}
             self.executables[key, places] = interruptible(lambda _: _compile(lowered, platforms))
         return self.executables[key, places](*operands)

@@ -2,7 +2,7 @@
 
 Values are cut into tiles of one length, so that those of a body are measured by one kernel, however
 many there are: what a measurement costs is its compile. One pass over the bits of a tile counts and
-compares integers, which XLA vectorises; mean and deviation take two more. Tiles are joined by NumPy
+compares integers, which XLA vectorises, and one more sums deviations. Tiles are joined by NumPy
 after the run.
 """
 
@@ -100,7 +100,7 @@ class Statistics:
         return jnp.concatenate(tiles), jnp.asarray(np.pad(tiny, ((0, more), (0, 0))))
 
     def _tiles(self, value: Any) -> Any:
-        """Returns a value's elements in tiles, as floats: their bits would be one more copy."""
+        """Returns a value's elements in tiles; their bits are taken where they are read."""
         if value.ndim == 2:
             return value  # tiles already
         short = -value.size % _TILE
@@ -137,21 +137,21 @@ class Statistics:
             *(count.astype(self.dtype) for count in counts),
             numbers * self._part,
         )
-        none_yet = self.float.type(0)
-        starts = (most, least, most, *[self._word(0)] * 6, none_yet)
+        nothing = self.float.type(0)
+        starts = (most, least, most, *[self._word(0)] * 6, nothing)
         low, high, smallest, largest, *sums, total = lax.reduce(columns, starts, _joined, (1,))
         n = lax.max(sums[-1], self._word(1)).astype(self.float)
-        # Deviations are those of numbers scaled to 1 by a power of 2, which cannot overflow. They
-        # are from the mean as far as the first pass knows it: those of tiny numbers lost digits.
+        # Deviations are of numbers scaled to 1 by a power of 2, whose squares cannot overflow. They
+        # are from a mean that may lack digits, for parts of tiny numbers do; their sum corrects it.
         unit = self._word(1 << np.finfo(self.float).nmant)
         inverse = lax.max(infinity - unit - (largest & infinity), unit)
         scale = lax.bitcast_convert_type(inverse, self.float)
         near = total / (n * self._part) * scale
         apart = jnp.where(finite, numbers * scale[:, None] - near[:, None], 0)
         squares = (apart, apart * apart)
-        rest, square = lax.reduce(squares, (none_yet, none_yet), _added, (1,))
+        rest, square = lax.reduce(squares, (nothing, nothing), _added, (1,))
         rest = rest / n
-        std = jnp.sqrt(lax.max(square / n - rest * rest, none_yet))
+        std = jnp.sqrt(lax.max(square / n - rest * rest, nothing))
         mean_std = [lax.bitcast_convert_type(x / scale, self.dtype) for x in (near + rest, std)]
         rank = jnp.where(sums[1] + sums[2] > 0, most, largest)
         return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums, *mean_std]
