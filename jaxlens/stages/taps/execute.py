@@ -18,10 +18,10 @@ from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 # A piece runs once, and many small kernels are most of its compile: XLA's older emitters make them
-# in half the time, and LLVM's level 1 still vectorises.
+# in half the time, LLVM vectorises at level 1 too, and each split is one more module to compile.
 _LEAST_WORK = {
     "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 1,
+    "xla_cpu_parallel_codegen_split_count": 2,
     "xla_backend_optimization_level": 1,
 }
 
