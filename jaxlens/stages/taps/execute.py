@@ -1,5 +1,6 @@
 """Runs a program in pieces with measurements in it, and compiles equal pieces once."""
 
+import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,15 @@ from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.stages.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
 
+_UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
+# A piece runs once, and many small kernels are most of its compile: XLA's older emitters make them
+# in half the time, LLVM vectorises at level 1 too, and each split is one more module to compile.
+_LEAST_WORK = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 2,
+    "xla_backend_optimization_level": 1,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledPieces:
@@ -24,18 +34,35 @@ class CompiledPieces:
         executables: What is compiled.
         tokens: The numbers of equations by what they compute, of which keys are made.
         plans: The pieces of programs.
+        context: Of all runs; in another one, JAX's first call of an executable is slow.
     """
 
     executables: dict[Any, Any] = field(default_factory=dict, repr=False)
     tokens: dict[Hashable, int] = field(default_factory=dict, repr=False)
     plans: dict[Hashable, "_Plan"] = field(default_factory=dict, repr=False)
+    context: Any = field(default_factory=isolate.context, repr=False)
 
     def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
         if (key, places) not in self.executables:
             lowered = jax.jit(function).trace(*operands).lower()
-            self.executables[key, places] = interruptible(lambda _: lowered.compile())
+            devices: set[Any] = {d for place in places if place for d in place.device_set}
+            platforms = {device.platform for device in devices} or {jax.default_backend()}
+            self.executables[key, places] = interruptible(lambda _: _compile(lowered, platforms))
         return self.executables[key, places](*operands)
+
+
+def _compile(lowered: Any, platforms: Collection[str]) -> Any:
+    """Compiles a piece with the least work; without the options that this XLA does not know."""
+    options = dict(_LEAST_WORK) if set(platforms) == {"cpu"} else {}
+    while True:
+        try:
+            return lowered.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as error:
+            unknown = _UNKNOWN.search(str(error))
+            if unknown is None or unknown[1] not in options:
+                raise
+            del options[unknown[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +134,7 @@ def execute(
     def collect(*gathered: Any) -> Any:
         return probe.collect(gathered, OUTSIDE)
 
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
+    with isolate.untouched(kept.context), compat.persistent_cache_off():
         for index, part in enumerate(plan.parts):
             operands = [values[n] for n in part.piece.reads]
             results, gathered, inside = kept(part.key, part.function, operands)

@@ -2,7 +2,7 @@
 
 Values are cut into tiles of one length, so that those of a body are measured by one kernel, however
 many there are: what a measurement costs is its compile. One pass over the bits of a tile counts and
-compares integers, which XLA vectorises; mean and deviation take two more. Tiles are joined by NumPy
+compares integers, which XLA vectorises, and one more sums deviations. Tiles are joined by NumPy
 after the run.
 """
 
@@ -52,6 +52,8 @@ class Statistics:
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
         self._infinity = int(np.array(np.inf, self.float).view(self.dtype))
+        self._pad = self._word(self._most).view(self.float)
+        self._part = self.float.type(1 / _TILE)  # a sum of so many of these cannot overflow
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation has float results of its own, and is measured as a whole."""
@@ -94,21 +96,21 @@ class Statistics:
             return (*values, jnp.asarray(tiny))
         more = added(len(tiny)) if apart else 0
         tiles = [self._tiles(value) for value in values]
-        tiles.append(jnp.full((more, _TILE), self._most, self.dtype))
+        tiles.append(jnp.full((more, _TILE), self._pad, self.float))
         return jnp.concatenate(tiles), jnp.asarray(np.pad(tiny, ((0, more), (0, 0))))
 
     def _tiles(self, value: Any) -> Any:
-        """Returns the bits of a value's elements, in tiles."""
-        if value.dtype == self.dtype:
+        """Returns a value's elements in tiles; their bits are taken where they are read."""
+        if value.ndim == 2:
             return value  # tiles already
-        bits = lax.bitcast_convert_type(value.astype(self.float), self.dtype)
-        short = -bits.size % _TILE
-        return lax.pad(bits, self._word(self._most), [(0, short, 0)]).reshape(-1, _TILE)
+        short = -value.size % _TILE
+        return lax.pad(value.astype(self.float), self._pad, [(0, short, 0)]).reshape(-1, _TILE)
 
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
         *values, tiny = gathered
-        bits = jnp.concatenate([self._tiles(value) for value in values])
+        tiles = jnp.concatenate([self._tiles(value) for value in values])
+        bits = lax.bitcast_convert_type(tiles, self.dtype)
         columns = self._columns(bits, tiny)
         device = 0 if site.device is None else site.device + 1
         when = [device, *site.iterations]
@@ -126,25 +128,31 @@ class Statistics:
         ordered = jnp.where(bits < 0, bits ^ most, bits)
         counts = (zero, nan, size == infinity, (size > 0) & (size < tiny), finite)
         none = size > infinity
+        numbers = lax.bitcast_convert_type(jnp.where(finite, bits, 0), self.float)
         columns = (
             jnp.where(none, most, ordered),
             jnp.where(none, least, ordered),
             jnp.where(zero | none, most, size),
             jnp.where(finite, size, 0),
             *(count.astype(self.dtype) for count in counts),
+            numbers * self._part,
         )
-        starts = (most, least, most, *[self._word(0)] * 6)
-        low, high, smallest, largest, *sums = lax.reduce(columns, starts, _joined, (1,))
-        # The sums are those of numbers scaled to 1 by a power of 2, which cannot overflow.
+        nothing = self.float.type(0)
+        starts = (most, least, most, *[self._word(0)] * 6, nothing)
+        low, high, smallest, largest, *sums, total = lax.reduce(columns, starts, _joined, (1,))
+        n = lax.max(sums[-1], self._word(1)).astype(self.float)
+        # Deviations are of numbers scaled to 1 by a power of 2, whose squares cannot overflow. They
+        # are from a mean that may lack digits, for parts of tiny numbers do; their sum corrects it.
         unit = self._word(1 << np.finfo(self.float).nmant)
         inverse = lax.max(infinity - unit - (largest & infinity), unit)
         scale = lax.bitcast_convert_type(inverse, self.float)
-        scaled = lax.bitcast_convert_type(jnp.where(finite, bits, 0), self.float) * scale[:, None]
-        n = lax.max(sums[-1], self._word(1)).astype(self.float)
-        mean = jnp.sum(scaled, 1) / n
-        square = jnp.where(finite, scaled - mean[:, None], 0) ** 2
-        floats = (mean / scale, jnp.sqrt(jnp.sum(square, 1) / n) / scale)
-        mean_std = [lax.bitcast_convert_type(x, self.dtype) for x in floats]
+        near = total / (n * self._part) * scale
+        apart = jnp.where(finite, numbers * scale[:, None] - near[:, None], 0)
+        squares = (apart, apart * apart)
+        rest, square = lax.reduce(squares, (nothing, nothing), _added, (1,))
+        rest = rest / n
+        std = jnp.sqrt(lax.max(square / n - rest * rest, nothing))
+        mean_std = [lax.bitcast_convert_type(x / scale, self.dtype) for x in (near + rest, std)]
         rank = jnp.where(sums[1] + sums[2] > 0, most, largest)
         return [jnp.ones_like(rank), rank, low, high, smallest, largest, *sums, *mean_std]
 
@@ -289,8 +297,12 @@ def real_type(dtype: Any) -> Any:
 
 
 def _joined(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-    joins = (lax.min, lax.max, lax.min, lax.max, *[lax.add] * 5)
+    joins = (lax.min, lax.max, lax.min, lax.max, *[lax.add] * 6)
     return tuple(join(x, y) for join, x, y in zip(joins, a, b, strict=True))
+
+
+def _added(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(map(lax.add, a, b))
 
 
 def _saturated(a: Any, b: Any) -> Any:

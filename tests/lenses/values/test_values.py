@@ -11,6 +11,7 @@ from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.render.document import Picture
+from jaxlens.stages.taps import execute
 from tests.support.jax_events import Compiles
 
 F = np.float32
@@ -171,6 +172,21 @@ def test_statistics_are_those_of_numpy(name):
     moves = {"broadcast_in_dim", "reshape", "squeeze", "transpose", "copy", "expand_dims"}
     opcodes = {node.id: node.opcode for node in answer.subject().jaxpr.module.nodes()}
     assert {opcodes[path[-1]] for path in floats - measured} <= moves
+
+
+@pytest.mark.parametrize("size", [1e-37, 1e38])
+def test_means_and_deviations_are_exact_at_both_ends_of_the_range(size):
+    x = (F(size) * DRAWN.uniform(1, 2, 5000)).astype(F)
+    held = jaxlens.values(lambda x: x * F(1.5), x).values[0].held
+    truth = expected([x * F(1.5)])
+    assert held.mean == pytest.approx(truth["mean"], rel=1e-5)
+    assert held.std == pytest.approx(truth["std"], rel=1e-5)
+
+
+def test_a_compile_goes_on_without_an_option_that_xla_does_not_know(monkeypatch):
+    options = {"xla_cpu_no_such_option": True, "xla_backend_optimization_level": 1}
+    monkeypatch.setattr(execute, "_LEAST_WORK", options)
+    assert jaxlens.values(lambda x: x * 2, X).values[0].held.elements == X.size
 
 
 def layers(count):
