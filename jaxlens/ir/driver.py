@@ -247,6 +247,13 @@ class Driver:
         """
         self.lacks("program that could run with arguments")
 
+    def widened(self) -> tuple[NonFiniteRun, float] | None:
+        """Runs the program with every float in float64, and returns what `guarded` does.
+
+        None if some equation cannot be.
+        """
+        self.lacks("program that could run with arguments")
+
     def reproducer(self, path: str | os.PathLike[str], data: bool) -> Reproducer:
         """Writes a file that compiles and runs the program by itself; compiles nothing here."""
         self.lacks("program that could be written to a file")

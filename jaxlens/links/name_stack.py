@@ -1,14 +1,17 @@
-"""The transforms that produced an equation or op, read from its name stack: "jvp", "vmap", ...
+"""The transforms and modules that an equation or op is of, read from its name stack.
 
 JAX writes a transform around the part of the name stack that it was applied to:
 `jit(step)/transpose(jvp(layer))/mul` was traced in `layer`, differentiated by `jvp` and then
 transposed. Named scopes, loops and calls are parts without brackets.
+
+A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an object's `__call__`
+(Equinox, Flax NNX), identified by the line that calls it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, Span
 
 TRANSFORMS: Mapping[str, str] = {
     "jvp": "differentiated forward",
@@ -30,6 +33,14 @@ _NAMES = {
     "custom_vjp_call_jaxpr": "custom_vjp",
     "shard_map": "shard_map",
 }
+_MODULE = re.compile(r"(?<![\w.])[\w.~]+(?=[/)]|$)")
+_JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
+# Words that JAX puts into name stacks for its own calls.
+_OF_JAX = re.compile(
+    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|"
+    "(closed|core|custom_jvp|custom_vjp|pallas)_call"
+)
+_CALL = ".__call__"
 _WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 
@@ -71,3 +82,25 @@ def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
     """Returns the transforms around an equation's bodies: its own, and itself if it is one."""
     kind = _NAMES.get(opcode)
     return tuple(dict.fromkeys((*transforms, kind))) if kind else transforms
+
+
+def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], bool]:
+    """Returns the module that an equation or instruction belongs to, and whether it is backward.
+
+    Args:
+        scope: Its name stack.
+        spans: The frames that made it, innermost first.
+    """
+    backward = "transpose(" in scope
+    names = [n for n in _MODULE.findall(_JIT.sub("", scope)) if not _OF_JAX.fullmatch(n)]
+    if any("." not in name for name in names):
+        return tuple(names), backward
+    path: list[str] = []
+    caller: Span | None = None
+    for span in reversed(spans):
+        if span.function.endswith(_CALL):
+            name = span.function.removesuffix(_CALL).rpartition(".")[2]
+            if not (name.startswith("_") and span.library):  # a wrapper of a transform
+                path.append(f"{name} ({caller})" if caller else name)
+        caller = span
+    return tuple(path) or tuple(names), backward

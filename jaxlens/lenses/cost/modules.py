@@ -1,11 +1,8 @@
 """Flops, bytes, seconds and memory by module and layer, forward and backward.
 
-A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an object's `__call__`
-(Equinox, Flax NNX), told apart by the line that calls it. A kernel that fuses several modules
-counts for that of its result.
+A kernel that fuses several modules counts for that of its result.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,22 +10,14 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.graph import Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.lenses.cost.facts import EquationSums, known_trips
 from jaxlens.lenses.program.kernel_cost import KernelCost
+from jaxlens.links.name_stack import module_path
 from jaxlens.report import Cell, Table, amount, barred, duration, share
 
 Path = tuple[str, ...]
-_SCOPE = re.compile(r"(?<![\w.])[\w.~]+(?=[/)]|$)")
-_JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
-# Words that JAX puts into name stacks for its own calls.
-_OF_JAX = re.compile(
-    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|"
-    "(closed|core|custom_jvp|custom_vjp|pallas)_call"
-)
-_CALL = ".__call__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +92,6 @@ def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
 def _of_hlo(scope: str) -> str:
     """Returns the scope of an instruction without its operation."""
     return scope.partition(";")[0].rpartition("/")[0]
-
-
-def module_path(scope: str, spans: Sequence[Span]) -> tuple[Path, bool]:
-    """Returns the module that an equation or instruction belongs to, and whether it is backward.
-
-    Args:
-        scope: Its name stack.
-        spans: The frames that made it, innermost first.
-    """
-    backward = "transpose(" in scope
-    names = [n for n in _SCOPE.findall(_JIT.sub("", scope)) if not _OF_JAX.fullmatch(n)]
-    if any("." not in name for name in names):
-        return tuple(names), backward
-    path: list[str] = []
-    caller: Span | None = None
-    for span in reversed(spans):
-        if span.function.endswith(_CALL):
-            name = span.function.removesuffix(_CALL).rpartition(".")[2]
-            if not (name.startswith("_") and span.library):  # a wrapper of a transform
-                path.append(f"{name} ({caller})" if caller else name)
-        caller = span
-    return tuple(path) or tuple(names), backward
 
 
 def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:

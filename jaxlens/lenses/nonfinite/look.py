@@ -294,6 +294,16 @@ class Look:
                 break
         return made(tuple(paths), self.changes(paths), change=change)
 
+    def wider(self, *, nan: bool) -> CureTrial | None:
+        """Runs the program in float64; None where some equation cannot be."""
+        widened = self.capture.driver.widened()
+        if widened is None:
+            return None
+        run, change = widened
+        left = run.nan_results or (() if nan else run.inf_results)
+        infinite = bool(run.inf_results)
+        return CureTrial((), "every float in float64", not left, infinite, change)
+
     def to_guard(self, path: Path, infinity: bool) -> Path:
         """Returns an equation, or the first that made an infinity which it read."""
         if not infinity and self.opcode(path) in GUARDS:

@@ -15,11 +15,13 @@ class Reason:
         text: What happened: "the logarithm of a negative number".
         cure: What to write instead; "" where nothing general is known.
         guard: Whether a guard of the equation tries that.
+        wider: Whether a run in a wider dtype does.
     """
 
     text: str
     cure: str = ""
     guard: bool = True
+    wider: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,8 @@ def reason(
     found = rule(ranges, made_nan) if rule else None
     if found is None and not made_nan and all(value is None or not value.inf for value in ranges):
         text = f"a result beyond the largest finite {_NAMES.get(dtype, dtype)}"
-        found = Reason(text, _WIDER if dtype in ("f16", "bf16") else _SCALE, guard=False)
+        narrow = dtype in ("f16", "bf16")
+        found = Reason(text, _WIDER if narrow else _SCALE, guard=False, wider=narrow)
     found = found or Reason("a result that is not defined for these operands")
     if derived:
         text = f"{found.text}, in the derivative of {DERIVED[derived].where}"

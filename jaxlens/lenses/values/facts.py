@@ -9,9 +9,9 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
-from jaxlens.lenses.cost.modules import module_path
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.subject import ProgramFacts, subject_of
+from jaxlens.links.name_stack import module_path
 
 
 @dataclass(frozen=True, slots=True)

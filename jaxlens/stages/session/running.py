@@ -104,6 +104,11 @@ class Running(Driver):
         with self._measuring("tries a cure") as (closed, leaves):
             return nonfinite.guarded(closed, leaves, self._devices, paths, self._pieces)
 
+    def widened(self) -> tuple[NonFiniteRun, float] | None:
+        """Runs the program op by op in float64; raises as `nonfinite`."""
+        with self._measuring("tries it in float64") as (closed, leaves):
+            return nonfinite.widened(closed, leaves)
+
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""
         with self._measuring("op by op, and in float64", "--numerics") as (closed, leaves):

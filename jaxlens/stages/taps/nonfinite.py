@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import (
     MOVES,
     EquationValues,
@@ -18,6 +19,8 @@ from jaxlens.ir.run.nonfinite import (
     Path,
     ValueRange,
 )
+from jaxlens.stages import compat
+from jaxlens.stages.call import isolate
 from jaxlens.stages.taps.evaluate import (
     Site,
     added,
@@ -28,7 +31,10 @@ from jaxlens.stages.taps.evaluate import (
     primitives,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
+from jaxlens.stages.taps.shadow import Shadow, ShadowedValue, is_float
 
+_EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
+_ROOM = 8.0  # natural logarithm of how far from the overflow a bounded exponential stays
 _HEAD = 3  # elements of a row before the iterations
 _BITS = 30  # of an integer that are used
 _CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by two bits each
@@ -246,7 +252,8 @@ def guarded(
         result that is finite without the change; 0 if a result has a NaN.
     """
     probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    after, rows = execute(closed, probe, args, _guarded, paths, compiled)
+    change = functools.partial(_guarded, _softmaxes(closed))
+    after, rows = execute(closed, probe, args, change, paths, compiled)
     run = _run(closed, rows, args, after)
     if run.nan_results:  # no cure, so what else it changes does not matter
         return run, 0.0
@@ -255,9 +262,56 @@ def guarded(
     return run, max((_change(a, b) for a, b in pairs), default=0.0)
 
 
-def _guarded(eqn: Any, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+def widened(closed: Any, args: Sequence[Any]) -> tuple[NonFiniteRun, float] | None:
+    """Runs a program op by op with every float in float64, and returns what `guarded` does.
+
+    None if an equation cannot be evaluated so.
+    """
+    shadow = Shadow(bodies(opened(closed)))
+    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
+        values = shadow.body(closed, [ShadowedValue(x) for x in args])
+    if shadow.unknown:
+        return None
+    floats = {n: value for n, value in enumerate(values) if is_float(value.own)}
+    exact = {n: value.shadow() for n, value in floats.items()}
+    nan, inf = (
+        tuple(n for n, x in exact.items() if test(x).any()) for test in (np.isnan, np.isinf)
+    )
+    change = max((_change(value.own, exact[n]) for n, value in floats.items()), default=0.0)
+    return NonFiniteRun({}, {}, nan_results=nan, inf_results=inf), change
+
+
+def _softmaxes(closed: Any) -> dict[int, tuple[int, ...]]:
+    """Returns the axes over which exponentials are summed to be divided by, by equation.
+
+    The logarithm of a sum is left out: it needs the maximum added again.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for body in bodies(opened(closed)).values():
+        makers = {id(var): eqn for eqn in body.jaxpr.eqns for var in eqn.outvars}
+        logarithms = {id(eqn.invars[0]) for eqn in body.jaxpr.eqns if eqn.primitive.name == "log"}
+        for eqn in body.jaxpr.eqns:
+            made = makers.get(id(eqn.invars[0])) if eqn.primitive.name == "reduce_sum" else None
+            if made is not None and id(eqn.outvars[0]) not in logarithms:
+                found[id(made)] = eqn.params["axes"]
+    return found
+
+
+def _guarded(
+    softmaxes: Mapping[int, tuple[int, ...]],
+    eqn: Any,
+    operands: Sequence[Any],
+    results: Sequence[Any],
+) -> Sequence[Any]:
     """Returns what an equation makes with the change that `GUARDS` describes."""
     name = eqn.primitive.name
+    if name in _EXPONENTIALS:
+        (x,) = operands
+        axes = softmaxes.get(id(eqn), ()) if name != "expm1" else ()
+        if axes:
+            return list(bind(eqn, [x - jnp.max(x, axes, keepdims=True)]))
+        most = math.log(float(jnp.finfo(x.dtype).max)) - _ROOM  # type: ignore[no-untyped-call]
+        return list(bind(eqn, [jnp.minimum(x, most / math.log(_EXPONENTIALS[name]))]))
     if name == "select_n":
         large = min(1e30, float(jnp.finfo(results[0].dtype).max) / 2)  # type: ignore[no-untyped-call]
         return [jnp.where(jnp.isinf(y), jnp.sign(y) * large, y).astype(y.dtype) for y in results]

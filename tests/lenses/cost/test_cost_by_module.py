@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
-from jaxlens.lenses.cost.modules import module_path
+from jaxlens.links.name_stack import module_path
 
 pytestmark = pytest.mark.backend
 B, D, H = 8, 16, 32

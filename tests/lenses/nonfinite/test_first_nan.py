@@ -180,3 +180,46 @@ def test_an_infinity_that_a_cure_leaves_is_told():
     assert answer.trial.cured
     assert answer.trial.infinite
     assert "but an infinity remains" in str(answer).replace("\n  ", " ")
+
+
+def softmax_by_hand(x):
+    e = jnp.exp(x)
+    return e / jnp.sum(e, -1, keepdims=True)
+
+
+LARGE = np.array([[1, 1000, 3], [1, 2, 3]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "changes"),
+    [
+        (softmax_by_hand, LARGE, "x - jnp.max(x), or"),
+        (lambda x: jnp.log(jnp.sum(jnp.exp(x), -1)), LARGE, "a bound below the overflow"),
+        (lambda x: jnp.expm1(x) / 2, LARGE, "a bound below the overflow as the operand"),
+        (lambda x: jnp.sum(x * x) / 4, np.array([300, 2], np.float16), "every float in float64"),
+    ],
+)
+def test_cures_of_an_overflow_are_tried_and_change_nothing_that_is_finite(f, x, changes):
+    trial = jaxlens.first_nan(f, x).trial
+    assert changes in trial.changes
+    assert (trial.cured, trial.infinite) == (True, False)
+    assert trial.change < 1e-3
+
+
+def test_a_softmax_with_its_maximum_subtracted_is_the_softmax():
+    from jaxlens.stages.taps.nonfinite import guarded
+
+    closed = jax.jit(softmax_by_hand).trace(LARGE).jaxpr
+    (exp,) = [f"e{n}" for n, eqn in enumerate(closed.jaxpr.eqns) if eqn.primitive.name == "exp"]
+    run, change = guarded(closed, [jnp.asarray(LARGE)], 1, [(exp,)])
+    assert not run.nan_results
+    assert change < 1e-6  # of the row that is finite without it
+
+
+def test_a_wider_dtype_that_overflows_too_is_no_cure():
+    def f(x):
+        return jnp.exp(x * x)
+
+    trial = jaxlens.first_nan(f, np.array([300], np.float16)).trial
+    assert trial is not None
+    assert not trial.cured
