@@ -80,7 +80,7 @@ def stop_session(path: str) -> bytes | None:
     `jax.profiler.stop_trace` writes it to files, once more as JSON, which takes longer than the
     rest.
 
-    Gone: it is read from the file that `stop_trace` writes.
+    Gone (0.12): it is read from the file that `stop_trace` writes.
 
     Args:
         path: Log directory of the session.

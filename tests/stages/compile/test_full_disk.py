@@ -68,9 +68,10 @@ def test_a_full_disk_is_named_and_nothing_untrue_is_said(tmp_path):
     for name in ("hlo", "memory", "explore", "kernels"):
         assert why in flat[name], flat[name]
         assert "ReadError" not in flat[name]
-    # What needs no disk is there all the same, such as what the profiler says.
-    assert "LLVM took" in flat["times"]
-    assert "under the profiler" in flat["run"]
+    # jax 0.10 gives what the profiler recorded without a file, 0.12 with one.
+    for name, answered in (("times", "LLVM took"), ("run", "under the profiler")):
+        assert answered in flat[name] or why in flat[name], flat[name]
+    # What needs no disk is there all the same.
     assert "tanh" in said["optimized"]
     assert float(said["cost"]) > 0
     assert said["own session"] == "2"  # started, and stopped
