@@ -77,9 +77,19 @@ def program_path(root: Path, name: str) -> Path:
 
 
 def recorded_compiles(root: Path) -> int:
-    """Returns the number of compiles in a folder, which need not be a record."""
-    files = (file for file in root.glob("process-*/*.json") if _FOLDER.match(file.parent.name))
-    return sum(1 for file in files if _COMPILE.fullmatch(file.name))
+    """Returns the number of compiles of processes that have ended; the folder may be no record.
+
+    Others may be processes of one job, which write to its folder at the same time.
+    """
+    ended = (file.parent for file in root.glob(f"process-*/{_PROCESS}") if _has_ended(file))
+    return sum(1 for folder in ended for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+
+
+def _has_ended(process: Path) -> bool:
+    try:
+        return json.loads(process.read_bytes())["ended"] is True
+    except (OSError, *_BAD):
+        return False
 
 
 def read_job(path: str | os.PathLike[str]) -> JobRecord:

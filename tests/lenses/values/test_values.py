@@ -177,16 +177,16 @@ def test_statistics_are_those_of_numpy(name):
 @pytest.mark.parametrize("size", [1e-37, 1e38])
 def test_means_and_deviations_are_exact_at_both_ends_of_the_range(size):
     x = (F(size) * DRAWN.uniform(1, 2, 5000)).astype(F)
-    held = jaxlens.values(lambda x: x * F(1.5), x).values[0].held
+    own = jaxlens.values(lambda x: x * F(1.5), x).values[0].statistics
     truth = expected([x * F(1.5)])
-    assert held.mean == pytest.approx(truth["mean"], rel=1e-5)
-    assert held.std == pytest.approx(truth["std"], rel=1e-5)
+    assert own.mean == pytest.approx(truth["mean"], rel=1e-5)
+    assert own.std == pytest.approx(truth["std"], rel=1e-5)
 
 
 def test_a_compile_goes_on_without_an_option_that_xla_does_not_know(monkeypatch):
     options = {"xla_cpu_no_such_option": True, "xla_backend_optimization_level": 1}
     monkeypatch.setattr(execute, "_LEAST_WORK", options)
-    assert jaxlens.values(lambda x: x * 2, X).values[0].held.elements == X.size
+    assert jaxlens.values(lambda x: x * 2, X).values[0].statistics.elements == X.size
 
 
 def layers(count):
