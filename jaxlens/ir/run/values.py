@@ -110,4 +110,4 @@ LARGEST = {
     "float32": 2.0**128 - 2.0**104,
     "float64": sys.float_info.max,
 }
-"""The largest numbers."""
+"""The largest finite number, by dtype."""

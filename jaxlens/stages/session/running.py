@@ -28,7 +28,7 @@ from jaxlens.stages.programs.extract import ProgramCuts
 from jaxlens.stages.programs.text import compiled_text, execute_text, plain_array
 from jaxlens.stages.session.compiling import Compiling
 from jaxlens.stages.session.tracing import TracedCall
-from jaxlens.stages.taps import arrays, bounds, nonfinite, numerics, values
+from jaxlens.stages.taps import arrays, bounds, cures, nonfinite, numerics, values
 from jaxlens.stages.taps.execute import CompiledPieces
 
 EDITABLE = ("stablehlo", "hlo", "optimized")
@@ -102,12 +102,12 @@ class Running(Driver):
     def guarded(self, paths: Collection[Path]) -> tuple[NonFiniteRun, float]:
         """Runs the program twice, once with a change; raises as `nonfinite`."""
         with self._measuring("tries a cure") as (closed, leaves):
-            return nonfinite.guarded(closed, leaves, self._devices, paths, self._pieces)
+            return cures.guarded(closed, leaves, self._devices, paths, self._pieces)
 
     def widened(self) -> tuple[NonFiniteRun, float] | None:
         """Runs the program op by op in float64; raises as `nonfinite`."""
         with self._measuring("tries it in float64") as (closed, leaves):
-            return nonfinite.widened(closed, leaves)
+            return cures.widened(closed, leaves)
 
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import (
     MOVES,
     EquationValues,
@@ -19,22 +18,16 @@ from jaxlens.ir.run.nonfinite import (
     Path,
     ValueRange,
 )
-from jaxlens.stages import compat
-from jaxlens.stages.call import isolate
 from jaxlens.stages.taps.evaluate import (
     Site,
     added,
-    bind,
     deepest,
     equation,
     evaluated_bodies,
     primitives,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
-from jaxlens.stages.taps.shadow import Shadow, ShadowedValue, is_float
 
-_EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
-_ROOM = 8.0  # natural logarithm of how far from the overflow a bounded exponential stays
 _HEAD = 3  # elements of a row before the iterations
 _BITS = 30  # of an integer that are used
 _CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by two bits each
@@ -66,7 +59,7 @@ class FirstNonFinite:
         """Whether an equation has a result that can be NaN, and is measured as a whole."""
         if eqn.primitive.name in MOVES or evaluated_bodies(eqn):
             return False
-        return any(_inexact(var.aval) for var in eqn.outvars)
+        return any(is_inexact(var.aval) for var in eqn.outvars)
 
     def rows(self, eqn: Any) -> int:
         """One for NaN, one for infinities."""
@@ -74,7 +67,7 @@ class FirstNonFinite:
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the marks of the results of one execution."""
-        marks = [_marks(x) for x in results if _inexact(x)]
+        marks = [_marks(x) for x in results if is_inexact(x)]
         if len(marks) > 1:
             return _Marks(functools.reduce(lax.bitwise_or, map(_largest, marks)), 2)
         (mark,) = marks
@@ -125,7 +118,7 @@ class FirstNonFinite:
         return jnp.where(before | equal, one, other)
 
 
-class _Unmeasured(FirstNonFinite):
+class Unmeasured(FirstNonFinite):
     """Measures nothing: for the program's results alone."""
 
     def wants(self, path: Path, eqn: Any) -> bool:
@@ -202,12 +195,20 @@ def run(
     """
     probe = FirstNonFinite(deepest(closed), packed=devices == 1)
     results, rows = execute(closed, probe, args, compiled=compiled)
-    return _run(closed, rows, args, results)
+    return run_of(closed, rows, args, results)
 
 
-def _run(
+def run_of(
     closed: Any, rows: Mapping[Path, Any], args: Sequence[Any], results: Sequence[Any]
 ) -> NonFiniteRun:
+    """Returns what the rows of a run say.
+
+    Args:
+        closed: The program.
+        rows: Those of `FirstNonFinite`, by equation.
+        args: The program's arguments.
+        results: Its results.
+    """
     names = primitives(closed)
     nan, inf = (
         {
@@ -238,105 +239,11 @@ def equation_values(
     return EquationValues(tuple(ranges[:n]), tuple(ranges[n:]))
 
 
-def guarded(
-    closed: Any,
-    args: Sequence[Any],
-    devices: int,
-    paths: Collection[Path],
-    compiled: CompiledPieces | None = None,
-) -> tuple[NonFiniteRun, float]:
-    """Runs a program in which some equations are changed as `GUARDS` says.
-
-    Returns:
-        Which equations have NaN and infinities then, and the largest change of an element of a
-        result that is finite without the change; 0 if a result has a NaN.
-    """
-    probe = FirstNonFinite(deepest(closed), packed=devices == 1)
-    change = functools.partial(_guarded, _softmaxes(closed))
-    after, rows = execute(closed, probe, args, change, paths, compiled)
-    run = _run(closed, rows, args, after)
-    if run.nan_results:  # no cure, so what else it changes does not matter
-        return run, 0.0
-    before, _ = execute(closed, _Unmeasured(0, packed=True), args, compiled=compiled)
-    pairs = [(a, b) for a, b in zip(before, after, strict=True) if _inexact(a)]
-    return run, max((_change(a, b) for a, b in pairs), default=0.0)
-
-
-def widened(closed: Any, args: Sequence[Any]) -> tuple[NonFiniteRun, float] | None:
-    """Runs a program op by op with every float in float64, and returns what `guarded` does.
-
-    None if an equation cannot be evaluated so.
-    """
-    shadow = Shadow(bodies(opened(closed)))
-    with isolate.untouched(isolate.context()), compat.persistent_cache_off():
-        values = shadow.body(closed, [ShadowedValue(x) for x in args])
-    if shadow.unknown:
-        return None
-    floats = {n: value for n, value in enumerate(values) if is_float(value.own)}
-    exact = {n: value.shadow() for n, value in floats.items()}
-    nan, inf = (
-        tuple(n for n, x in exact.items() if test(x).any()) for test in (np.isnan, np.isinf)
-    )
-    change = max((_change(value.own, exact[n]) for n, value in floats.items()), default=0.0)
-    return NonFiniteRun({}, {}, nan_results=nan, inf_results=inf), change
-
-
-def _softmaxes(closed: Any) -> dict[int, tuple[int, ...]]:
-    """Returns the axes over which exponentials are summed to be divided by, by equation.
-
-    The logarithm of a sum is left out: it needs the maximum added again.
-    """
-    found: dict[int, tuple[int, ...]] = {}
-    for body in bodies(opened(closed)).values():
-        makers = {id(var): eqn for eqn in body.jaxpr.eqns for var in eqn.outvars}
-        logarithms = {id(eqn.invars[0]) for eqn in body.jaxpr.eqns if eqn.primitive.name == "log"}
-        for eqn in body.jaxpr.eqns:
-            made = makers.get(id(eqn.invars[0])) if eqn.primitive.name == "reduce_sum" else None
-            if made is not None and id(eqn.outvars[0]) not in logarithms:
-                found[id(made)] = eqn.params["axes"]
-    return found
-
-
-def _guarded(
-    softmaxes: Mapping[int, tuple[int, ...]],
-    eqn: Any,
-    operands: Sequence[Any],
-    results: Sequence[Any],
-) -> Sequence[Any]:
-    """Returns what an equation makes with the change that `GUARDS` describes."""
-    name = eqn.primitive.name
-    if name in _EXPONENTIALS:
-        (x,) = operands
-        axes = softmaxes.get(id(eqn), ()) if name != "expm1" else ()
-        if axes:
-            return list(bind(eqn, [x - jnp.max(x, axes, keepdims=True)]))
-        most = math.log(float(jnp.finfo(x.dtype).max)) - _ROOM  # type: ignore[no-untyped-call]
-        return list(bind(eqn, [jnp.minimum(x, most / math.log(_EXPONENTIALS[name]))]))
-    if name == "select_n":
-        large = min(1e30, float(jnp.finfo(results[0].dtype).max) / 2)  # type: ignore[no-untyped-call]
-        return [jnp.where(jnp.isinf(y), jnp.sign(y) * large, y).astype(y.dtype) for y in results]
-    if name in ("log", "sqrt", "rsqrt"):
-        (x,) = operands
-        tiny = jnp.finfo(x.dtype).tiny  # type: ignore[no-untyped-call]
-        return list(bind(eqn, [jnp.maximum(x, tiny)]))
-    if name in ("acos", "asin"):
-        return list(bind(eqn, [jnp.clip(operands[0], -1, 1)]))
-    zero = [jnp.asarray(x == 0) for x in operands[: 1 if name == "pow" else 2] if _inexact(x)]
-    any_zero = functools.reduce(jnp.logical_or, zero)
-    return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]
-
-
-def _change(before: Any, after: Any) -> float:
-    a, b = (np.asarray(x, np.complex128) for x in (before, after))
-    both = np.isfinite(a) & np.isfinite(b)
-    return float(np.abs(a[both] - b[both]).max(initial=0.0))
-
-
 _TESTS = (jnp.isnan, jnp.isinf)
 
 
 def _with(test: Any, values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(n for n, x in enumerate(values) if _inexact(x) and bool(jnp.any(test(x))))
+    return tuple(n for n, x in enumerate(values) if is_inexact(x) and bool(jnp.any(test(x))))
 
 
 def _execution(row: Any, select: bool) -> NonFiniteExecution:
@@ -346,7 +253,7 @@ def _execution(row: Any, select: bool) -> NonFiniteExecution:
 
 
 def _range_row(x: Any) -> Any:
-    if not _inexact(x):
+    if not is_inexact(x):
         return jnp.zeros(Ranges.width, jnp.float32)
     value = jnp.asarray(x)
     size = jnp.abs(value) if jnp.iscomplexobj(value) else value
@@ -373,7 +280,8 @@ def _range(row: Any, aval: Any) -> ValueRange | None:
     return ValueRange(least, most, elements, int(zeros), int(nan), int(inf), where)
 
 
-def _inexact(value: Any) -> bool:
+def is_inexact(value: Any) -> bool:
+    """Whether a value has floating-point or complex elements; it may be a number of Python's."""
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, float | complex)

@@ -8,8 +8,9 @@ import pytest
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import INSIDE, MOVES
 from jaxlens.stages import compat
+from jaxlens.stages.taps.cures import guarded
 from jaxlens.stages.taps.execute import CompiledPieces
-from jaxlens.stages.taps.nonfinite import guarded, run
+from jaxlens.stages.taps.nonfinite import run
 from tests.lenses.nonfinite import planted
 from tests.support import programs
 
