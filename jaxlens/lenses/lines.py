@@ -106,6 +106,17 @@ def owners(module: Module) -> Owners:
     return Owners(module, rows, _handed(rows))
 
 
+def span_of(path: Sequence[str], owners: Owners) -> Span | None:
+    """Returns the user's line of an equation, or of the nearest call that leads to it.
+
+    Args:
+        path: Ids of the equations whose bodies lead to it, and its own.
+        owners: The lines of the program's equations.
+    """
+    spans = [span for step in reversed(path) if (span := owners.get(step)) is not None]
+    return next((span for span in spans if not span.library), spans[0] if spans else None)
+
+
 def handed(module: Module) -> dict[str, Span | None]:
     """Returns, by region, the span that its nodes without frames inherit from its callers."""
     return _handed(_rows(module))

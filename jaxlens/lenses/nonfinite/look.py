@@ -18,7 +18,7 @@ from jaxlens.ir.run.nonfinite import (
     NonFiniteRun,
     Path,
 )
-from jaxlens.lenses.lines import Owners, spot
+from jaxlens.lenses.lines import Owners, span_of, spot
 from jaxlens.lenses.nonfinite.maker import CureTrial, Maker
 from jaxlens.lenses.nonfinite.reasons import DERIVED, LITERAL, ZERO_AT, reason
 from jaxlens.lenses.nonfinite.walk import LOOPS, NonFiniteKind, Spot, Walker
@@ -132,9 +132,7 @@ class Look:
 
     def span(self, path: Path) -> Span | None:
         """Returns the user's line of an equation, or of the call that leads to it."""
-        spans = [span for step in reversed(path) if (span := self.owner.get(step)) is not None]
-        own = (span for span in spans if not span.library)
-        return next(own, spans[0] if spans else None)
+        return span_of(path, self.owner)
 
     def behind(
         self, spots: Sequence[Spot], most: int, scope: str = ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Node
 from jaxlens.ir.run.nonfinite import Path, ValueRange
+from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan
 from jaxlens.lenses.nonfinite.maker import Maker, place
 from jaxlens.lenses.nonfinite.walk import LOOPS
@@ -106,11 +107,12 @@ def _tables(facts: FirstNan) -> Iterator[Table]:
         return
     seen = facts.run.nan if facts.kind == "nan" else facts.run.inf
     nodes = {node.id: node for node in facts.subject().jaxpr.module.nodes()}
+    owner = owners(facts.subject().jaxpr.module)
     quote = quoter(facts.subject())
     rows = []
     for path in facts.way[:_ROWS]:
         node, at = nodes[path[-1]], seen[path]
-        span, steps = node.owner, at.iterations[: loops(path, nodes)]
+        span, steps = span_of(path, owner), at.iterations[: loops(path, nodes)]
         place = f"{span} ({', '.join(map(str, steps))})" if steps else str(span or "")
         ids = (path[-1],)
         rows.append((Cell(path[-1], ids=ids), Cell(node.opcode), Cell(place), Cell(quote(span))))

@@ -1,7 +1,7 @@
 """What the float values of a run held, by equation, and the array of one of them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxlens.captures import Capture
@@ -9,7 +9,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
-from jaxlens.lenses.lines import owners
+from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.name_stack import module_path
 
@@ -117,13 +117,12 @@ def facts(capture: Capture, at: str = "") -> Values:
             "no array of numbers; take another equation, such as one inside of it"
         )
     owner = owners(module)
-    spans = {ident: owner.get(ident) for ident in nodes}
     modules = {path: _module([nodes[step] for step in path]) for path in run.equations}
     values = [
         MeasuredValue(
             path,
             nodes[path[-1]].opcode,
-            _span(path, spans),
+            span_of(path, owner),
             str(nodes[path[-1]].results[one.result].type),
             one,
             *modules[path],
@@ -146,8 +145,3 @@ def _module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
         whole = inner if inner[: len(whole)] == whole else (*whole, *inner)
         backward |= back
     return whole, backward
-
-
-def _span(path: Path, spans: Mapping[str, Span | None]) -> Span | None:
-    every = [span for step in reversed(path) if (span := spans.get(step)) is not None]
-    return next((span for span in every if not span.library), every[0] if every else None)

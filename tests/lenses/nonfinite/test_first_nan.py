@@ -224,3 +224,16 @@ def test_a_wider_dtype_that_overflows_too_is_no_cure():
     trial = jaxlens.first_nan(f, np.array([300], np.float16)).trial
     assert trial is not None
     assert not trial.cured
+
+
+def test_every_row_of_the_way_has_the_line_that_calls_a_shared_body():
+    def f(x):
+        y = jax.nn.relu(jnp.log(x))
+        return jax.nn.relu(y - 1)
+
+    (way,) = jaxlens.first_nan(f, np.array([-1, 2], np.float32)).report.tables
+    start = inspect.getsourcelines(f)[1]
+    lines = {row[1].text: [] for row in way.rows}
+    for row in way.rows:
+        lines[row[1].text].append(row[2].text.rpartition(":")[2])
+    assert lines["max"] == [str(start + 1), str(start + 2)]
