@@ -25,7 +25,7 @@ from jaxlens.report import (
 )
 
 _ROWS = 12
-# One transcendental takes some ten flops: with as few flops for each the headline names them.
+# Flops for each transcendental up to which the headline names them.
 _MANY = 10
 _PER_DEVICE = (
     Finding(

@@ -65,7 +65,7 @@ class MeasuredValue:
 
     @property
     def is_limit(self) -> bool:
-        """Whether its largest magnitude is the largest number of its type, as that of a mask is."""
+        """Whether its largest magnitude is the largest number of its dtype, as in a mask."""
         return self.statistics.largest == LARGEST.get(self.statistics.dtype)
 
 
@@ -137,7 +137,7 @@ def facts(capture: Capture, at: str = "") -> Values:
 
 
 def _module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
-    """Returns the module of the last equation, of which the others are the calls around it."""
+    """Returns the module of the last equation, and whether it is backward; calls come first."""
     whole: tuple[str, ...] = ()
     backward = False
     for node in path:

@@ -27,7 +27,7 @@ class _Reads:
     ready: Callable[[], None]
 
     def wait(self, value: Any) -> bool:
-        """Whether a read of this value is about to wait; says so, or that it does not."""
+        """Whether a read of this value is about to wait; calls `begins` if so, else `ready`."""
         if _waits(value):
             self.begins()
             return True

@@ -1,4 +1,4 @@
-"""Runs a program with the equations changed that made what is not finite, to try a cure."""
+"""Runs a program with changes to the equations that made a NaN or an infinity, to try a cure."""
 
 import functools
 import math
@@ -65,7 +65,7 @@ def widened(closed: Any, args: Sequence[Any]) -> tuple[NonFiniteRun, float] | No
 
 
 def _softmaxes(closed: Any) -> dict[int, tuple[int, ...]]:
-    """Returns the axes of sums of exponentials that divide those, by the id of the exponential."""
+    """Returns the axes over which each softmax sums, by the id of its exponential's equation."""
     found: dict[int, tuple[int, ...]] = {}
     for body in bodies(opened(closed)).values():
         makers = {id(var): eqn for eqn in body.jaxpr.eqns for var in eqn.outvars}
