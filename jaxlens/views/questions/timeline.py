@@ -45,7 +45,7 @@ def picture(facts: TimelineFacts) -> Picture:
     legend = "Left to right: time. Colours are lines of yours: an execution has the colour of the "
     legend += "line that dispatched it."
     # How many instructions there are is no fact of the program: a profiler may drop some
-    note = f"Only the {BARS} longest are drawn of: {', '.join(short)}." if short else ""
+    note = f"Of {' and '.join(short)} the {BARS} longest are drawn." if short else ""
     return Picture(
         "Python and the device over time",
         f"{alt}; executions on {devices}" if devices else alt,
