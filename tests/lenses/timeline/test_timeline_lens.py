@@ -192,7 +192,7 @@ def test_lanes_stand_for_what_was_recorded_and_are_short() -> None:
     dots = [tip for _, _, tip in bars if tip.startswith("dot.")]
     assert len(dots) == 400
     assert all(int(tip[4:].split(",")[0]) >= 500 for tip in dots)
-    assert "Only the 400 longest are drawn of: CPU 0 instructions." in picture.note
+    assert "Of CPU 0 instructions the 400 longest are drawn." in picture.note
     ((kind, place, _),) = (bar for bar in bars if bar[2].startswith("DevicePut, 500 ms"))
     (step, *_) = (bar for bar in bars if bar[2].startswith("step, 1 s, dispatched"))
     assert kind == step[0]  # the colour of the line
