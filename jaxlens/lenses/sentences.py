@@ -7,6 +7,7 @@ from itertools import groupby
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Source, root_name
 from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.hlo.library_calls import label
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import amount, count, tally, total
 
@@ -35,7 +36,7 @@ def ordinal(n: int) -> str:
 
 def opcodes(nodes: Iterable[Node]) -> str:
     """Returns `broadcast x 2, add, maximum`, in order of first appearance, without constants."""
-    names = (node.opcode for node in nodes if node.opcode not in ("parameter", "constant"))
+    names = (label(node) for node in nodes if node.opcode not in ("parameter", "constant"))
     return ", ".join(tally(names))
 
 

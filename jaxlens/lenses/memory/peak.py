@@ -19,6 +19,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
+from jaxlens.ir.hlo.library_calls import is_scratch
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.ir.hlo.memory_spaces import space_name
@@ -55,6 +56,7 @@ class Owned:
         instruction: The instruction that computes it; a fusion, where it is inside one.
         saved: Whether it is a residual, kept for the backward pass.
         stacked: Whether a loop stacks it, a row per trip.
+        scratch: Whether it is the scratch memory of a library, which nothing else reads.
         start: First position of the schedule at which it is live.
         end: Last position of the schedule at which it is live.
     """
@@ -68,6 +70,7 @@ class Owned:
     instruction: str
     saved: bool
     stacked: bool
+    scratch: bool
     start: int
     end: int
 
@@ -320,7 +323,8 @@ class _Lines:
         kind = _KINDS[value.kind]
         origin = self._origins.origin(buffer.instruction, buffer.index)
         name = f"{buffer.instruction}[{buffer.index}]" if buffer.index else buffer.instruction
-        span, line, is_saved, stacked, instruction = None, "", False, False, buffer.instruction
+        span, line, instruction = None, "", buffer.instruction
+        is_saved = stacked = scratch = False
         if kind == "argument" and origin is not None:
             leaf = self._inputs.get(origin.node.id)
             name = leaf.name if leaf is not None else origin.node.scope or name
@@ -329,7 +333,9 @@ class _Lines:
         elif origin is not None:
             span, line = self._line(origin, buffer.size)
             stacked = origin.stacked
-            is_saved = kind == "temporary" and self._is_saved(origin.node)
+            last = buffer.index.rpartition(",")[2]
+            scratch = last.isdigit() and is_scratch(origin.node, int(last))
+            is_saved = kind == "temporary" and not scratch and self._is_saved(origin.node)
             instruction = origin.fusion or origin.node.id
         return Owned(
             name,
@@ -341,6 +347,7 @@ class _Lines:
             instruction,
             is_saved,
             stacked,
+            scratch,
             value.start,
             value.end,
         )

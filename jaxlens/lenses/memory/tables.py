@@ -119,6 +119,7 @@ def _marks(values: Sequence[Owned]) -> str:
     marks = {
         "saved for the backward pass": sum(v.bytes for v in values if v.saved),
         "stacked by a loop": sum(v.bytes for v in values if v.stacked and not v.saved),
+        "scratch memory of a library": sum(v.bytes for v in values if v.scratch),
         "results": sum(v.bytes for v in values if v.kind == "result"),
     }
     return ", ".join(

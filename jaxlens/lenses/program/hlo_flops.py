@@ -1,15 +1,17 @@
 """Counts the flops of one execution of an HLO instruction as XLA's cost analysis does.
 
 A multiply-add of a dot or convolution is 2, an elementwise instruction 1 per element;
-exponentials and the like are counted apart. The flops of a custom call are unknown.
+exponentials and the like are counted apart. A custom call of cuBLAS or cuDNN counts as the product
+that it computes; the flops of others are unknown.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo.library_calls import forward, library_call, without_scratch
 from jaxlens.lenses.program.equation_flops import tap_pairs
 
 TRANSCENDENTAL = frozenset(
@@ -60,17 +62,16 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
         return Done(0, size)
     if node.opcode in ELEMENTWISE:
         return Done(size)
-    if node.opcode == "custom-call":
-        return Done(unknown=1)
     operands = [types[name] for name in node.operands if name in types]
     try:
         match node.opcode:
+            case "custom-call":
+                return _library_call(node, operands)
             case "dot":
                 dims = re.findall(r"\d+", node.attrs.get("lhs_contracting_dims", ""))
-                contracted = (operands[0].shape[int(dim)] for dim in dims)
-                return Done(2 * size * math.prod(n for n in contracted if isinstance(n, int)))
+                return Done(_dot(operands[0], map(int, dims), node.type))
             case "convolution":
-                return Done(_convolution(node, operands))
+                return Done(_convolution(node, operands[0], operands[1], node.type))
             case "reduce":
                 left = _elements(operands[0]) - _elements(_first(node.type))
                 return _applied(node, module).times(max(left, 0))
@@ -90,6 +91,23 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
     except (LookupError, ValueError):
         return Done(unknown=1)
     return Done()
+
+
+def _library_call(node: Node, operands: Sequence[Type]) -> Done:
+    """Counts the product that a library computes; what it does to the result counts nothing."""
+    call, result = library_call(node), without_scratch(node)
+    if call is None:
+        return Done(unknown=1)
+    if call.opcode == "dot":
+        return Done(_dot(operands[0], call.contracted, _first(result)))
+    types = forward(call, (operands[0], operands[1], _first(result)))
+    return Done(_convolution(node, *types))
+
+
+def _dot(left: Type, contracted: Iterable[int], result: Type) -> int:
+    """Counts 2 per multiply-add of a product whose left operand has these contracted dimensions."""
+    lengths = (left.shape[dim] for dim in contracted)
+    return 2 * _elements(result) * math.prod(n for n in lengths if isinstance(n, int))
 
 
 def _elements(type_: Type) -> int:
@@ -116,14 +134,14 @@ def _window_size(node: Node) -> int:
     return math.prod(map(int, _window(node, "size")))
 
 
-def _convolution(node: Node, operands: list[Type]) -> int:
+def _convolution(node: Node, image_type: Type, kernel_type: Type, result_type: Type) -> int:
     """Counts 2 per multiply-add, without taps on padding or between dilated input elements."""
     labels = _LABELS.search(node.attrs["dim_labels"])
     if labels is None:
         raise ValueError("convolution without labels")
     image, kernel, result = (
         dict(zip(dims, map(int, type_.shape), strict=False))
-        for dims, type_ in zip(labels.groups(), (*operands[:2], node.type), strict=True)
+        for dims, type_ in zip(labels.groups(), (image_type, kernel_type, result_type), strict=True)
     )
     spatial = sorted(dim for dim in result if dim.isdigit())
     ones = ["1"] * len(spatial)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type
+from jaxlens.ir.hlo.library_calls import without_scratch
 
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 """Instructions that compute nothing."""
@@ -36,10 +37,13 @@ def idle(node: Node) -> bool:
 
 
 def written(node: Node) -> Type:
-    """Returns the type of what an instruction writes; for a `-start`, the type of its result."""
+    """Returns the type of what an instruction writes.
+
+    For a `-start` it is the type of its result; a library's scratch memory is left out.
+    """
     if node.opcode in _WRITTEN and node.type.parts:
         return node.type.parts[_WRITTEN[node.opcode]]
-    return node.type
+    return without_scratch(node)
 
 
 def users_of(region: Region) -> Mapping[str, list[Node]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo.library_calls import library_call
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
@@ -35,7 +36,7 @@ class KernelCost:
         opcode: Its opcode: "fusion", "dot", "copy".
         lines: Source lines that it came from, that of its dot, convolution or root first.
         dtype: Element type of the operands of its dot or convolution, else of its result.
-        product: Whether it contains a dot or a convolution.
+        product: Whether it contains a dot or a convolution, or a library computes one.
         once: Flops of one execution.
         flops: Flops of all executions.
         transcendentals: Exponentials and the like of all executions.
@@ -192,7 +193,8 @@ def _cost(
                     product = inner, types_inside
     if node.opcode != "fusion":
         total = done(node, types, module)
-        product = (node, types) if node.opcode in PRODUCTS else None
+        computed = node.opcode in PRODUCTS or library_call(node) is not None
+        product = (node, types) if computed else None
     read, wrote = _moved(node, types, module)
     main = product[0] if product else next(iter(reversed(instructions)), node)
     own = [str(main.owner)] if main.owner else []
