@@ -7,6 +7,9 @@ importing `jax.extend` changes the keys of traces (see `extend.py`). Tested with
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import jax
 
 from jaxlens.stages.compat.import_private import private
 
@@ -35,7 +38,7 @@ def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
         stage = transforms.PipelineStage.POST_SCHEDULER
         register = transforms.register_hlo_module_transformation
         clear = transforms.clear_hlo_module_transformation
-        platforms = private("xla_bridge").get_backend().platform
+        platforms = _platforms(private("xla_bridge").get_backend())
     except (ImportError, AttributeError):
         yield replaced
         return
@@ -46,8 +49,23 @@ def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
         replaced.append(name)
         return bytes(proto)
 
-    register(replace, name="jaxlens", stage=stage, platforms=platforms)
+    try:
+        register(replace, name="jaxlens", stage=stage, platforms=platforms)
+    except jax.errors.JaxRuntimeError:  # NOT_FOUND: the plugin has another name
+        yield replaced
+        return
     try:
         yield replaced
     finally:
         clear("jaxlens", stage, platforms=platforms)
+
+
+def _platforms(backend: Any) -> tuple[str, ...]:
+    """Returns the names of a backend's platform, as this version of JAX looks it up.
+
+    From 0.11 on it is the name of the plugin: of a GPU's that of its vendor.
+    """
+    vendor = "rocm" if "rocm" in str(backend.platform_version).lower() else "cuda"
+    name = vendor if backend.platform == "gpu" else str(backend.platform)
+    is_by_plugin = jax.version.__version_info__ >= (0, 11)
+    return (name,) if is_by_plugin else tuple(dict.fromkeys((str(backend.platform), name)))

@@ -2,6 +2,10 @@
 
 XLA's runtime annotates each event with the names of the instruction and of its module. Profiling
 has an overhead, largest for small kernels: the shares are more reliable than the sums.
+
+On a GPU XLA launches many kernels at once, as a CUDA graph, and their events have the name of the
+graph in the place of the instruction's (jax 0.11.2). Then the instructions are measured in a second
+compile of the program, which has the same kernels and no graphs.
 """
 
 import warnings
@@ -16,6 +20,12 @@ import jax
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Run
 from jaxlens.stages.compile import profile
+
+NO_GRAPHS = {"xla_gpu_graph_min_graph_size": 2**30}
+"""The option with which XLA collects no kernels into CUDA graphs."""
+ONE_BY_ONE = "in a second compile, which launches each by itself and not in CUDA graphs"
+"""How the instructions of a program are measured that launches graphs."""
+_GRAPH = "command_buffer"  # what XLA's names of graphs begin with
 
 
 def run_profiled(
@@ -39,6 +49,11 @@ def run_profiled(
         instructions={name: total / executions for name, total in seconds.items()},
         how=f"{done.how}, under the profiler",
     )
+
+
+def launches_graphs(done: Run) -> bool:
+    """Whether a measured program launched kernels as CUDA graphs."""
+    return any(name.startswith(_GRAPH) for name in done.instructions or ())
 
 
 @contextmanager

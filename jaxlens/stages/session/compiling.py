@@ -20,6 +20,7 @@ from jaxlens.ir.stablehlo.identity import identity
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.captured_limits import OverdueError
 from jaxlens.stages.compile.xla import CompileOutput, RunningCompile, is_renamed
+from jaxlens.stages.measure.instruction_times import NO_GRAPHS
 from jaxlens.stages.session.tracing import TracedCall
 
 _SLOW = 2.0  # seconds of a compile from which its result serves later looks too
@@ -231,6 +232,15 @@ class Compiling:
         self.compiled(profiled=True)
         assert self._profile is not None
         return self._profile
+
+    def without_graphs(self) -> CompileOutput:
+        """Compiles the program once more, for a GPU that launches each kernel by itself."""
+        staging = self._staging
+        again = "again, to measure its kernels one by one"
+        with staging.lock, staging.as_called():
+            options = {"flags": NO_GRAPHS, "again": again, "waiting": staging.waiting()}
+            running = RunningCompile(staging.lowered, name=staging.call.name, **options)
+            return running.result()
 
     @property
     def times(self) -> tuple[Timing, ...]:

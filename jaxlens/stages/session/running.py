@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
 from jaxlens.stages.measure.execute import check, run
-from jaxlens.stages.measure.instruction_times import run_profiled
+from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.programs import reproducer
 from jaxlens.stages.programs.extract import ProgramCuts
@@ -80,8 +81,19 @@ class Running(Driver):
         """
         args, kwargs = self.given()
         module = self.compiling.compiled().optimized.module.name
-        execute = partial(run, self.executable, args, n, kwargs, self._names())
-        return run_profiled(execute, module, self.staging.place.target.devices)
+        devices = self.staging.place.target.devices
+
+        def profiled(executable: Any) -> Run:
+            execute = partial(run, executable, args, n, kwargs, self._names())
+            return run_profiled(execute, module, devices)
+
+        done = profiled(self.executable)
+        if not launches_graphs(done):
+            return done
+        plain = run(self.executable, args, n, kwargs, self._names())
+        alone = profiled(self.compiling.without_graphs().executable)
+        how = f"{plain.how}; kernels under the profiler, {ONE_BY_ONE}"
+        return replace(plain, instructions=alone.instructions, how=how)
 
     def nonfinite(self) -> NonFiniteRun:
         """Runs the program once with a measurement of each equation; donates nothing.

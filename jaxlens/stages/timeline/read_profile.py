@@ -3,8 +3,11 @@
 The names are those that XLA's runtime gives its events (jax 0.10.2 and 0.12.0.1): `PjitFunction(f)`
 is a call of a compiled function, with `...Execute...` inside where it gives a program to a device;
 `...Buffer::Await` is a pair of events around a wait for an array that is not ready, and none is
-recorded for one that is; events with `hlo_op` are instructions that a device executes. What a later
-version names otherwise is missing from the answer. Other waits have events of ours (`WAIT`).
+recorded for one that is; events with `hlo_op` are instructions that a device executes. On a GPU
+(0.11.2) they have the `correlation_id` of the event that launched them, within the event of a
+program's execution, which has a `run_id`; the kernels of a CUDA graph share one, and have the name
+of the graph as their `hlo_op`. What a later version names otherwise is missing from the answer.
+Other waits have events of ours (`WAIT`).
 """
 
 import re
@@ -46,8 +49,15 @@ _COLLECTIVE = re.compile(
     r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
     r"|ncclDevKernel|^(send|recv)\b",
 )
+_GRAPH = "command_buffer"  # what the `hlo_op` of a CUDA graph's kernels begins with
 _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
+
+
+class Launch(NamedTuple):
+    """The launch of kernels by a thread of the host, by the number that both have."""
+
+    correlation: Any
 
 
 class ProfileEvent(NamedTuple):
@@ -135,15 +145,18 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
         is_main: Whether events are those of the thread to read.
     """
     thread = _Thread()
-    runs: dict[tuple[str, str, Any], list[float]] = {}
+    runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
+    launches: dict[Launch, Any] = {}
     activities: list[Activity] = []
     for plane, name, events in lines:
         if is_main(events):
             thread = _thread(events)
         for key, event in _instructions(plane, name, events):
-            low, high = runs.setdefault(key, [event.start, event.end])
-            runs[key] = [min(low, event.start), max(high, event.end)]
+            _extend(runs, key, event.start, event.end)
+        if not plane.startswith("/device:"):
+            launches.update(_launches(events))
         activities += _on_devices(plane, name, events)
+    runs = _by_run(runs, launches)
     dispatches = (
         Dispatch(c.name, c.start, c.end - c.start, None, c.compiling, c.at_once)
         for c in thread.calls
@@ -153,13 +166,71 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
         Execution(device, program, low, high - low)
         for (device, program, _), (low, high) in runs.items()
     )
+    ordered = tuple(sorted(executions, key=lambda e: e.start))
+    ends = sorted(e.end for e in ordered if not e.device.startswith("CPU"))
+    waits, copies = _waits_of_copies(thread.activities, ends)
     return ThreadEvents(
         tuple(thread.marks),
         tuple(sorted(dispatches, key=lambda d: d.start)),
-        tuple(_outermost(thread.waits)),
-        tuple(sorted(executions, key=lambda e: e.start)),
-        tuple(sorted((*thread.activities, *activities), key=lambda a: a.start)[:_MOST]),
+        tuple(_outermost((*thread.waits, *waits))),
+        ordered,
+        tuple(sorted((*copies, *activities), key=lambda a: a.start)[:_MOST]),
     )
+
+
+def _extend(
+    runs: dict[tuple[str, str, Any], tuple[float, float]],
+    key: tuple[str, str, Any],
+    start: float,
+    end: float,
+) -> None:
+    low, high = runs.get(key, (start, end))
+    runs[key] = min(low, start), max(high, end)
+
+
+def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[Launch, Any]]:
+    """Yields the launches of a thread, each with the number of the execution that it is part of."""
+    run, end = None, 0.0
+    for event in sorted(events, key=lambda e: (e.start, -e.end)):
+        if "run_id" in event.stats and "hlo_op" not in event.stats:
+            run, end = event.stats["run_id"], event.end
+        elif "correlation_id" in event.stats and event.start < end:
+            yield Launch(event.stats["correlation_id"]), run
+
+
+def _by_run(
+    runs: Mapping[tuple[str, str, Any], tuple[float, float]], launches: Mapping[Launch, Any]
+) -> dict[tuple[str, str, Any], tuple[float, float]]:
+    """Joins what was launched by one execution; drops launches of unknown ones."""
+    joined: dict[tuple[str, str, Any], tuple[float, float]] = {}
+    for (device, program, run), (start, end) in runs.items():
+        number = launches.get(run) if isinstance(run, Launch) else run
+        if number is not None:
+            _extend(joined, (device, program, number), start, end)
+    return joined
+
+
+def _waits_of_copies(
+    activities: Iterable[Activity], ends: Sequence[float]
+) -> tuple[list[Wait], list[Activity]]:
+    """Splits reads of arrays into the wait for a device and the copy after it.
+
+    A read in which executions end has waited for the last of them, since a device executes in
+    order. A CPU's profile has the wait itself.
+
+    Args:
+        activities: Those of Python's thread.
+        ends: The ends of all executions on devices other than the CPU, in order.
+    """
+    waits: list[Wait] = []
+    copies: list[Activity] = []
+    for activity in activities:
+        place = bisect_right(ends, activity.end) - 1
+        if activity.lane == FROM_DEVICE and place >= 0 and ends[place] > activity.start:
+            waits.append(Wait(activity.start, ends[place] - activity.start, None))
+            activity = replace(activity, start=ends[place], seconds=activity.end - ends[place])
+        copies.append(activity)
+    return waits, copies
 
 
 def _thread(events: Iterable[ProfileEvent]) -> _Thread:
@@ -227,9 +298,13 @@ def _instructions(
         if whole:
             name, run = event.name.partition("(")[0], (event.start, event.name)
             yield (_device(plane, event), name, run), event
-        elif "hlo_op" in event.stats and "run_id" in event.stats:
+        elif "hlo_op" in event.stats:
+            number = event.stats.get("run_id")
+            if number is None and "correlation_id" in event.stats:
+                number = Launch(event.stats["correlation_id"])
             program = str(event.stats.get("hlo_module", "")).partition("(")[0]
-            yield (_device(plane, event), program, event.stats["run_id"]), event
+            if number is not None:
+                yield (_device(plane, event), program, number), event
 
 
 def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterator[Activity]:
@@ -237,7 +312,8 @@ def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterat
     for event in events:
         name, own = event.name, plane.startswith("/device:")
         if "hlo_op" in event.stats:
-            name = str(event.stats["hlo_op"])
+            instruction = str(event.stats["hlo_op"])
+            name = name if instruction.startswith(_GRAPH) else instruction
             kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
             lane = f"{_device(plane, event)} {kind}"
         elif own and "Memcpy" in name:
