@@ -7,7 +7,7 @@ from itertools import groupby
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Source, root_name
 from jaxlens.ir.graph import Node, Span
-from jaxlens.ir.hlo.library_calls import label
+from jaxlens.ir.hlo.library_products import label
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import amount, count, tally, total
 

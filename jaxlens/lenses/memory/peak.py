@@ -19,7 +19,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
-from jaxlens.ir.hlo.library_calls import is_scratch
+from jaxlens.ir.hlo.library_products import is_scratch
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
 from jaxlens.ir.hlo.memory_spaces import space_name

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.ir.hlo.library_calls import forward, library_call, without_scratch
+from jaxlens.ir.hlo.library_products import forward, library_product, without_scratch
 from jaxlens.lenses.program.equation_flops import tap_pairs
 
 TRANSCENDENTAL = frozenset(
@@ -95,7 +95,7 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
 
 def _library_call(node: Node, operands: Sequence[Type]) -> Done:
     """Counts the product that a library computes; what it does to the result counts nothing."""
-    call, result = library_call(node), without_scratch(node)
+    call, result = library_product(node), without_scratch(node)
     if call is None:
         return Done(unknown=1)
     if call.opcode == "dot":

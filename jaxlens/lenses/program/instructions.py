@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type
-from jaxlens.ir.hlo.library_calls import without_scratch
+from jaxlens.ir.hlo.library_products import without_scratch
 
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 """Instructions that compute nothing."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
-from jaxlens.ir.hlo.library_calls import library_call
+from jaxlens.ir.hlo.library_products import library_product
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
@@ -193,7 +193,7 @@ def _cost(
                     product = inner, types_inside
     if node.opcode != "fusion":
         total = done(node, types, module)
-        computed = node.opcode in PRODUCTS or library_call(node) is not None
+        computed = node.opcode in PRODUCTS or library_product(node) is not None
         product = (node, types) if computed else None
     read, wrote = _moved(node, types, module)
     main = product[0] if product else next(iter(reversed(instructions)), node)

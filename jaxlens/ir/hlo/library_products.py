@@ -23,7 +23,7 @@ _ROLES = {"convBackwardInput": (2, 1, 0), "convBackwardFilter": (0, 2, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryCall:
+class LibraryProduct:
     """A product that a library computes.
 
     Attributes:
@@ -40,27 +40,27 @@ class LibraryCall:
     roles: tuple[int, int, int] = (0, 1, 2)
 
 
-def library_call(node: Node) -> LibraryCall | None:
+def library_product(node: Node) -> LibraryProduct | None:
     """Returns the product that a custom call computes; None for other calls and instructions."""
     if node.opcode != "custom-call":  # attributes are read from text on first use
         return None
     target = node.attrs.get("custom_call_target", "").strip('"')
     library = next((name for head, name in _LIBRARIES.items() if target.startswith(head)), "")
     if library == "cuDNN":
-        return LibraryCall(library, "convolution", roles=_ROLES.get(target[8:], (0, 1, 2)))
+        return LibraryProduct(library, "convolution", roles=_ROLES.get(target[8:], (0, 1, 2)))
     if not library:
         return None
     try:
         config = json.loads(node.attrs["backend_config"])["gemm_backend_config"]
         dims = config["dot_dimension_numbers"]["lhs_contracting_dimensions"]
-        return LibraryCall(library, "dot", tuple(map(int, dims)))
+        return LibraryProduct(library, "dot", tuple(map(int, dims)))
     except (LookupError, TypeError, ValueError):
         return None
 
 
 def label(node: Node) -> str:
     """Returns the opcode, of a library's product with the library: "dot (cuBLAS)"."""
-    call = library_call(node)
+    call = library_product(node)
     return f"{call.opcode} ({call.library})" if call else node.opcode
 
 
@@ -78,10 +78,10 @@ def is_scratch(node: Node, index: int) -> bool:
     parts = node.type.parts
     if index != len(parts) - 1 or parts[index].dtype not in _SCRATCH:
         return False
-    return library_call(node) is not None
+    return library_product(node) is not None
 
 
-def forward(call: LibraryCall, types: Sequence[Type]) -> tuple[Type, Type, Type]:
+def forward(call: LibraryProduct, types: Sequence[Type]) -> tuple[Type, Type, Type]:
     """Returns the types of image, kernel and result of the forward convolution.
 
     Args:
