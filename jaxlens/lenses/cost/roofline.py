@@ -7,13 +7,13 @@ because bytes that come from a cache can move faster.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import Literal
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.errors import LensError, OptionError, UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.facts import NOT_COUNTED, Cost, Counted, counted
@@ -153,6 +153,8 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
     except UnavailableError:
         kernels = ()
     both = counted(capture)
+    if both.cost is not None and any(kernel.uncounted for kernel in kernels):
+        kernels = tuple(_of_pallas(capture, both.cost, kernel) for kernel in kernels)
     if both.cost is None and not kernels:
         raise UnavailableError(both.lacking)
     return CostFacts(
@@ -168,6 +170,22 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         capture.program.target.devices,
         Given(lambda: exchanges(capture) if capture.program.target.processes else None),
     )
+
+
+def _of_pallas(capture: Capture, cost: Cost, kernel: KernelCost) -> KernelCost:
+    """Returns a kernel of Pallas with the flops of its equation: of its body, by grid points."""
+    loops = {loop.id: loop for loop in cost.loops if loop.kind == "pallas_call" and loop.trips}
+    if not (kernel.uncounted and loops):
+        return kernel
+    try:
+        equations = [id for id in capture.links.back(kernel.instruction, "jaxpr") if id in loops]
+    except LensError:
+        return kernel
+    if len(equations) != 1:
+        return kernel
+    loop = loops[equations[0]]
+    once = loop.flops * (loop.trips or 1)
+    return replace(kernel, once=once, flops=kernel.runs * once, unknown=0)
 
 
 def limits_of(capture: Capture, device: str) -> Limits:
@@ -332,8 +350,7 @@ def table(kernels: Sequence[KernelCost]) -> Table:
             Cell(kernel.name, ids=(kernel.instruction,)),
             Cell(listed(list(kernel.lines), 2)),
             *([Cell(_runs(kernel), kernel.runs)] if looped else []),
-            Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top),
-            Cell(share(kernel.flops, flops), kernel.flops),
+            *_flops(kernel, flops, top),
             Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
             Cell(share(kernel.bytes or 0, moved), kernel.bytes),
             Cell(_intensity(kernel), kernel.intensity),
@@ -353,6 +370,14 @@ def table(kernels: Sequence[KernelCost]) -> Table:
     columns = ("kernel", "from lines", *runs, *shares, "flop/B")
     right = tuple(range(2, len(columns)))
     return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")
+
+
+def _flops(kernel: KernelCost, whole: int, top: int) -> tuple[Cell, Cell]:
+    """Returns the cells of a kernel's flops and of their share."""
+    if kernel.uncounted:
+        return Cell("unknown"), Cell("")
+    flops = Cell(amount(kernel.flops, "flop"), kernel.flops, bar=kernel.flops / top)
+    return flops, Cell(share(kernel.flops, whole), kernel.flops)
 
 
 def _runs(kernel: KernelCost) -> str:
@@ -426,13 +451,14 @@ def _measured(facts: CostFacts, seconds: Mapping[str, float]) -> Table:
         if took is None:
             continue
         at_best = best.get(kernel.instruction)
+        does = kernel.flops / took if took and not kernel.uncounted else None
         rows.append(
             (
                 Cell(kernel.name, ids=(kernel.instruction,)),
                 Cell(listed(list(kernel.lines), 2)),
                 Cell(duration(took), took, bar=took / (top or 1.0)),
                 Cell(share(took, whole), took / whole),
-                Cell(amount(kernel.flops / took, "flop/s") if took else "", kernel.flops / took),
+                Cell(amount(does, "flop/s"), does) if does else Cell(""),
                 Cell(amount((kernel.bytes or 0) / took, "B/s") if took else ""),
                 *([Cell(share(at_best, took) if at_best else "")] if best else []),
             )

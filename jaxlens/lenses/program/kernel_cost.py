@@ -74,9 +74,14 @@ class KernelCost:
         return self.runs * (self.read + self.written)
 
     @property
+    def uncounted(self) -> bool:
+        """Whether all that it computes is in custom calls that cannot be counted."""
+        return self.unknown > 0 and not self.flops
+
+    @property
     def intensity(self) -> float | None:
-        """Flops per byte; None without known bytes."""
-        return self.flops / self.bytes if self.bytes else None
+        """Flops per byte; None without known bytes or flops."""
+        return self.flops / self.bytes if self.bytes and not self.uncounted else None
 
 
 def kernel_costs(capture: Capture) -> tuple[KernelCost, ...]:

@@ -49,7 +49,9 @@ def table(
     for work, cost, n, took in zip(works, known, moved, times, strict=True):
         time = "" if took is None else duration(took)
         flops = Cell("-")
-        if cost is not None:
+        if cost is not None and cost.uncounted:
+            flops = Cell("unknown")
+        elif cost is not None:
             flops = Cell(amount(cost.flops, "flop"), cost.flops, bar=cost.flops / most_flops)
         rows.append(
             (

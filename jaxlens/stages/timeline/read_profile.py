@@ -54,7 +54,7 @@ _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
 
 
-class Launch(NamedTuple):
+class LaunchedBy(NamedTuple):
     """The launch of kernels by a thread of the host, by the number that both have."""
 
     correlation: Any
@@ -146,7 +146,7 @@ def read_lines(lines: Lines, is_main: Callable[[list[ProfileEvent]], bool]) -> T
     """
     thread = _Thread()
     runs: dict[tuple[str, str, Any], tuple[float, float]] = {}
-    launches: dict[Launch, Any] = {}
+    launches: dict[LaunchedBy, Any] = {}
     activities: list[Activity] = []
     for plane, name, events in lines:
         if is_main(events):
@@ -188,23 +188,23 @@ def _extend(
     runs[key] = min(low, start), max(high, end)
 
 
-def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[Launch, Any]]:
+def _launches(events: Iterable[ProfileEvent]) -> Iterator[tuple[LaunchedBy, Any]]:
     """Yields the launches of a thread, each with the number of the execution that it is part of."""
     run, end = None, 0.0
     for event in sorted(events, key=lambda e: (e.start, -e.end)):
         if "run_id" in event.stats and "hlo_op" not in event.stats:
             run, end = event.stats["run_id"], event.end
         elif "correlation_id" in event.stats and event.start < end:
-            yield Launch(event.stats["correlation_id"]), run
+            yield LaunchedBy(event.stats["correlation_id"]), run
 
 
 def _by_run(
-    runs: Mapping[tuple[str, str, Any], tuple[float, float]], launches: Mapping[Launch, Any]
+    runs: Mapping[tuple[str, str, Any], tuple[float, float]], launches: Mapping[LaunchedBy, Any]
 ) -> dict[tuple[str, str, Any], tuple[float, float]]:
     """Joins what was launched by one execution; drops launches of unknown ones."""
     joined: dict[tuple[str, str, Any], tuple[float, float]] = {}
     for (device, program, run), (start, end) in runs.items():
-        number = launches.get(run) if isinstance(run, Launch) else run
+        number = launches.get(run) if isinstance(run, LaunchedBy) else run
         if number is not None:
             _extend(joined, (device, program, number), start, end)
     return joined
@@ -301,7 +301,7 @@ def _instructions(
         elif "hlo_op" in event.stats:
             number = event.stats.get("run_id")
             if number is None and "correlation_id" in event.stats:
-                number = Launch(event.stats["correlation_id"])
+                number = LaunchedBy(event.stats["correlation_id"])
             program = str(event.stats.get("hlo_module", "")).partition("(")[0]
             if number is not None:
                 yield (_device(plane, event), program, number), event
