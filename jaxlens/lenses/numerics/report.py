@@ -226,7 +226,10 @@ def ulps(n: float) -> str:
     """Formats an error coarsely, as the nearest power of 2."""
     if not n or n < 1:
         return "0" if not n else "<1"
-    return "inf" if math.isinf(n) else f"{2 ** round(math.log2(n)):,}" if n < 1e6 else f"{n:.0e}"
+    if math.isinf(n):
+        return "inf"
+    near = 2 ** round(math.log2(n))
+    return f"{near:,}" if near < 1e6 else f"{n:.0e}"
 
 
 def _cell(n: float | None) -> Cell:
@@ -238,14 +241,12 @@ def _equations(facts: Numerics) -> Iterator[Table]:
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
     shown = [facts.equations[n] for n in sorted(order[:_ROWS]) if facts.equations[n].total > 1]
     quote, rows = quoter(facts.subject()), []
-    by_line = Counter(facts.spans.get(one.path[-1]) for one in shown)
-    modules = len({one.module for one in shown}) > 1 and max(by_line.values()) >= _SAME
+    modules = _tell_apart(facts, shown)
     for one in shown:
         span = facts.spans.get(one.path[-1])
         ident = one.path[-1]
-        where = f"{span or ''}" + (
-            f" ({', '.join(map(str, one.iterations))})" if one.iterations else ""
-        )
+        steps = ", ".join(map(str, one.iterations))
+        where = f"{span or ''}" + (f" (iteration {steps})" if steps else "")
         digits = Cell(f"{one.lost:.0f}", round(one.lost))
         code = _module(one) if modules else quote(span)
         texts = (facts.names[ident], where, code, one.dtype)
@@ -273,6 +274,12 @@ def _equations(facts: Numerics) -> Iterator[Table]:
         note += f" Not known in float64, and taken as exact: {listed}."
     if rows:
         yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
+
+
+def _tell_apart(facts: Numerics, rows: Sequence[EquationRounding]) -> bool:
+    """Whether rows are told apart by their modules rather than by their lines."""
+    by_line = Counter(facts.spans.get(one.path[-1]) for one in rows)
+    return len({one.module for one in rows}) > 1 and max(by_line.values()) >= _SAME
 
 
 def _module(one: EquationRounding) -> str:
@@ -331,14 +338,18 @@ def _figures(one: ResultRounding) -> tuple[float | None, ...]:
 def _dots(facts: Numerics) -> Iterator[Table]:
     rows, dots = [], list(facts.run.dots.items())
     order = sorted(range(len(dots)), key=lambda n: -dots[n][1].here)
-    for path, dot in (dots[n] for n in sorted(order[:_ROWS])):
+    shown = [dots[n] for n in sorted(order[:_ROWS])]
+    equations = {one.path: one for one in facts.equations}
+    modules = _tell_apart(facts, [equations[path] for path, _ in shown])
+    for path, dot in shown:
         ident: str = path[-1]
+        where = _module(equations[path]) if modules else str(facts.spans.get(ident) or "")
         figures = (dot.here, dot.highest, dot.tf32, dot.bf16)
-        rows.append((Cell(ident, ids=(ident,)), Cell(str(facts.spans.get(ident) or "")),
+        rows.append((Cell(ident, ids=(ident,)), Cell(where),
                      Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
     columns = (
         "equation",
-        "line",
+        "module" if modules else "line",
         "precision",
         "here",
         "HIGHEST here",

@@ -10,7 +10,7 @@ import pytest
 import jaxlens
 from jaxlens.ir.run.numerics import DotRounding
 from jaxlens.lenses.numerics.facts import DigitLoss
-from jaxlens.lenses.numerics.report import report
+from jaxlens.lenses.numerics.report import report, ulps
 
 X = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
 
@@ -104,3 +104,22 @@ def test_rows_of_one_line_name_their_modules():
     assert {"Second", "Second (backward)"} <= {row[3].text for row in table.rows}
     plain = next(t for t in jaxlens.numerics(lambda x: jnp.exp(x) * x * 3, X).report.tables)
     assert plain.columns[3] == "code"
+
+
+def test_products_of_one_line_name_their_modules():
+    layer = lambda n: jax.named_scope(f"Layer_{n}")(lambda h: jnp.tanh(h @ X))  # noqa: E731
+    deep = lambda x: [x := layer(n)(x) for n in range(6)][-1]  # noqa: E731
+    table = next(t for t in jaxlens.numerics(deep, X).report.tables if t.title == "Products")
+    assert table.columns[1] == "module"
+    assert [row[1].text for row in table.rows] == [f"Layer_{n}" for n in range(6)]
+    table = next(
+        t for t in jaxlens.numerics(lambda x: x @ x, X).report.tables if t.title == "Products"
+    )
+    assert table.columns[1] == "line"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(0.3, "<1"), (9000.0, "8,192"), (7e5, "524,288"), (1e6 - 1, "1e+06")]
+)
+def test_errors_are_written_in_one_manner_by_their_size(error, text):
+    assert ulps(error) == text
