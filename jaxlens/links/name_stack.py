@@ -11,7 +11,7 @@ A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an ob
 import re
 from collections.abc import Mapping, Sequence
 
-from jaxlens.ir.graph import Module, Span
+from jaxlens.ir.graph import Module, Node, Span
 
 TRANSFORMS: Mapping[str, str] = {
     "jvp": "differentiated forward",
@@ -33,7 +33,8 @@ _NAMES = {
     "custom_vjp_call_jaxpr": "custom_vjp",
     "shard_map": "shard_map",
 }
-_MODULE = re.compile(r"(?<![\w.])[\w.~]+(?=[/)]|$)")
+# Not the end of an einsum, whose name is its subscripts: `bij,bjk->bik`.
+_MODULE = re.compile(r"(?<![\w.,>])[\w.~]+(?=[/)]|$)")
 _JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
 # Words that JAX puts into name stacks for its own calls.
 _OF_JAX = re.compile(
@@ -104,3 +105,26 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], boo
                 path.append(f"{name} ({caller})" if caller else name)
         caller = span
     return tuple(path) or tuple(names), backward
+
+
+def path_module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
+    """Returns the module of an equation within calls, and whether it is backward.
+
+    Args:
+        path: The calls that lead to it, outermost first, and the equation.
+    """
+    whole: tuple[str, ...] = ()
+    backward = False
+    for node in path:
+        inner, back = module_path(node.scope, node.spans)
+        whole = nested_path(whole, inner)
+        backward |= back
+    return whole, backward
+
+
+def nested_path(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the whole module path of what is in a body, from its call's and its own.
+
+    A body's frames begin with those of its call, its scopes do not.
+    """
+    return inner if inner[: len(outer)] == outer else (*outer, *inner)

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxlens.ir.graph import Module, Region
-from jaxlens.links.name_stack import equation_transforms, transforms
+from jaxlens.links.name_stack import equation_transforms, module_path, transforms
 from tests.support import linked_modules as by_hand
 
 
@@ -61,3 +61,12 @@ def test_a_backward_equation_names_the_text_it_is_the_derivative_of() -> None:
     text = backward.owner
     assert text is not None
     assert (text.line, text.column, text.end_column) == (7, 4, 9)
+
+
+def test_the_subscripts_of_an_einsum_are_no_module():
+    assert module_path("Model/Attention/...qhd,...khd->...hqk", ()) == (
+        ("Model", "Attention"),
+        False,
+    )
+    assert module_path("transpose(jvp(Model))/bij,jk->bik", ()) == (("Model",), True)
+    assert module_path("jvp(ij,jk)", ()) == ((), False)

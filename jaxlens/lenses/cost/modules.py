@@ -14,7 +14,7 @@ from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.lenses.cost.facts import EquationSums, known_trips
 from jaxlens.lenses.program.kernel_cost import KernelCost
-from jaxlens.links.name_stack import module_path
+from jaxlens.links.name_stack import module_path, nested_path
 from jaxlens.report import Cell, Table, amount, barred, duration, share
 
 Path = tuple[str, ...]
@@ -109,9 +109,7 @@ def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
             tree[path, backward] += own
             for name, times in bodies:
                 for (inner, back), flops in found[name].items():
-                    # A body's frames begin with those of its caller, its scopes do not.
-                    whole = inner if inner[: len(path)] == path else (*path, *inner)
-                    tree[whole, backward or back] += times * flops
+                    tree[nested_path(path, inner), backward or back] += times * flops
     return found[module.entry]
 
 

@@ -13,6 +13,7 @@ from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingE
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.numerics.promotion import Promotion, promotions
 from jaxlens.lenses.subject import ProgramFacts, subject_of
+from jaxlens.links.name_stack import path_module
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
 _CHAIN = 5_000  # executions that are followed back from a result
@@ -20,7 +21,10 @@ _NARROW = frozenset({"f32", "bf16", "f16", "c64"})
 _WIDE = frozenset({"f64", "c128"})
 _SUMS = ("add", "add_any", "sub")
 _Link = tuple[float, int, float]
-Kind = Literal["cancellation", "overflow", "underflow", "rounding", "amplification", "accumulation"]
+_ADDING = (*_SUMS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")
+Kind = Literal[
+    "cancellation", "residue", "overflow", "underflow", "rounding", "amplification", "accumulation"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class DigitLoss:
     """Where a result loses its digits.
 
     Attributes:
-        kind: How.
+        kind: How. A residue is the sum of terms that cancel so far that float64 has no digits of
+            it left either.
         execution: The execution that loses them; of an accumulation the last one.
         result: The result that gets the error.
         opcode: The primitive.
@@ -62,6 +67,8 @@ class EquationRounding:
         times: Number of executions.
         lost: The decimal digits that the largest total error takes, of those that the narrowest
             type on the way of the value has.
+        module: The module that it belongs to, that which this is in first; () for none.
+        backward: Whether a derivative's transpose made it.
     """
 
     path: Path
@@ -71,6 +78,8 @@ class EquationRounding:
     iterations: tuple[int, ...]
     times: int
     lost: float
+    module: tuple[str, ...] = ()
+    backward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +143,7 @@ def facts(capture: Capture) -> Numerics:
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(
         run,
-        tuple(_by_equation(run.executions)),
+        tuple(_by_equation(run.executions, nodes)),
         tuple(_losses(run, nodes, spans)),
         tuple(promotions(module, subject.program.inputs, spans)),
         max((_error(run, result) for result in run.results), default=(0.0, "float32")),
@@ -149,7 +158,9 @@ def _floats(nodes: Iterable[Node]) -> Iterator[Value]:
         yield from (v for v in node.results if v.type.dtype in _NARROW | _WIDE)
 
 
-def _by_equation(executions: Sequence[RoundingExecution]) -> Iterator[EquationRounding]:
+def _by_equation(
+    executions: Sequence[RoundingExecution], nodes: Mapping[str, Node]
+) -> Iterator[EquationRounding]:
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
     lost_at: dict[Path, float] = {}
@@ -163,7 +174,14 @@ def _by_equation(executions: Sequence[RoundingExecution]) -> Iterator[EquationRo
             lost_at[one.path] = lost(one.total * 2.0 ** (bits[-1] - BITS[one.dtype]), one.dtype)
     for path, one in worst.items():
         yield EquationRounding(
-            path, one.dtype, own[path], one.total, one.iterations, times[path], lost_at[path]
+            path,
+            one.dtype,
+            own[path],
+            one.total,
+            one.iterations,
+            times[path],
+            lost_at[path],
+            *path_module([nodes[step] for step in path]),
         )
 
 
@@ -180,6 +198,7 @@ def _losses(
     run: NumericsRun, nodes: Mapping[str, Node], spans: Mapping[str, Span | None]
 ) -> Iterator[DigitLoss]:
     seen: set[Path] = set()
+    residues = []  # last: such a result is most likely 0 by construction, and harmless
     order = sorted(run.results, key=lambda result: -max(result.total, result.compiled))
     for result in order:
         if result.maker < 0:
@@ -187,7 +206,11 @@ def _losses(
         loss = _loss(run.executions, result, nodes, spans)
         if loss is not None and loss.execution.path not in seen:
             seen.add(loss.execution.path)
-            yield loss
+            if loss.kind == "residue":
+                residues.append(loss)
+            else:
+                yield loss
+    yield from residues
 
 
 def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> list[_Link]:
@@ -258,6 +281,8 @@ def _kind(one: RoundingExecution, opcode: str) -> Kind:
         return "underflow" if zero else "overflow"
     if any(x == 0 and y not in (0, None) for x, y in zip(one.read, one.read_exact, strict=True)):
         return "underflow"
+    if opcode in _ADDING and 2.0 ** (53 - BITS[one.dtype]) <= one.total < float("inf"):
+        return "residue"
     if one.own >= one.total / 4:
         return "rounding"
     sizes = [abs(x) for x in one.read if x is not None]

@@ -1,18 +1,22 @@
 """Where digits are lost, in sentences, and the errors by equation."""
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.numerics import BITS, ResultRounding, lost
+from jaxlens.ir.run.numerics import BITS, DotRounding, ResultRounding, RoundingExecution, lost
+from jaxlens.lenses import by_module
 from jaxlens.lenses.nonfinite.maker import place
-from jaxlens.lenses.numerics.facts import DigitLoss, Numerics
+from jaxlens.lenses.numerics.facts import DigitLoss, EquationRounding, Numerics
 from jaxlens.lenses.numerics.promotion import Promotion
 from jaxlens.lenses.sentences import bracketed, quoter
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _MOST = 3  # sentences
 _ROWS = 20
+_SAME = 5  # rows of one line that name their modules instead
+_LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
 _SIMULATED = ("TF32 (simulated)", "bf16 (simulated)")
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
 _NONE: frozenset[str] = frozenset()
@@ -66,15 +70,20 @@ def report(facts: Numerics) -> Report:
             digits = (one.lost, ident)
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
-    tables = (*_equations(facts), *_results(facts), *_dots(facts))
+    tables = (*_equations(facts), *_modules(facts), *_results(facts), *_dots(facts))
     return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
 
 
 def _findings(facts: Numerics) -> Iterator[Finding]:
     for promotion in facts.promotions[:_MOST]:
         yield Finding(_promoted(facts, promotion), "counted", (promotion.id,), weight=1.0)
-    for loss in facts.losses[:_MOST]:
+    residues = [loss for loss in facts.losses if loss.kind == "residue"]
+    for loss in [one for one in facts.losses if one.kind != "residue"][:_MOST]:
         yield Finding(_lost(facts, loss), "measured", (loss.execution.path[-1],), weight=1.0)
+    if residues:
+        text = _residue(facts, residues[0], len(residues) - 1)
+        ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
+        yield Finding(text, "measured", ids, weight=0.6)
     compiled = Finding(_compiled(facts), "measured", weight=0.4)
     # Compiling makes more of a difference than rounding: the answer to "why is jit not as eager".
     leads = not facts.losses and facts.difference > max(facts.worst[0], 1)
@@ -112,25 +121,41 @@ def _promoted(facts: Numerics, one: Promotion) -> str:
     )
 
 
+def _equation_at(facts: Numerics, loss: DigitLoss) -> str:
+    """Returns "`add` of Model / Dense_0 in model.py:3 (y = model.apply(p, x))"."""
+    path = loss.execution.path
+    row = next((one for one in facts.equations if one.path == path and one.module), None)
+    module = f" of {_module(row)}" if row else ""
+    return f"`{loss.opcode}`{module} in {_at(facts, loss.span)}"
+
+
+def _residue(facts: Numerics, loss: DigitLoss, more: int) -> str:
+    one = loss.execution
+    text = f"{_equation_at(facts, loss)} adds terms that cancel: it gives {one.value:.2g}, the "
+    text += f"program in float64 {one.exact:.2g}. Most likely its exact result is 0, and both are "
+    text += "rounding errors"
+    return f"{text}; {count(more, 'more equation')} likewise." if more else f"{text}."
+
+
 def _lost(facts: Numerics, loss: DigitLoss) -> str:
-    one, at = loss.execution, _at(facts, loss.span)
+    one, equation = loss.execution, _equation_at(facts, loss)
     total = one.total if loss.kind == "accumulation" else max(one.total, loss.result.compiled)
     digits = max(1, round(lost(total, one.dtype)))
     most = round(BITS[one.dtype] * math.log10(2))
-    loses = f"`{loss.opcode}` in {at} loses {digits} of the {most} digits of {one.dtype}"
+    loses = f"{equation} loses {digits} of the {most} digits of {one.dtype}"
     if one.iterations:
         steps = " within iteration ".join(str(n) for n in reversed(one.iterations))
         loses += f" by iteration {steps}"
     if loss.kind == "overflow":
-        over = f"`{loss.opcode}` in {at} overflows {one.dtype}: {one.exact:.1e} in float64"
+        over = f"{equation} overflows {one.dtype}: {one.exact:.1e} in float64"
         cure = "subtract the maximum first, as jax.nn.softmax and jax.nn.logsumexp do"
         cure = cure if loss.opcode == "exp" else "divide by the largest element first"
         return f"{over}; {cure}."
     if loss.kind == "underflow":
         return f"{loses}: an operand is 0 in {one.dtype} and not in float64."
     if loss.kind == "rounding":
-        gives = f"it gives {one.value:.3g}, the program in float64 {one.exact:.3g}"
-        return f"{loses} by its own rounding: {gives}."
+        device, cure = _by_precision(facts.run.dots.get(one.path))
+        return f"{loses} by its own rounding{device}: {_gives(one, most)}.{cure}"
     if loss.kind == "accumulation":
         return f"{loses}: its rounding errors add up over {loss.times:,} executions."
     cure = _cure(loss)
@@ -144,6 +169,29 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
         return f"{loses}: its operand is close to 1, where little of `x` in `1 + x` is left.{cure}"
     times = ulps(one.total / max(loss.before, 1.0))
     return f"{loses}: it makes the error of its operands {times} times larger.{cure}"
+
+
+def _gives(one: RoundingExecution, most: int) -> str:
+    """Returns both values, with as many digits as it takes to tell them apart."""
+    for digits in range(3, most + 3):
+        value, exact = f"{one.value:.{digits}g}", f"{one.exact:.{digits}g}"
+        if value != exact:
+            break
+    return f"it gives {value}, the program in float64 {exact}"
+
+
+def _by_precision(dot: DotRounding | None) -> tuple[str, str]:
+    """Returns whose rounding a product's is, and what precision=HIGHEST would give; "" if alike."""
+    if dot is None or dot.highest is None or dot.highest * _LESS > dot.here:
+        return "", ""
+    simulated = (("TF32", dot.tf32), ("bf16", dot.bf16))
+    alike = [name for name, error in simulated if dot.here / 2 <= error <= 2 * dot.here]
+    device = f", as large as that of {alike[0]}" if len(alike) == 1 else ""
+    cure = "`precision=jax.lax.Precision.HIGHEST` in the call"
+    if dot.precision == "DEFAULT":
+        cure = f"`jax.default_matmul_precision('highest')`, or {cure}"
+    here = f"its own error here is {ulps(dot.highest)} ulps instead of {ulps(dot.here)}"
+    return device, f" At precision=HIGHEST {here}: {cure}."
 
 
 def _cure(loss: DigitLoss) -> str:
@@ -178,7 +226,10 @@ def ulps(n: float) -> str:
     """Formats an error coarsely, as the nearest power of 2."""
     if not n or n < 1:
         return "0" if not n else "<1"
-    return "inf" if math.isinf(n) else f"{2 ** round(math.log2(n)):,}" if n < 1e6 else f"{n:.0e}"
+    if math.isinf(n):
+        return "inf"
+    near = 2 ** round(math.log2(n))
+    return f"{near:,}" if near < 1e6 else f"{n:.0e}"
 
 
 def _cell(n: float | None) -> Cell:
@@ -190,21 +241,22 @@ def _equations(facts: Numerics) -> Iterator[Table]:
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
     shown = [facts.equations[n] for n in sorted(order[:_ROWS]) if facts.equations[n].total > 1]
     quote, rows = quoter(facts.subject()), []
+    modules = _tell_apart(facts, shown)
     for one in shown:
         span = facts.spans.get(one.path[-1])
         ident = one.path[-1]
-        where = f"{span or ''}" + (
-            f" ({', '.join(map(str, one.iterations))})" if one.iterations else ""
-        )
+        steps = ", ".join(map(str, one.iterations))
+        where = f"{span or ''}" + (f" (iteration {steps})" if steps else "")
         digits = Cell(f"{one.lost:.0f}", round(one.lost))
-        texts = (facts.names[ident], where, quote(span), one.dtype)
+        code = _module(one) if modules else quote(span)
+        texts = (facts.names[ident], where, code, one.dtype)
         cells = (Cell(ident, ids=(ident,)), *map(Cell, texts), _cell(one.own), _cell(one.total))
         rows.append((*cells, digits))
     columns = (
         "equation",
         "primitive",
         "line",
-        "code",
+        "module" if modules else "code",
         "type",
         "own ulps",
         "total ulps",
@@ -216,12 +268,49 @@ def _equations(facts: Numerics) -> Iterator[Table]:
         "mean square. Digits lost: of those that the narrowest type on the way had."
     )
     more = sum(one.total > 1 for one in facts.equations) - len(shown)
-    note += f" {count(more, 'equation')} more." if more > 0 else ""
+    note += f" {count(more, 'more equation')}, with less." if more > 0 else ""
     if facts.run.unknown:
         listed = ", ".join(path[-1] for path in facts.run.unknown[:4])
         note += f" Not known in float64, and taken as exact: {listed}."
     if rows:
         yield Table("Error by equation", columns, tuple(rows), note, right=(5, 6, 7), stage="jaxpr")
+
+
+def _tell_apart(facts: Numerics, rows: Sequence[EquationRounding]) -> bool:
+    """Whether rows are told apart by their modules rather than by their lines."""
+    by_line = Counter(facts.spans.get(one.path[-1]) for one in rows)
+    return len({one.module for one in rows}) > 1 and max(by_line.values()) >= _SAME
+
+
+def _module(one: EquationRounding) -> str:
+    return by_module.module_text(one) + (" (backward)" if one.backward else "")
+
+
+def _modules(facts: Numerics) -> Iterator[Table]:
+    """Yields the largest errors by module and pass, those with the largest error."""
+    groups = by_module.grouped(facts.equations)
+    order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
+    rows = [_module_row(groups[n]) for n in sorted(order[:_ROWS])]
+    columns = ("module", "pass", "equations", "type", "own ulps", "total ulps", "digits lost")
+    note = "The largest of its equations, each in ulps of its own type."
+    more = len(groups) - len(rows)
+    note += f" {count(more, 'more module')}, with less." if more else ""
+    if rows:
+        yield Table(
+            "Error by module", columns, tuple(rows), note, right=(2, 4, 5, 6), stage="jaxpr"
+        )
+
+
+def _module_row(group: Sequence[EquationRounding]) -> tuple[Cell, ...]:
+    most = max(one.lost for one in group)
+    return (
+        *by_module.cells(group),
+        Cell(f"{len(group):,}", len(group)),
+        Cell(", ".join(dict.fromkeys(one.dtype for one in group))),
+        _cell(max(one.own for one in group)),
+        _cell(max(one.total for one in group)),
+        Cell(f"{most:.0f}", round(most)),
+    )
 
 
 def _results(facts: Numerics) -> Iterator[Table]:
@@ -247,22 +336,28 @@ def _figures(one: ResultRounding) -> tuple[float | None, ...]:
 
 
 def _dots(facts: Numerics) -> Iterator[Table]:
-    rows = []
-    for path, dot in list(facts.run.dots.items())[:_ROWS]:
+    rows, dots = [], list(facts.run.dots.items())
+    order = sorted(range(len(dots)), key=lambda n: -dots[n][1].here)
+    shown = [dots[n] for n in sorted(order[:_ROWS])]
+    equations = {one.path: one for one in facts.equations}
+    modules = _tell_apart(facts, [equations[path] for path, _ in shown])
+    for path, dot in shown:
         ident: str = path[-1]
+        where = _module(equations[path]) if modules else str(facts.spans.get(ident) or "")
         figures = (dot.here, dot.highest, dot.tf32, dot.bf16)
-        rows.append((Cell(ident, ids=(ident,)), Cell(str(facts.spans.get(ident) or "")),
+        rows.append((Cell(ident, ids=(ident,)), Cell(where),
                      Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
     columns = (
         "equation",
-        "line",
+        "module" if modules else "line",
         "precision",
         "here",
         "HIGHEST here",
         "TF32 (simulated)",
         "bf16 (simulated)",
     )
-    more = len(facts.run.dots) - len(rows)
-    note = "Own error in ulps of the first execution." + (f" {more:,} more." if more else "")
+    more = len(dots) - len(rows)
+    note = "Own error in ulps of the first execution."
+    note += f" {count(more, 'more product')}, with less." if more else ""
     if rows:
         yield Table("Products", columns, tuple(rows), note, right=(3, 4, 5, 6), stage="jaxpr")

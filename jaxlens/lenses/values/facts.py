@@ -1,17 +1,20 @@
 """What the float values of a run held, by equation, and the array of one of them."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
-from jaxlens.ir.graph import Node, Span
+from jaxlens.ir.graph import Span
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStatistics
 from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.links.name_stack import module_path
+from jaxlens.lenses.values.zeros import OperandZeros
+from jaxlens.links.name_stack import path_module
+
+MOSTLY = 0.9
+"""Share of zeros that is worth a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class MeasuredValue:
         statistics: What it held.
         module: The module that it belongs to, that which this is in first; () for none.
         backward: Whether a derivative's transpose made it.
+        operand_zeros: The largest share of zeros of a float that it was computed from; None if it
+            is unknown, and where fewer than `MOSTLY` of its own elements are zero.
     """
 
     path: Path
@@ -35,11 +40,17 @@ class MeasuredValue:
     statistics: ValueStatistics
     module: tuple[str, ...] = ()
     backward: bool = False
+    operand_zeros: float | None = None
 
     @property
     def id(self) -> str:
         """The equation's id in the jaxpr."""
         return self.path[-1]
+
+    @property
+    def zeros(self) -> float:
+        """The share of its elements that are zero."""
+        return self.statistics.zeros / self.statistics.elements
 
     @property
     def nonfinite(self) -> int:
@@ -117,7 +128,7 @@ def facts(capture: Capture, at: str = "") -> Values:
             "no array of numbers; take another equation, such as one inside of it"
         )
     owner = owners(module)
-    modules = {path: _module([nodes[step] for step in path]) for path in run.equations}
+    modules = {path: path_module([nodes[step] for step in path]) for path in run.equations}
     values = [
         MeasuredValue(
             path,
@@ -130,18 +141,13 @@ def facts(capture: Capture, at: str = "") -> Values:
         for path, results in run.equations.items()
         for one in results
     ]
+    if any(value.zeros >= MOSTLY for value in values):
+        shares = OperandZeros(module, nodes, run)
+        values = [
+            replace(v, operand_zeros=shares.largest(v.path)) if v.zeros >= MOSTLY else v
+            for v in values
+        ]
     order = {ident: n for n, ident in enumerate(nodes)}
     values.sort(key=lambda value: [order[step] for step in value.path])
     unmeasured = tuple(path[-1] for path in run.unmeasured)
     return Values(tuple(values), unmeasured, array, _subject=subject)
-
-
-def _module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
-    """Returns the module of the last equation, and whether it is backward; calls come first."""
-    whole: tuple[str, ...] = ()
-    backward = False
-    for node in path:
-        inner, back = module_path(node.scope, node.spans)
-        whole = inner if inner[: len(whole)] == whole else (*whole, *inner)
-        backward |= back
-    return whole, backward

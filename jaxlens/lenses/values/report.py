@@ -4,15 +4,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from jaxlens.ir.run.values import EXPONENTS
+from jaxlens.lenses import by_module
 from jaxlens.lenses.lines import spot
 from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.sentences import bracketed, listed, quoter
-from jaxlens.lenses.values.facts import MeasuredValue, Values
+from jaxlens.lenses.values.facts import MOSTLY, MeasuredValue, Values
 from jaxlens.report import Cell, Finding, Report, Table, count
 
 _ROWS = 40
 _CLOSE = 3  # doublings from overflow that are worth a sentence
-_MOSTLY = 0.5  # share of zeros that is
+_FEW = 0.5  # share of an operand's zeros that does not explain a result's
 
 
 def report(facts: Values, full: bool = False) -> Report:
@@ -54,10 +55,14 @@ def _findings(facts: Values) -> Iterator[Finding]:
         yield Finding(
             f"{text}: too small for all digits of {one.statistics.dtype}.", "measured", (one.id,)
         )
-    one = max(facts.values, key=lambda value: _zeros(value) * (value.statistics.elements > 1))
-    if _zeros(one) >= _MOSTLY and one.statistics.elements > 1:
-        text = f"{_share(one.statistics.zeros, one)} of {_at(facts, one)} are zero"
-        yield Finding(f"{text}, the largest share of all.", "measured", (one.id,))
+    zero = [value for value in facts.values if _begins_zero(value)]
+    if zero:
+        one = max(zero, key=lambda value: value.zeros)
+        most = f"at most {_percent(one.operand_zeros).text}" if one.operand_zeros else "none"
+        text = f"{_share(one.statistics.zeros, one)} of {_at(facts, one)} are zero, though {most}"
+        text += " of its operands' elements are"
+        text += f"; {count(len(zero) - 1, 'more value')} likewise" if len(zero) > 1 else ""
+        yield Finding(f"{text}.", "measured", (one.id,))
 
 
 def _at(facts: Values, value: MeasuredValue) -> str:
@@ -81,8 +86,15 @@ def _limit(value: MeasuredValue) -> str:
     return f"2^{EXPONENTS[value.statistics.dtype][1] + 1}"
 
 
-def _zeros(value: MeasuredValue) -> float:
-    return value.statistics.zeros / value.statistics.elements
+def _begins_zero(value: MeasuredValue) -> bool:
+    """Whether a value is nearly all zero although no operand explains it.
+
+    A `select_n` is left out: its predicate chooses zeros, as in the derivative of `abs`.
+    """
+    before = value.operand_zeros
+    if value.opcode == "select_n" or value.statistics.elements == 1:
+        return False
+    return value.zeros >= MOSTLY and before is not None and before < _FEW
 
 
 def _share(n: int, value: MeasuredValue) -> str:
@@ -122,7 +134,7 @@ def _by_equation(facts: Values, full: bool) -> Table:
                 Cell(str(value.span or "")),
                 Cell(value.type),
                 *map(_number, (own.least, own.most, own.mean, own.std)),
-                _percent(_zeros(value)),
+                _percent(value.zeros),
                 *map(_count, (own.nan, own.inf, own.subnormals)),
                 _exponents(value),
                 Cell(", ".join(_steps(value))),
@@ -179,17 +191,10 @@ def _by_line(facts: Values) -> Table:
 
 def _by_module(facts: Values, full: bool) -> Table | None:
     """Returns the values of each module and pass, in the order of execution; None without any."""
-    modules: dict[object, list[MeasuredValue]] = {}
-    for value in facts.values:
-        modules.setdefault((value.module, value.backward), []).append(value)
-    if len({value.module for value in facts.values} - {()}) < 2:
+    groups = by_module.grouped(facts.values)
+    if not groups:
         return None
-    rows = []
-    for values in modules.values():
-        first = values[0]
-        ids = tuple(dict.fromkeys(v.id for v in values))
-        module = Cell(" / ".join(first.module) or "no module", ids=ids)
-        rows.append((module, Cell("backward" if first.backward else ""), *_joined(values)))
+    rows = [(*by_module.cells(values), *_joined(values)) for values in groups]
     more = len(rows) - _ROWS
     note = f"{count(more, 'more module')}: --full." if more > 0 and not full else ""
     columns = ("module", "pass", *_JOINED)

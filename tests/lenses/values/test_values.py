@@ -307,3 +307,25 @@ def test_values_of_named_modules_stand_together_and_a_mask_is_called_one():
     assert cells[0][4] == "7"
     assert ["attention", "backward"] in [row[:2] for row in cells]
     assert sum(int(row[2]) for row in cells) == len(answer.values)
+
+
+W = DRAWN.normal(size=(4, 4)).astype(F)
+BEGIN_ZERO = {
+    "a dead activation": (lambda x, w: jax.nn.relu(x @ w - 100.0), "`max`"),
+    "an underflow": (lambda x, w: (x @ w * 1e-30) ** 2, "`integer_pow`"),
+    "given as zeros": (lambda x, w: x * 0.9 + (w * 0)[:3], ""),
+    "constants": (lambda x, w: x + jnp.zeros((3, 4)) * 2.0, ""),
+    "of zeros": (lambda x, w: (jax.nn.relu(x @ w - 100.0) @ w).sum(0) * x, "`max`"),
+    "one-hot": (lambda x, w: jax.nn.one_hot(jnp.arange(3), 40), ""),
+    "sign": (lambda x, w: jax.grad(lambda x: jnp.sum(jnp.abs(x @ w + 100)))(x), ""),
+}
+
+
+@pytest.mark.parametrize("name", BEGIN_ZERO)
+def test_zeros_are_said_where_they_begin(name):
+    f, opcode = BEGIN_ZERO[name]
+    said = [one.text for one in jaxlens.values(f, X, W).findings if "are zero" in one.text]
+    assert len(said) == bool(opcode)
+    if opcode:
+        assert said[0].startswith(f"12 of 12 elements of {opcode} in test_values.py:")
+        assert said[0].endswith("are zero, though none of its operands' elements are.")
