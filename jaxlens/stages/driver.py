@@ -40,7 +40,7 @@ from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
-from jaxlens.stages.compile.xla_options import dumped_passes, xla_flags
+from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
 from jaxlens.stages.programs import edited_text
 from jaxlens.stages.programs.edited_text import EditedText
@@ -233,7 +233,10 @@ class LiveDriver(Running):
         return self.compiling.hlo().buffers
 
     def fusion_log(self) -> str:
-        return self.compiling.compiled().fusion_log
+        # XLA writes it where it dumps the pass.
+        is_gpu = self.staging.place.target.platform == "gpu"
+        lacks = "fusion_log" not in self.recorded()
+        return self.compiling.compiled(is_gpu and lacks and FUSING).fusion_log
 
     def memory(self) -> Memory:
         return self.compiling.compiled().memory

@@ -216,7 +216,8 @@ def test_a_pallas_kernel_has_its_flops() -> None:
         call = pl.pallas_call(kernel, shape, grid=(16,), in_specs=[blocks], out_specs=blocks)
         return call(x)
 
-    answer = jaxlens.cost(double, normal(1024, 128), run=3)
+    x = normal(1024, 128)
+    answer = jaxlens.cost(jaxlens.capture(double, x), run=3)
     (only,) = answer.kernels
     assert only.flops == answer.flops == 2 * 1024 * 128
     assert answer.seconds[only.instruction] > 0

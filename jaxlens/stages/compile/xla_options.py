@@ -12,7 +12,7 @@ import jaxlib
 from jaxlens.ir.needs import Passes
 
 # The passes that make fusions have it in their names, but for CPU's library rewriter.
-_FUSING = "fusion|dot-library-rewriter"
+FUSING = "fusion|dot-library-rewriter"
 _SMALL = 60_000  # characters of StableHLO, up to which dumps of all passes cost next to nothing
 # Flags of dump files, which change no program, and of the device count, which is in the target.
 _SILENT = ("xla_dump", "xla_force_host_platform_device_count")
@@ -28,7 +28,7 @@ def dumped_passes(passes: Passes, length: int) -> bool | str:
     """
     if passes != "fusing":
         return passes == "all"
-    return length <= _SMALL or _FUSING
+    return length <= _SMALL or FUSING
 
 
 def dump_options(path: str, passes: bool | str) -> dict[str, str]:

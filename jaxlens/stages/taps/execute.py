@@ -1,7 +1,7 @@
 """Runs a program in pieces with measurements in it, and compiles equal pieces once."""
 
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +17,16 @@ from jaxlens.stages.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
-# A piece runs once, and many small kernels are most of its compile: XLA's older emitters make them
-# in half the time, LLVM vectorises at level 1 too, and each split is one more module to compile.
-_LEAST_WORK = {
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_cpu_parallel_codegen_split_count": 2,
-    "xla_backend_optimization_level": 1,
+# A piece runs once, and many small kernels are most of its compile. On a CPU XLA's older emitters
+# make them in half the time, LLVM vectorises at level 1 too, and each split is one more module to
+# compile. On a GPU a third of it is autotuning, which runs each way of computing a product.
+_LEAST_WORK: Mapping[str, Mapping[str, bool | int]] = {
+    "cpu": {
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_cpu_parallel_codegen_split_count": 2,
+        "xla_backend_optimization_level": 1,
+    },
+    "gpu": {"xla_gpu_autotune_level": 0},
 }
 
 
@@ -54,7 +58,8 @@ class CompiledPieces:
 
 def _compile(lowered: Any, platforms: Collection[str]) -> Any:
     """Compiles a piece with the least work; without the options that this XLA does not know."""
-    options = dict(_LEAST_WORK) if set(platforms) == {"cpu"} else {}
+    (platform,) = platforms if len(platforms) == 1 else ("",)
+    options = dict(_LEAST_WORK.get(platform, {}))
     while True:
         try:
             return lowered.compile(compiler_options=options)
@@ -154,12 +159,12 @@ def execute(
         results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
     isolate.retire()
     every: dict[Path, Any] = {}
-    for part, (rows, inside) in zip(plan.parts, measured, strict=True):
+    copies = jax.device_get(measured)  # all begin before the first is waited for
+    for part, (rows, inside) in zip(plan.parts, copies, strict=True):
         for found, array in zip(part.own, rows, strict=True):
-            every.update(_split(np.asarray(array), found))
+            every.update(_split(array, found))
         if inside:
-            array = np.concatenate([np.asarray(x) for x in inside])
-            every.update(_split(array, part.inside))
+            every.update(_split(np.concatenate(inside), part.inside))
     return results, every
 
 
