@@ -1,8 +1,9 @@
 """Describes NVIDIA GPUs to XLA, which can then compile for them on a machine without a GPU.
 
-The figures are those that the devices report (sources: NVIDIA's data sheets and CUDA's table of
-compute capabilities; XLA's repository has the same for most). XLA's cost model, and so its fusion
-decisions, depend on them. Boards of one name differ slightly; the figures are close enough.
+The figures are those that the devices report: of h100 and h200 in XLA's dumps of their programs
+(jax 0.11.2), of others by NVIDIA's data sheets and CUDA's table of compute capabilities (XLA's
+repository has the same for most). XLA's cost model, and so its fusion decisions, depend on them.
+Boards of one name differ slightly; the figures are close enough.
 """
 
 from collections.abc import Mapping
@@ -42,8 +43,8 @@ _FIELDS = (
 _ROWS = """
 a100 8.0 no 108 64 2048 167936 1.41 2039040000000 41943040 85100068864 NVIDIA A100-SXM4-80GB
 b200 10.0 yes 148 128 2048 233472 1.965 7672320000000 132644864 191514411008 NVIDIA B200
-h100 9.0 yes 132 128 2048 233472 1.98 3352320000000 52428800 84942979072 NVIDIA H100 80GB HBM3
-h200 9.0 yes 132 128 2048 233472 1.98 4800000000000 52428800 151397597184 NVIDIA H200
+h100 9.0 yes 132 128 2048 233472 1.98 3352320000000 52428800 85017493504 NVIDIA H100 80GB HBM3
+h200 9.0 yes 132 128 2048 233472 1.98 4814304000000 62914560 150109880320 NVIDIA H200
 l4 8.9 no 58 128 1536 102400 2.04 300096000000 50331648 24152899584 NVIDIA L4
 """
 
