@@ -121,27 +121,34 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
 def out_of_memory(error: BaseException) -> View | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
-    The program is the one that has an allocation of the bytes that XLA could not get. Up to a few
-    are compiled to find it, and none is run.
+    The program is the one that failed to compile, or that has an allocation of the bytes that XLA
+    could not get. Up to a few are compiled to find it, and none is run. Where a GPU ran out of
+    memory in autotuning, they are compiled without it, in a process of their own.
 
     Args:
         error: What XLA raised.
     """
     from jaxlens.lenses.memory.fits import allocates
     from jaxlens.questions import show
-    from jaxlens.stages.watch.out_of_memory import failed_calls, is_out_of_memory, wanted_bytes
+    from jaxlens.stages.watch import out_of_memory as failed
     from jaxlens.views.questions.failure import no_memory
 
-    if not is_out_of_memory(error):
+    if not failed.is_out_of_memory(error):
         return None
-    size = wanted_bytes(error)
-    for f, args, kwargs in islice(failed_calls(error), _CANDIDATES):
+    size, is_tuning = failed.wanted_bytes(error), failed.is_autotuning(error)
+    is_known = size is None or failed.failed_to_compile(error)
+    name = ""
+    for f, args, kwargs in islice(failed.failed_calls(error), _CANDIDATES):
         with suppress(Exception):  # what cannot be traced or compiled is not the program
             cap = capture(f, *args, **kwargs)
-            if size is None or allocates(cap, size):
+            name = name or cap.program.call
+            if is_tuning:
+                cap = without(cap, "xla_gpu_autotune_level=0")
+            if is_known or (size and allocates(cap, size)):
                 memory = show.ask(table.MEMORY, cap).document
-                return View(cap, partial(no_memory, size, memory))
-    return View(None, lambda: no_memory(size))
+                return View(cap, partial(no_memory, size, memory, is_tuning=is_tuning))
+    compiled = name if failed.failed_to_compile(error) else ""
+    return View(None, lambda: no_memory(size, name=compiled, is_tuning=is_tuning))
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:

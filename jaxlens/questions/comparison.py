@@ -10,7 +10,7 @@ from jaxlens.lenses.compare.facts import facts as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
 from jaxlens.questions.show import execute
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.views.header import header_line
+from jaxlens.views.header import header_line, where
 from jaxlens.views.links import weave
 from jaxlens.views.questions import compare as compare_view
 from jaxlens.views.report_blocks import run_blocks
@@ -56,6 +56,8 @@ def compare(
     first, other = header_line(after.program), header_line(before.program)
     if header_line(replace(after.program, flags=before.program.flags)) == other:
         other = "the same call before" if called == NAMES else called[0]
+    elif header_line(replace(after.program, target=before.program.target)) == other:
+        other = f"the same call {where(before.program.target)}"
     deviations = (
         f"({name}) {sentence}"
         for name, capture in zip(called, (before, after), strict=True)

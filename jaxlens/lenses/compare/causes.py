@@ -14,6 +14,7 @@ from jaxlens.lenses.sentences import Quoter, listed
 from jaxlens.lenses.subject import Given
 
 _MOST = 3
+_UNTUNED = "autotuning off"
 _PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 
 
@@ -51,13 +52,14 @@ def sides(before: Program, after: Program, names: tuple[str, str] | None = None)
     Args:
         before: One program.
         after: The other.
-        names: Their names; by default device, version or flags, if they differ.
+        names: Their names; by default device, its presence, version or flags, if they differ.
     """
     if names is not None:
         one, other = names
         return names if one != other else (f"{one} (before)", f"{other} (after)")
     for was, now in (
         (device(before.target), device(after.target)),
+        (_presence(before.target), _presence(after.target)),
         (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
         (", ".join(before.flags) or "as it is", ", ".join(after.flags) or "as it is"),
     ):
@@ -76,9 +78,8 @@ def subject(causes: Sequence[Cause], edited: bool) -> str:
 
 def _settings(before: Program, after: Program) -> Iterator[Cause]:
     yield from _flags(before.flags, after.flags)
-    was, now = device(before.target), device(after.target)
-    if was != now:
-        yield Cause("device", f"On {now} instead of {was}")
+    if text := _devices(before.target, after.target):
+        yield Cause("device", text)
     if before.target.jax != after.target.jax:
         yield Cause("version", f"JAX {after.target.jax} instead of {before.target.jax}")
     elif before.target.jaxlib != after.target.jaxlib:
@@ -109,6 +110,35 @@ def _flags(before: Sequence[str], after: Sequence[str]) -> Iterator[Cause]:
     if texts:
         text = listed(texts, _MOST)
         yield Cause("flag", text[:1].upper() + text[1:])
+
+
+def _devices(before: Target, after: Target) -> str:
+    """Returns how the devices differ; "" if they are equal.
+
+    A GPU autotunes its own programs by measuring, so one that is not here can get another program.
+    """
+    was, now = device(before), device(after)
+    if was != now:
+        there = [
+            f"{name}, which is not here ({_UNTUNED})" if _is_untuned(target, other) else name
+            for name, target, other in ((was, before, after), (now, after, before))
+        ]
+        return f"On {there[1]}{',' * there[1].endswith(')')} instead of {there[0]}"
+    if before.absent == after.absent:
+        return ""
+    aside = f" ({_UNTUNED})" if after.platform == "gpu" else ""
+    if after.absent:
+        return f"Compiled for an absent {now}{aside} instead of on the device itself"
+    return f"Compiled on {now} itself instead of for one that is not here{aside}"
+
+
+def _is_untuned(target: Target, other: Target) -> bool:
+    """Whether only the other of two GPUs could have been autotuned."""
+    return target.platform == other.platform == "gpu" and target.absent and not other.absent
+
+
+def _presence(target: Target) -> str:
+    return "for an absent device" if target.absent else "on the device"
 
 
 def device(target: Target) -> str:

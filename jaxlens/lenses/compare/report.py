@@ -20,7 +20,17 @@ from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count
 
 _LINES = 3  # lines named in a sentence
 _FEW = 5  # kinds of instructions named in a sentence
-_SENTENCE = ("fusions", "kernels", "flops", "temporaries", "peak", "on_chip", "moved", "bytes")
+_SENTENCE = (
+    "fusions",
+    "library_calls",
+    "kernels",
+    "flops",
+    "temporaries",
+    "peak",
+    "on_chip",
+    "moved",
+    "bytes",
+)
 _WORTH = 0.01  # log2 of the ratio from which a figure is in the sentence (0.7%)
 
 
@@ -58,7 +68,7 @@ def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
     for (side, name), why in comparison.missing.items():
         reasons.setdefault((side, why), []).append(FIGURES[name].title)
     for (side, why), titles in reasons.items():
-        text = f"Not compared: {listed(titles, 6)}. {names[side]}: {why}."
+        text = f"Not compared: {listed(titles, 6)} ({names[side]}: {why})."
         yield Finding(text, "unknown")
 
 

@@ -1,6 +1,7 @@
 """Tables of what changed between two captures: figures, primitives, lines, fusions, seconds."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Protocol
 
@@ -115,7 +116,7 @@ def _fusions(pairs: Pairs, names: Names) -> Table:
     typed, left = len(fusions) - len(rows), len(rows) - _ROWS
     note = "Fusions whose contents are the same are left out."
     if typed:
-        note += f" {count(typed, 'fusion')} of the same operations at other types, too."
+        note += f" {count(typed, 'fusion')} of the same operations on other values, too."
     note += f" {count(left, 'more')} below these." if left > 0 else ""
     columns = (f"fusion {names[0]}", f"fusion {names[1]}", "holds more", "holds less")
     return Table("Fusions", columns, tuple(rows[:_ROWS]), note, stage="optimized")
@@ -126,10 +127,20 @@ def _fusion(old: Node | None, new: Node | None, pairs: Pairs) -> tuple[Cell, ...
     right = inside(new, pairs.after) if new else ()
     images = {pairs.images.get(node.id) for node in left}
     ids = {node.id for node in right}
-    more = opcodes(node for node in right if node.id not in images)
-    less = opcodes(node for node in left if pairs.images.get(node.id) not in ids)
+    gained = [node for node in right if node.id not in images]
+    lost = [node for node in left if pairs.images.get(node.id) not in ids]
+    more, less = opcodes(_beyond(gained, lost)), opcodes(_beyond(lost, gained))
     after = Cell(new.id, ids=(new.id,)) if new else Cell("-")
     return Cell(old.id if old else "-"), after, *cells(more, less)
+
+
+def _beyond(nodes: Sequence[Node], others: Sequence[Node]) -> Iterator[Node]:
+    """Yields the nodes of opcodes that are more often among them than among the others."""
+    left = Counter(node.opcode for node in others)
+    for node in nodes:
+        left[node.opcode] -= 1
+        if left[node.opcode] < 0:
+            yield node
 
 
 def times(before: Capture, after: Capture, names: Names) -> list[Table]:

@@ -79,7 +79,7 @@ class JaxLens(WholeCellMagics):
 
         After `%jaxlens on`, the last cell that compiled a function of yours is explained in full:
         what differs from the earlier calls, and what would avoid the recompile, tried now. If the
-        last error came from tracing, and came later, it is explained instead:
+        last error came from tracing or for want of memory, and came later, it is explained instead:
 
             %explain
 
@@ -98,11 +98,12 @@ class JaxLens(WholeCellMagics):
         return None
 
     def _answer(self) -> "View":
-        from jaxlens import api  # imports JAX, which %load_ext does not
+        from jaxlens import api, ask  # import JAX, which %load_ext does not
         from jaxlens.views.questions.recompiles import explained
         from jaxlens.views.view import View
 
-        if self._has_failed and (failure := api.explain()) is not None:
+        error = getattr(sys, "last_value", None) if self._has_failed else None
+        if error is not None and (failure := api.explain(error) or ask.out_of_memory(error)):
             return self._of_earlier(failure, self._since_error)
         session = self._session
         if session is None or session.after is None or session.answer is None:

@@ -31,6 +31,7 @@ _STEPS = {
 }
 _DISK = {"/jax/compilation_cache/cache_hits": True, "/jax/compilation_cache/cache_misses": False}
 _PJIT = ("jax/_src/pjit.py", "jax\\_src\\pjit.py")
+_COMPILER = ("jax/_src/compiler.py", "jax\\_src\\compiler.py")
 _TESTS = {"trace_to_jaxpr": "traced", "jit_cpp_cache_miss": "entered"}
 _DEEPEST = 5000
 
@@ -169,6 +170,14 @@ def stack(frame: FrameType | None) -> Stack:
             whole.devices = tuple(getattr(outer.f_locals.get("dev"), "flat", ()))
         whole.frames.append((code.co_filename, line or 0, 0, -1, -1, code.co_qualname))
     return whole
+
+
+def is_compiling(frame: FrameType) -> bool:
+    """Whether a frame is of JAX's call of the compiler.
+
+    Gone (the module renamed): False.
+    """
+    return frame.f_code.co_filename.endswith(_COMPILER)
 
 
 def _read(name: str, frame: FrameType, whole: Stack) -> None:

@@ -5,7 +5,7 @@ StableHLO module, stamps included, so links to its source remain valid, and retu
 With `run` it also executes both programs, alternately.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from jaxlens import progress
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
-from jaxlens.ir.facts import Constant, Input, Memory, PassStage, Source, Stage, Verdict
+from jaxlens.ir.facts import Constant, Input, Memory, Source, Stage, Verdict
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.hlo.passes import START
@@ -29,6 +29,9 @@ from jaxlens.stages.experiments.other_process import (
 )
 
 _FUSING = "fusion"
+# A GPU runs fusions only: fusion-wrapper makes one of each single operation, and nothing compiles
+# without it. The two others fuse what an earlier pass no longer does.
+_WRAPPING, _FUSING_ON_GPU = "fusion-wrapper", ("priority-fusion", "multi_output_fusion")
 _START = 3.0  # seconds until a new process has imported JAX, on a laptop
 
 
@@ -97,7 +100,7 @@ def _announcement(capture: Capture, recompile: RecompileRequest, run: int, waits
 def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
     """Parses the names of passes and the flags of a recompile.
 
-    "fusion" stands for every pass that created fusions, unless a pass has that exact name.
+    "fusion" stands for every pass that joined operations, unless a pass has that exact name.
 
     Raises:
         OptionError: There is no such pass, or it changed nothing here.
@@ -112,7 +115,7 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
     disabled: list[str] = []
     for word in plain:
         fusing = word == _FUSING and word not in changed
-        passes = list(_fusing(capture.passes)) if fusing else [word]
+        passes = _fusing(capture) if fusing else [word]
         if word not in changed and not (fusing and passes):
             raise OptionError(
                 f"no pass {word!r} changed this program; {nearest(word, changed)} "
@@ -122,15 +125,17 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
     return RecompileRequest(tuple(dict.fromkeys(disabled)), flags)  # type: ignore[arg-type]
 
 
-def _fusing(passes: Sequence[PassStage]) -> Iterator[str]:
-    """Yields the passes that increase the number of fusions in the module."""
-    count = 0
-    for dump in passes:
+def _fusing(capture: Capture) -> list[str]:
+    """Returns the passes that increased the number of fusions, and on a GPU those in their wake."""
+    count, names = 0, []
+    for dump in capture.passes:
         if dump.changed or not dump.index:
             fusions = dump.stage.raw.count(" fusion(")
-            if fusions > count and dump.name != START:
-                yield dump.name
+            if fusions > count and dump.name not in (START, _WRAPPING):
+                names.append(dump.name)
             count = fusions
+    is_gpu = capture.program.target.platform == "gpu"
+    return [*names, *_FUSING_ON_GPU] if names and is_gpu else names
 
 
 class _Recompiled(OutputDriver):

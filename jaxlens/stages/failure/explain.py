@@ -37,7 +37,7 @@ _CORE = str(Path(__file__).parents[2] / "core")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
 _LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
-_NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
+_NOT_OF_TRACING = (LensError, RecursionError, MemoryError, jax.errors.JaxRuntimeError)
 _OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
 _BY_TYPE: dict[str, Mistake] = {
     "TracerBoolConversionError": "condition",

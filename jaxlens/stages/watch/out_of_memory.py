@@ -1,9 +1,10 @@
 """Finds the program that ran out of memory, from the exception that XLA raised.
 
-A program's first call fails within JAX's frames, which have the function and its arguments. Later
-calls leave no frame of JAX, and a CPU's failure is raised where the result is waited for. Then the
-calls of jitted functions at and above the failing line are candidates, read from its source: only
-names and attributes are looked up, nothing is called.
+A program's first call fails within JAX's frames, which have the function and its arguments; on a
+GPU often while it is compiled, as autotuning runs kernels. Later calls leave no frame of JAX, and a
+CPU's failure is raised where the result is waited for. Then the calls of jitted functions at and
+above the failing line are candidates, read from its source: only names and attributes are looked
+up, no code of the user's is called.
 """
 
 import ast
@@ -15,13 +16,17 @@ from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
+import jax
+
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.compat import events
 from jaxlens.stages.watch.cell_calls import abstracted
 
 _OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
-_BYTES = re.compile(r"allocat\w+ (\d+)(?: bytes)?")
+_BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)([KMGTP]i)?(?:B| bytes)?")
+_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_AUTOTUNING = "All configs failed during profiling"
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -36,7 +41,19 @@ def is_out_of_memory(error: BaseException) -> bool:
 def wanted_bytes(error: BaseException) -> int | None:
     """Returns the bytes that XLA could not get; None where it does not say."""
     wanted = _BYTES.search(str(error))
-    return int(wanted[1]) if wanted else None
+    return round(float(wanted[1]) * 1024 ** _UNITS.index(wanted[2] or "")) if wanted else None
+
+
+def is_autotuning(error: BaseException) -> bool:
+    """Whether XLA raised it when it ran a GPU's kernels to choose among them, while compiling."""
+    return _AUTOTUNING in str(error)
+
+
+def failed_to_compile(error: BaseException) -> bool:
+    """Whether JAX's frames show that the first of `failed_calls` is what did not compile."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    called = bool(frames) and events.stack(frames[-1]).caller is not None
+    return called and any(map(events.is_compiling, frames))
 
 
 def failed_calls(error: BaseException) -> Iterator[Call]:
@@ -44,10 +61,10 @@ def failed_calls(error: BaseException) -> Iterator[Call]:
 
     Their arguments have a `jax.ShapeDtypeStruct` in place of each array.
     """
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # it holds them, as the id of one that is freed is given again
     for function, args, kwargs in _calls(error):
         if id(function) not in seen:
-            seen.add(id(function))
+            seen[id(function)] = function
             yield (function, *abstracted(args, kwargs))
 
 
@@ -73,7 +90,7 @@ def _written(frame: FrameType, line: int) -> Iterator[Call]:
         return
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line]
     for call in sorted(calls, key=lambda node: -node.lineno):
-        with suppress(_UnknownError):
+        with suppress(_UnknownError, TypeError, ValueError):  # the latter are raised by jax.jit
             function = _value(call.func, names)
             if compat.jit_parts(function) is None:
                 continue
@@ -82,7 +99,7 @@ def _written(frame: FrameType, line: int) -> Iterator[Call]:
 
 
 class _UnknownError(Exception):
-    """An expression that is more than names, attributes, constant items and literals."""
+    """An expression that is more than names, attributes, constant items, literals and jax.jit."""
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
@@ -91,6 +108,8 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return names[name]
         case ast.Constant(value=value):
             return value
+        case ast.Tuple(elts=items):
+            return tuple(_value(item, names) for item in items)
         case ast.Attribute(value=inner, attr=name):
             known = getattr(_value(inner, names), "__dict__", {})
             if name in known:  # no property, which is code
@@ -101,4 +120,8 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 with suppress(LookupError, TypeError):
                     item: Any = key
                     return holder[item]
+        case ast.Call(func=func, args=[inner], keywords=options) if _value(func, names) is jax.jit:
+            return jax.jit(
+                _value(inner, names), **{o.arg: _value(o.value, names) for o in options if o.arg}
+            )
     raise _UnknownError

@@ -7,6 +7,11 @@ from jaxlens.ir.failure import Failure, advice, operands, origin, where, why
 from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
 from jaxlens.report import Finding, Table, amount, cells, count
 
+_TUNING = (
+    "It failed while XLA compiled it: autotuning runs candidates of each kernel on the GPU, with "
+    "arrays of their own (XLA_FLAGS=--xla_gpu_autotune_level=0 turns it off)."
+)
+
 
 def document(failure: Failure) -> Document:
     """Returns the document of a tracing failure."""
@@ -16,25 +21,38 @@ def document(failure: Failure) -> Document:
     return Document("explain", first, tuple(_blocks(failure)))
 
 
-def no_memory(size: int | None, memory: Document | None = None) -> Document:
+def no_memory(
+    size: int | None, memory: Document | None = None, name: str = "", is_tuning: bool = False
+) -> Document:
     """Returns the document of a program that ran out of memory.
 
     Args:
         size: The bytes that XLA could not get; None where it does not say.
-        memory: What the program takes; None where it was not found.
+        memory: What the program takes; None where it was not found, or does not compile.
+        name: The call of a program that does not compile, if it was found.
+        is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
     """
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
-        text = (
-            "Which program ran out of memory is not known here: put %%compile --memory above a "
-            "cell that ends in its call, which compiles it and does not run it."
-        )
-        return Document("memory", wanted, (Findings((Finding(text, "unknown"),)),))
+        return Document("memory", wanted, (Findings((_not_shown(name, is_tuning),)),))
     text = 'jaxlens.fits(f, ..., device="h100") or a size tries what takes less.'
     findings, *rest = memory.blocks
-    advice = Findings((Finding(text, "counted"),))
-    shown = (findings, advice, Fold("All of its memory", tuple(rest)))
+    advice = Finding(text, "counted")
+    tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "measured")
+    said = Findings((tuning, advice) if is_tuning else (advice,))
+    shown = (findings, said, Fold("All of its memory", tuple(rest)))
     return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
+
+
+def _not_shown(name: str, is_tuning: bool) -> Finding:
+    if name:
+        while_ = _TUNING if is_tuning else "It failed while XLA compiled it."
+        return Finding(f"The program is {name}. {while_}", "measured")
+    return Finding(
+        "Which program ran out of memory is not known here: put %%compile --memory above a "
+        "cell that ends in its call, which compiles it and does not run it.",
+        "unknown",
+    )
 
 
 def _blocks(failure: Failure) -> Iterator[Block]:

@@ -12,10 +12,10 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.compare import facts as compared
-from jaxlens.lenses.compare.causes import edited_lines
+from jaxlens.lenses.compare.causes import device, edited_lines
 from jaxlens.lenses.compare.figures import FIGURES
 from jaxlens.lenses.compare.receipt import Receipt
-from jaxlens.lenses.compare.tables import _difference
+from jaxlens.lenses.compare.tables import _beyond, _difference
 from jaxlens.links.match import across_edits
 from jaxlens.questions import comparison
 from jaxlens.render.html.document_html import html
@@ -223,7 +223,7 @@ def test_what_is_missing_is_named_and_the_rest_compared(missing: str) -> None:
     whole, part = fixed_captures.capture(), fixed_captures.capture(missing)
     report = jaxlens.compare(whole, part)
     said = " ".join(finding.text for finding in report.findings)
-    assert f"after: this backend gives no {missing}." in said
+    assert f"(after: this backend gives no {missing})." in said
     assert compared.facts(whole, part).figures["equations"] == (5, 5)
 
 
@@ -277,3 +277,50 @@ def test_a_receipt_says_what_is_another() -> None:
     assert "fusions 2" in repr(receipt)
     with pytest.raises(jaxlens.LensError, match="did you mean 'fusions'"):
         receipt.expect(fusion=2)
+
+
+def on(capture: Capture, **changes: object) -> Capture:
+    """The same capture with another target."""
+    program = capture.program
+    return Capture(replace(program, target=replace(program.target, **changes)), capture.driver)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "says"),
+    [
+        (
+            "mlp_step.gpu-h100",
+            "",
+            "Compiled on {0} itself instead of for one that is not here ({1})",
+        ),
+        ("mlp_step.gpu-h100", "GB", "On GB instead of {0}, which is not here ({1})"),
+        ("mlp_step.tpu-v5e-2x2", "", "Compiled on {0} itself instead of for one that is not here"),
+        ("mlp_step.tpu-v5e-2x2", "GB", "On GB instead of {0}"),
+    ],
+)
+def test_a_program_for_a_device_that_is_not_here_differs_by_that(record, kind, says) -> None:
+    there = jaxlens.load(RECORDS / f"{record}.jaxlens")
+    name = device(there.program.target)
+    changes = {"kind": kind, "devices": 1} if kind else {}
+    here = on(there, absent=False, **changes)
+    answer = jaxlens.compare(there, here)
+    assert [cause.text for cause in answer.causes] == [says.format(name, "autotuning off")]
+    assert "against the same call for " in " ".join(str(answer).split())
+    back = jaxlens.compare(here, there).causes[0].text
+    gpu = " (autotuning off)" if there.program.target.platform == "gpu" else ""
+    if not kind:
+        assert back == f"Compiled for an absent {name}{gpu} instead of on the device itself"
+        headings = answer.tables[0].columns
+        assert headings[1:3] == ("for an absent device", "on the device")
+    else:
+        aside = f", which is not here{gpu}," if gpu else ""
+        assert back == f"On {name}{aside} instead of GB"
+
+
+def test_operations_that_a_fusion_holds_as_often_are_in_neither_column() -> None:
+    def fusion(*opcodes: str) -> list[Node]:
+        return [eqn(number, opcode) for number, opcode in enumerate(opcodes)]
+
+    gained, lost = fusion("broadcast", "add", "broadcast", "tanh"), fusion("broadcast", "multiply")
+    assert [n.opcode for n in _beyond(gained, lost)] == ["add", "broadcast", "tanh"]
+    assert [n.opcode for n in _beyond(lost, gained)] == ["multiply"]

@@ -3,10 +3,13 @@
 import gc
 import sys
 
+import jax
 import pytest
+from jax._src import compiler
 
 import jaxlens
 from jaxlens import ask
+from jaxlens.stages.watch.out_of_memory import wanted_bytes
 
 pytestmark = pytest.mark.notebook
 SETUP = """import jax, jax.numpy as jnp
@@ -18,6 +21,11 @@ def outer(x):
     return jnp.outer(x, x) + 1
 x = jnp.ones(60_000_000)
 """
+# Of jax 0.11.2 on an H100, cut to one of 22 failures.
+AUTOTUNING = """NOT_FOUND: All configs failed during profiling or were excluded from selection.
+Failures (22):
+EXECUTION FAILED: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 83.83GiB with \
+allocator GPU_0_bfc on device 0. [tf-allocator-allocation-error='']"""
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +45,8 @@ def _nothing_left(shell):
     [
         "y = outer(x)\nz = small(x)\ny.block_until_ready()",
         "def train(data):\n    y = outer(data)\n    return float(y[0, 0])\ntrain(x)",
+        "def outer(x):\n    return jnp.outer(x, x) + 1\n"
+        "y = jax.jit(outer, donate_argnums=(), inline=True)(x)\ny.block_until_ready()",
     ],
 )
 def test_the_program_that_failed_is_shown_below_the_traceback(run, cell):
@@ -72,3 +82,61 @@ def test_the_magic_says_whether_it_fits(run):
     ran = run("import jax.numpy as jnp\n%compile --fits '16 GB' jnp.ones(8) * 2")
     assert "It fits 16 GB" in ran.shown
     assert jaxlens.fits
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        (AUTOTUNING, 90_011_777_106),
+        (
+            "Out of memory while trying to allocate 74.50GiB (rounded to 80000000000)",
+            79_993_765_888,
+        ),
+        ("Out of memory allocating 7000000 bytes.", 7_000_000),
+        ("Out of memory while trying to allocate 640B with", 640),
+        ("Out of memory while trying to allocate 1.5KiB with", 1536),
+        ("Ran out of memory in memory space hbm", None),
+    ],
+)
+def test_the_bytes_are_read_in_each_unit_that_xla_writes(words, size):
+    assert wanted_bytes(RuntimeError(words)) == size
+
+
+@pytest.fixture
+def fails_to_compile(monkeypatch):
+    """JAX's compile of any program called step fails with the text that this is called with."""
+    compile_and_load = compiler.backend_compile_and_load
+
+    def fail_with(words):
+        def fail(backend, module, *args, **kwargs):
+            if "jit_step" in str(module.operation.attributes["sym_name"]):
+                raise jax.errors.JaxRuntimeError(words)
+            return compile_and_load(backend, module, *args, **kwargs)
+
+        monkeypatch.setattr(compiler, "backend_compile_and_load", fail)
+
+    return fail_with
+
+
+STEP = """import jax, jax.numpy as jnp
+def step(y):
+    a = jnp.ones((1500, 1500))
+    return (a @ a.T) + y
+jax.jit(step)(1.0)"""
+
+
+def test_a_program_that_autotuning_could_not_run_is_shown_without_it(run, fails_to_compile):
+    fails_to_compile(AUTOTUNING)
+    ran = run(STEP)
+    for shown in (ran.shown, run("%explain").shown):
+        words = " ".join(shown.split())
+        assert "XLA could not get 90 GB for step(y) with y f32[] on cpu, xla_gpu" in words
+        assert "It failed while XLA compiled it: autotuning" in words
+        assert "The peak is 18 MB" in words
+        assert "tracing" not in words
+    assert jaxlens.explain(ran.error) is None
+
+
+def test_a_program_that_does_not_compile_is_named(run, fails_to_compile):
+    fails_to_compile("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory")
+    assert "The program is step(y). It failed while XLA compiled it." in run(STEP).shown

@@ -1,6 +1,7 @@
 """Compiles without a pass or with a flag, compared with XLA's own figures."""
 
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +11,15 @@ import pytest
 import jaxlens
 from jaxlens import progress
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.lenses.program.fusion_change import operations
 from jaxlens.lenses.program.traffic import Traffic
+from jaxlens.stages.compat import has_cuda_plugin
 from jaxlens.stages.experiments import other_process, recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
+from tests.support.paths import RECORDS
 
 pytestmark = pytest.mark.backend
 X, W, B = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32), np.ones(16, np.float32)
@@ -48,6 +52,37 @@ def test_what_is_compiled_without_fusion_is_not_fused(plain, apart):
     assert now > was
     assert answer.findings[0].text.startswith("Without fusion: ")
     assert answer.equations.equal
+
+
+@pytest.mark.parametrize("name", ["attention", "mlp_step", "scan_rnn"])
+def test_fusion_on_a_gpu_is_every_pass_that_joins_operations(name):
+    passes = recompile.read("fusion", jaxlens.load(RECORDS / f"{name}.gpu-h100.jaxlens")).passes
+    assert {"priority-fusion", "multi_output_fusion"} <= set(passes)
+    assert len(passes) == len(set(passes))
+    assert ("triton-softmax-rewriter" in passes) is (name == "attention")
+
+
+def test_the_pass_that_wraps_single_operations_for_a_gpu_is_not_left_out():
+    first = jaxlens.load(RECORDS / "mlp_step.gpu-h100.jaxlens")
+    last = first.passes[-1]
+    raw = "\n".join([last.stage.raw, *["wrapped = f32[] fusion(x)"] * 20])
+    wrapper = PassStage(99, "", "fusion-wrapper", Stage(last.stage.info, lambda: raw, None), True)
+    wrapped = SimpleNamespace(passes=(*first.passes, wrapper), program=first.program)
+    assert recompile.read("fusion", wrapped) == recompile.read("fusion", first)
+    assert recompile.read("fusion-wrapper", wrapped).passes == ("fusion-wrapper",)
+
+
+@pytest.mark.skipif(not has_cuda_plugin(), reason="needs jaxlens[gpu]: JAX's CUDA plugin")
+def test_without_fusion_a_gpu_runs_one_operation_per_kernel():
+    def mixed(x, w):
+        p = jax.nn.softmax(jnp.tanh(x @ w).astype(jnp.float32), axis=-1)
+        return jnp.sort(p, axis=-1)[:, 0].sum() + jnp.cumsum(x, axis=0)[-1].sum(), p.T
+
+    there = jaxlens.capture(mixed, X, np.ones((32, 128), np.float32), target="gpu:h100")
+    assert joining_fusions(there.optimized.text) > 0
+    other = jaxlens.without(there, "fusion")
+    assert joining_fusions(other.optimized.text) == 0
+    assert " fusion(" in other.optimized.text
 
 
 def test_what_fusion_saved_is_what_xla_accesses_more_without_it(plain, apart):
