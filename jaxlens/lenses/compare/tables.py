@@ -48,6 +48,8 @@ def _figures(comparison: Comparison, names: Names) -> Table:
     )
     if "temporaries" in comparison.figures:
         note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis."
+        if any(comparison.figures.get("library_calls", ())):
+            note += " XLA counts no flops for a library call that is a custom call."
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))
 
 

@@ -15,7 +15,7 @@ from jaxlens.lenses.compare import facts as compared
 from jaxlens.lenses.compare.causes import device, edited_lines
 from jaxlens.lenses.compare.figures import FIGURES
 from jaxlens.lenses.compare.receipt import Receipt
-from jaxlens.lenses.compare.tables import _beyond, _difference
+from jaxlens.lenses.compare.tables import _beyond, _difference, tables
 from jaxlens.links.match import across_edits
 from jaxlens.questions import comparison
 from jaxlens.render.html.document_html import html
@@ -324,3 +324,13 @@ def test_operations_that_a_fusion_holds_as_often_are_in_neither_column() -> None
     gained, lost = fusion("broadcast", "add", "broadcast", "tanh"), fusion("broadcast", "multiply")
     assert [n.opcode for n in _beyond(gained, lost)] == ["add", "broadcast", "tanh"]
     assert [n.opcode for n in _beyond(lost, gained)] == ["multiply"]
+
+
+def test_a_figure_without_the_flops_of_custom_calls_says_so() -> None:
+    there = jaxlens.load(RECORDS / "attention.gpu-h100.jaxlens")
+    note = "XLA counts no flops for a library call that is a custom call."
+    compared_here = compared.facts(there, there)
+    for calls in (0, 1):
+        figures = {**compared_here.figures, "library_calls": (0, calls)}
+        table = tables(replace(compared_here, figures=figures), ("before", "after"))
+        assert (note in next(iter(table)).note) is bool(calls)
