@@ -33,6 +33,21 @@ def mlp_step() -> Program:
     return step, (params, jnp.ones((32, 64)), jnp.zeros((32, 10)))
 
 
+def wide_step() -> Program:
+    """One gradient step of two dense layers whose products take a while, on shapes."""
+
+    def loss(weights, x, y):
+        hidden = jnp.tanh(x @ weights[0])
+        return jnp.mean((hidden @ weights[1] - y) ** 2)
+
+    def step(weights, x, y):
+        value, grads = jax.value_and_grad(loss)(weights, x, y)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, weights, grads), value
+
+    square, data = (jax.ShapeDtypeStruct((n, 2048), jnp.float32) for n in (2048, 8192))
+    return step, ([square, square], data, data)
+
+
 def attention() -> Program:
     """Scaled dot-product attention with a causal mask, batch 2, 4 heads, 16 positions."""
 

@@ -39,5 +39,7 @@ def findings(facts: Silent) -> Iterator[Finding]:
     if facts.platform == "cpu":
         yield Finding("On the CPU no operation is known to differ from run to run.", "unknown")
     elif "order" not in last:
-        text = f"Whether an operation differs from run to run on this {where} is unknown."
-        yield Finding(text, "unknown")
+        text = f"Whether an operation differs from run to run on this {where} is unknown"
+        if facts.platform == "gpu":
+            text += "; XLA_FLAGS=--xla_gpu_deterministic_ops=true forbids those that do"
+        yield Finding(f"{text}.", "unknown")
