@@ -7,6 +7,7 @@ from jax.experimental import pallas as pl
 
 import jaxlens
 from jaxlens.lenses.program.kernel_cost import cost_by_instruction
+from tests.support.paths import RECORDS
 
 pytestmark = pytest.mark.backend
 
@@ -105,3 +106,17 @@ def test_a_rewritten_product_has_its_line():
     kernels = next(table for table in answer.tables if table.title == "Flops and bytes by kernel")
     product = max(kernels.rows, key=lambda row: row[2].value)
     assert product[1].text == f"test_kernel_flops.py:{f.__code__.co_firstlineno + 1}"
+
+
+def test_products_that_libraries_compute_have_their_flops():
+    """Compiled and autotuned on an H200: all five products are calls of cuBLAS."""
+    cap = jaxlens.load(RECORDS / "wide_step.gpu.jaxlens")
+    answer = jaxlens.cost(cap, roofline="h200")
+    calls = [kernel for kernel in answer.kernels if kernel.opcode == "custom-call"]
+    assert sum(kernel.flops for kernel in calls) == 5 * 2 * 8192 * 2048**2
+    assert sum(k.flops for k in answer.kernels) == pytest.approx(answer.flops, rel=1e-3)
+    points = {p.kernel.instruction: p.bound for p in answer.points}
+    assert {points[kernel.instruction] for kernel in calls} == {"compute"}
+    peak = jaxlens.memory(cap).at_peak
+    assert [value.type for value in peak if value.scratch] == ["s8[33554432]"]
+    assert "dot (cuBLAS)" in str(jaxlens.compile(cap))

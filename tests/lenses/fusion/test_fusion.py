@@ -13,7 +13,7 @@ from tests.support import documents
 from tests.support import fixed_captures as fixed
 from tests.support.paths import RECORDS
 
-GPU = sorted(path.name for path in RECORDS.glob("*.gpu-*.jaxlens"))
+GPU = sorted(path.name for path in RECORDS.glob("*.gpu*.jaxlens"))
 ALL = sorted(path.name for path in RECORDS.glob("*.jaxlens"))
 HEAD = "HloModule m\n\nENTRY %e (p: f32[8,4], i: s32[]) -> f32[8,4] {\n  %p = f32[8,4]{1,0} parameter(0)\n  %i = s32[] parameter(1)\n"  # noqa: E501
 

@@ -9,6 +9,8 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, ReadError
+from jaxlens.stages.timeline.read_profile import ProfileEvent, read_lines
+from tests.support.paths import RECORDS
 
 TURNS = 3
 
@@ -115,3 +117,54 @@ def test_another_file_is_one_line(tmp_path, name, content, kind, words) -> None:
         jaxlens.timeline(path)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_gpus_profile_has_the_executions_of_its_loop(tmp_path) -> None:
+    """Recorded on an H200 with jax 0.11.2: the kernels are those of a CUDA graph."""
+    packed = (RECORDS / "loop.gpu.xplane.pb.gz").read_bytes()
+    path = tmp_path / "loop.xplane.pb"
+    path.write_bytes(gzip.decompress(packed))
+    run = jaxlens.timeline(path)
+    timeline = run.timeline
+    # The step is so small that it has ended when its value is read.
+    assert (run.dispatched, run.waits, len(timeline.executions)) == (3, 0, 3)
+    assert {e.device for e in timeline.executions} == {"GPU 0"}
+    for dispatch, execution in zip(timeline.dispatches, timeline.executions, strict=True):
+        assert (dispatch.program, execution.program) == ("step", "step")
+        assert dispatch.start < execution.start < execution.end
+    names = {a.name for a in timeline.activities if a.lane == "GPU 0 instructions"}
+    assert names
+    assert not any(name.startswith("command_buffer") for name in names)
+
+
+def test_a_read_during_which_a_gpu_executes_waits_for_it() -> None:
+    """The events are those of an H100 with jax 0.11.2, in nanoseconds."""
+    call = "PjitFunction(train)"
+    copy = "np.asarray(jax.Array)"
+    host = [
+        ProfileEvent(call, 0, 900, {}),
+        ProfileEvent("PjRtCApiLoadedExecutable::Execute", 100, 800, {}),
+        ProfileEvent("CommonPjRtLoadedExecutable::Execute (jit_train)", 150, 790, {"run_id": 7}),
+        ProfileEvent("cuGraphLaunch (CudaGraph:1)", 300, 500, {"correlation_id": 1}),
+        ProfileEvent("cuLaunchKernel", 600, 700, {"correlation_id": 2}),
+        ProfileEvent(copy, 1000, 4000, {}),
+        ProfileEvent(copy, 5000, 5100, {}),
+    ]
+    graph = {"correlation_id": 1, "hlo_op": "command_buffer_1", "hlo_module": "jit_train"}
+    alone = {"correlation_id": 2, "hlo_op": "loop_add_fusion.3", "hlo_module": "jit_train"}
+    unknown = {"correlation_id": 3, "hlo_op": "other", "hlo_module": "jit_other"}
+    device = [
+        ProfileEvent("gemm", 1200, 2000, graph),
+        ProfileEvent("loop_add_fusion", 2000, 3000, alone),
+        ProfileEvent("other", 6000, 6100, unknown),
+    ]
+    lines = [("/device:GPU:0", "Stream #14(Compute)", device), ("/host:CPU", "python3", host)]
+    known = read_lines(lines, lambda events: events is host)
+    (execution,) = known.executions
+    assert (execution.device, execution.program) == ("GPU 0", "jit_train")
+    assert (execution.start, execution.end) == (1200, 3000)
+    assert [(w.start, w.end) for w in known.waits] == [(1000, 3000)]
+    copies = [(a.start, a.end) for a in known.activities if a.name == copy]
+    assert copies == [(3000, 4000), (5000, 5100)]
+    names = {a.name for a in known.activities if a.lane == "GPU 0 instructions"}
+    assert names == {"gemm", "loop_add_fusion.3", "other"}
