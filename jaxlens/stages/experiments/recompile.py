@@ -126,7 +126,7 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
 
 
 def _fusing(capture: Capture) -> list[str]:
-    """Returns the passes that increased the number of fusions, and on a GPU those that would then."""
+    """Returns the passes that made fusions, and on a GPU those that would without them."""
     count, names = 0, []
     for dump in capture.passes:
         if dump.changed or not dump.index:
