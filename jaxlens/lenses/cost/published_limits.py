@@ -34,7 +34,6 @@ def _tpu(
     return Limits(name, products, None, gigabytes * 1e9, source, memory=memory * 1e9)
 
 
-_REPORTED = "; memory as the device reports it"  # sold as 80 and 141 GB
 _HALVED = "Tensor Core GPU datasheet, halved where it counts sparsity"
 _HOPPER = {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}
 
@@ -48,8 +47,9 @@ PUBLISHED: Mapping[str, Limits] = {
         80,
         "NVIDIA A100 Tensor Core GPU datasheet",
     ),
-    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, 85.017, f"NVIDIA H100 {_HALVED}{_REPORTED}"),
-    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, 150.11, f"NVIDIA H200 {_HALVED}{_REPORTED}"),
+    # Their memory is what the devices report; they are sold as of 80 and 141 GB.
+    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, 85.017, f"NVIDIA H100 {_HALVED}"),
+    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, 150.11, f"NVIDIA H200 {_HALVED}"),
     "l4": _gpu(
         "L4",
         {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
