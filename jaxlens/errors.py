@@ -108,6 +108,7 @@ def first_line(error: Exception, most: int = 160) -> str:
 
     Args:
         error: The exception, of JAX or of another library.
-        most: Number of characters.
+        most: Number of characters; a longer line is cut and ends in "...".
     """
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return line if len(line) <= most else f"{line[: most - 3].rstrip(' .,(')}..."

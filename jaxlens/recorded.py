@@ -199,6 +199,11 @@ def opened(path: str | os.PathLike[str]) -> Capture:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CaptureFileError(f"cannot read {file.name}: {reason}; check the path") from None
+    if file.suffix == ".py":  # its text would be the error's, in the place of its name
+        raise CaptureFileError(
+            f"{file.name} is a script, not a program: jaxlens record -o runs/a {path} records what "
+            f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
+        )
     if head != b"PK":
         return capture(file.read_text(errors="replace"))
     try:

@@ -328,7 +328,11 @@ class LiveDriver(Running):
         Raises:
             UnavailableError: The lowered program cannot be copied.
         """
-        inputs = self._entry_inputs()
+        # The jits of libraries name the inputs of the lowered program in their own way.
+        users = {leaf.path: leaf.name for leaf in self.staging.call.inputs if leaf.path}
+        inputs = tuple(
+            replace(leaf, name=users.get(leaf.name, leaf.name)) for leaf in self._entry_inputs()
+        )
         lowered = compat.own_copy(self.staging.lowered)
         if lowered is None:
             raise UnavailableError("this version of JAX copies no lowered program")

@@ -18,6 +18,7 @@ from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
 _LONGEST = 48  # characters of a label
+_BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _read(name: str, value: Any) -> Any:
     if name == "flags":
         if isinstance(value, str):
             pairs = [part.strip().removeprefix("--").partition("=") for part in value.split(",")]
-            value = {option: text for option, _, text in pairs if option}
+            value = {option: _BOOLS.get(text, text) for option, _, text in pairs if option}
         if not isinstance(value, Mapping):
             raise OptionError(
                 f"flags are a dict of XLA's options, as in {{'xla_cpu_enable_fast_math': True}}, "

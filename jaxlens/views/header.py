@@ -4,6 +4,7 @@ from jaxlens.ir.facts import Program, Static, Target
 from jaxlens.lenses.sentences import named_inputs
 
 _STATIC = 60  # characters of a static value
+_STATICS = 6  # static values: a model of Equinox has one for each activation
 _UNJITTED = "under jit (not jitted, it runs op by op)"
 # XLA autotunes by measuring candidates on the GPU.
 _UNTUNED = ": autotuning is off, a real one's program may differ"
@@ -17,7 +18,9 @@ def header_line(program: Program) -> str:
     elif program.call != "expression":
         parts.append("without array inputs")
     if program.statics:
-        parts.append(f"and static {', '.join(map(_static, program.statics))}")
+        more = f" and {len(program.statics) - _STATICS} more" * (len(program.statics) > _STATICS)
+        shown = ", ".join(map(_static, program.statics[:_STATICS]))
+        parts.append(f"and static {shown}{more}")
     call = " ".join([*parts, where(program.target)])
     asides = [_UNJITTED if program.unjitted else "", program.origin]
     return ", ".join([call, *program.flags, *filter(None, asides)])

@@ -110,6 +110,12 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert heat.columns == ("x \\ flags", *labels)
 
 
+def test_flags_are_written_as_in_xla_flags(here):
+    flags = ["--xla_cpu_enable_fast_math=true", "xla_cpu_enable_fast_math=false"]
+    answer = jaxlens.sweep(loss, W, shape(8, 64), over={"flags": flags}, executor=here)
+    assert [row.error for row in answer.rows] == ["", ""]
+
+
 def test_a_point_that_fails_is_a_row_with_one_line(here):
     xs = [shape(8, 64), shape(8, 3)]
     over = {"x": xs, "flags": [{}, "xla_no_such=1"]}

@@ -61,6 +61,13 @@ def test_long_statics_are_cut():
     assert header_line(Program("f", (X,), (Static("c", "y" * 500),), CPU)).count("y") == 60
 
 
+def test_many_statics_are_counted():
+    statics = tuple(Static(f"layers[{n}]", "relu") for n in range(30))
+    line = header_line(Program("f", (X,), statics, CPU))
+    assert "and static layers[0]=relu, " in line
+    assert "layers[5]=relu and 24 more on cpu" in line
+
+
 def test_where():
     assert where(Target("gpu", "NVIDIA H200", 8)) == "on 8 x NVIDIA H200 (gpu)"
     assert where(Target("tpu", "TPU v5e", 4, absent=True)) == (

@@ -102,9 +102,10 @@ def read_job(path: str | os.PathLike[str]) -> JobRecord:
     folders = sorted(folder for folder in root.glob("process-*") if _FOLDER.match(folder.name))
     if not folders:
         what = "a folder without records" if root.is_dir() else "no such folder"
+        what, folder = ("a file", "runs/a") if root.is_file() else (what, path)
         raise CaptureFileError(
             f"expected the folder of a record, got {str(path)!r}, {what}: "
-            f"jaxlens record -o {path} train.py makes one"
+            f"jaxlens record -o {folder} train.py makes one"
         )
     processes = list(map(_read_process, folders))
     processes.sort(key=lambda p: (p.process.index, p.process.started))

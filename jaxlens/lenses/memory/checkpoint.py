@@ -59,7 +59,11 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
-    tried = [_trial(name, code, make) for name, code, make in ways if scans or "scan" not in name]
+    tried = [
+        _trial(name, _in_words_of(capture.program.jit, code), make)
+        for name, code, make in ways
+        if scans or "scan" not in name
+    ]
     try:
         now = memory_use(capture).peak
     except Exception as error:
@@ -69,6 +73,20 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if now and not any(_lowers(trial, now) for trial in tried):
         tried += _over_loops(capture)
     return tuple(tried)
+
+
+def _in_words_of(jit: str, code: str) -> str:
+    """Returns the code for a library whose models hold functions, which `jax.checkpoint` refuses.
+
+    Args:
+        jit: The jit, as `Program.jit` names it.
+        code: The code for arguments that are arrays.
+    """
+    if jit != "eqx.filter_jit" or "scan" in code:
+        return code
+    for name in ("grad", "checkpoint"):
+        code = code.replace(f"jax.{name}(", f"eqx.filter_{name}(")
+    return code
 
 
 def _over_loops(capture: Capture) -> Iterator[Tried]:
@@ -159,12 +177,7 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
     elif best and now:
         yield Finding("No way of jax.checkpoint that was tried lowers the peak by more than 2%.")
     if now and any(trial.loosened and not _lowers(trial, now) for trial in worked):
-        yield Finding(
-            f"XLA takes jax.checkpoint's barriers out on {subject.program.target.platform}, so "
-            "that what is computed again may come long before it is needed: on another device "
-            "the peak can fall where it does not here.",
-            "xla",
-        )
+        yield Finding(loosened(subject.program.target.platform), "xla")
     if now and any(trial.over_loops for trial in failed):
         yield Finding(
             "A `lax.scan` over the steps of the loop, its body under jax.checkpoint, would keep "
@@ -176,6 +189,15 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
         yield Finding(
             f"jax.checkpoint round {trial.name} could not be tried: {trial.why}.", "unknown"
         )
+
+
+def loosened(platform: str) -> str:
+    """Returns the sentence on barriers of `jax.checkpoint` that XLA removes on a platform."""
+    return (
+        f"XLA takes jax.checkpoint's barriers out on {platform}, so that what is computed again "
+        "may come long before it is needed: on another device the peak can fall where it does not "
+        "here."
+    )
 
 
 def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.facts import Target
+from jaxlens.ir.facts import Input, Target, root_name
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
-from jaxlens.lenses.memory.checkpoint import trials
+from jaxlens.lenses.memory.checkpoint import loosened, trials
 from jaxlens.lenses.memory.donation import donatable, donations, option
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
 from jaxlens.lenses.sentences import listed
@@ -36,6 +36,7 @@ class Action:
         peak: Bytes at its peak then.
         why: Why it was not tried, or could not be.
         at_best: An estimate of the bytes, where it was not tried; None for none.
+        loosened: Whether XLA removed the barriers that keep the recomputation in place.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Action:
     peak: int | None = None
     why: str = ""
     at_best: int | None = None
+    loosened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _checkpointing(capture: Capture) -> Iterator[Action]:
         return
     for one in tried:
         name = f"jax.checkpoint round {one.name}"
-        yield Action(name, one.code, one.reserved, one.peak, one.why)
+        yield Action(name, one.code, one.reserved, one.peak, one.why, loosened=one.loosened)
 
 
 def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
@@ -173,18 +175,25 @@ def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
         for size in {int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type) if int(n) > 1}:
             by_size[size] += value.bytes
     inputs = capture.program.inputs
-    axes = {
-        size: (leaf, axis)
-        for leaf in reversed(inputs)
+    firsts: dict[str, set[object]] = {}  # sizes of the first axes, by argument
+    for leaf in inputs:
+        firsts.setdefault(root_name(leaf.name), set()).update(leaf.type.shape[:1])
+
+    def batched(leaf: Input) -> bool:
+        return len(firsts[root_name(leaf.name)]) == 1  # all arrays of the argument have it
+
+    axes = [
+        (size, leaf, axis)
+        for leaf in inputs
         for axis, size in enumerate(leaf.type.shape)
         if isinstance(size, int) and size % 2 == 0 and size in by_size
-    }
+    ]
     if not axes or not use.peak:
         return
-    # Of those that most bytes have, the first axis of the largest array: a batch.
-    most = max(by_size[one] for one in axes)
-    size = min((n for n in axes if by_size[n] >= _ALIKE * most), key=lambda n: (axes[n][1], -n))
-    leaf, axis = axes[size]
+    # Of those that most bytes have, an axis of a batch, else the first axis of the largest array.
+    most = max(by_size[size] for size, *_ in axes)
+    alike = (one for one in axes if by_size[one[0]] >= _ALIKE * most)
+    size, leaf, axis = min(alike, key=lambda one: (one[2], not batched(one[1]), -one[0]))
     spec = ", ".join([*["None"] * axis, "'x'"])
     yield Action(
         f"sharding axis {axis} of {leaf.name} ({size:,}) over 2 devices",
@@ -195,7 +204,7 @@ def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
 
 def report(found: FitFacts) -> Report:
     """Reports the verdict, then what was tried, then what was not."""
-    findings = [_verdict(found), *_published(found), *_tried(found)]
+    findings = [_verdict(found), *_published(found), *_tried(found), *_loosened(found)]
     rows = [action for action in found.actions if action.takes is not None]
     peak = found.use.peak if found.use else None
     now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
@@ -284,6 +293,12 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
     if tried and not any((a.takes or 0) <= _LESS * (found.takes or 0) for a in tried):
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
+
+
+def _loosened(found: FitFacts) -> Iterator[Finding]:
+    """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
+    if any(a.loosened and (a.takes or 0) > _LESS * (found.takes or 0) for a in found.actions):
+        yield Finding(loosened(found.target.platform), "xla")
 
 
 def allocates(capture: Capture, size: int) -> bool:

@@ -173,4 +173,9 @@ def residual_table(residuals: Sequence[Residual], quote: Quoter) -> Table:
 
 def types(values: Sequence[Owned]) -> str:
     """Returns the types of values, as `f32[4,4,128,128] x 2 and f32[4,4,128,32]`."""
-    return listed(tally(value.type for value in values), 2)
+    return listed(tally(_short(value.type) for value in values), 2)
+
+
+def _short(kind: str) -> str:
+    """Returns a type; of a tuple, which may have hundreds of parts, their number."""
+    return f"({count(kind.count(', ') + 1, 'array')})" if kind.startswith("(") else kind

@@ -1,7 +1,8 @@
 """What changed between the records of two runs, function by function."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from jaxlens.ir.compile_log import KeyPart
 from jaxlens.lenses.record.facts import FunctionRow, JobFacts
@@ -9,7 +10,10 @@ from jaxlens.lenses.record.same_program import parts_differ
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
+_FEW = 3  # parts of a key that are named
 _RATIO = 1.2  # times of compiles that differ by less are not mentioned
+
+_Key: TypeAlias = tuple[tuple[str, str, str], ...]  # kind, name and text of each part
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +67,46 @@ def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
     if [len(keys) for keys in alone] == [1, 1]:
         yield from parts_differ(alone[0][0], alone[1][0], names)
         return
-    every = [set(key) for key in (*left, *right)]
-    same = set.intersection(*every) if every else set()
-    for job, keys in zip(names, alone, strict=True):
-        texts = [
-            ", ".join(f"{n} {text}" for kind, n, text in _key(parts) if (kind, n, text) not in same)
-            for parts in keys
-        ]
-        if texts:
-            yield f"only {job} has {listed(texts)}"
+    # First what changed in all keys, such as each weight of a wider model. What then remains of a
+    # key is compared alone, or the weights would be repeated for each of the keys.
+    shared = [_shared(left), _shared(right)]
+    changed = {p[:2] for p in shared[0]} & {p[:2] for p in shared[1]}
+    changed -= {p[:2] for p in shared[0] & shared[1]}
+    parts = [
+        [p for p in next(iter(keys.values()), ()) if _of(p) in changed] for keys in (left, right)
+    ]
+    yield from parts_differ(parts[0], parts[1], names)
+    same = shared[0] & shared[1]
+    rests = [
+        dict.fromkeys(
+            tuple(p for p in key if p not in same and p[:2] not in changed) for key in keys
+        )
+        for keys in (left, right)
+    ]
+    for job, own, others in zip(names, rests, reversed(rests), strict=True):
+        texts = [_few([f"{n} {text}" for _, n, text in rest]) for rest in own if rest not in others]
+        if any(texts):
+            yield f"only {job} has {listed([text for text in texts if text])}"
+
+
+def _shared(keys: Collection[_Key]) -> set[tuple[str, str, str]]:
+    """Returns the parts that all keys have."""
+    return set.intersection(*map(set, keys)) if keys else set()
+
+
+def _few(texts: Sequence[str]) -> str:
+    return listed(texts, _FEW) if len(texts) > _FEW else ", ".join(texts)
+
+
+def _of(part: KeyPart) -> tuple[str, str]:
+    return part.kind, part.name
 
 
 def _parts(job: JobFacts, name: str) -> list[tuple[KeyPart, ...]]:
     return [row.compile.call.parts for row in job.rows if row.function == name]
 
 
-def _key(parts: Sequence[KeyPart]) -> tuple[tuple[str, str, str], ...]:
+def _key(parts: Sequence[KeyPart]) -> _Key:
     return tuple((part.kind, part.name, part.text) for part in parts)
 
 

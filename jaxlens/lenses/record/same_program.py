@@ -214,4 +214,6 @@ def _fits(node: Node) -> tuple[object, ...]:
 
 
 def _named(node: Node) -> str:
-    return f"{node.id} {node.type}" + (f" ({node.owner})" if node.owner else "")
+    parts = [*map(str, node.type.parts)]  # of a tuple
+    kind = f"({listed(parts, _FEW)})" if len(parts) > _FEW else str(node.type)
+    return f"{node.id} {kind}" + (f" ({node.owner})" if node.owner else "")

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
+from flax import nnx
 
 import jaxlens
 from jaxlens.errors import OptionError
@@ -114,3 +116,53 @@ def test_a_device_that_was_not_compiled_for_is_said():
 def test_a_device_that_is_not_known_is_one_line():
     with pytest.raises(OptionError, match="no published limits of 'h1000'"):
         jaxlens.fits(scaled, shape(N), shape(), device="h1000")
+
+
+def test_what_a_jit_of_equinox_or_nnx_would_donate_is_donated():
+    def step(model, x):
+        return jax.tree.map(lambda leaf: leaf * x.sum(), model), x + 1
+
+    model, x = eqx.nn.MLP(64, 64, 64, 2, key=jax.random.key(0)), jnp.ones(64)
+    arrays = eqx.filter(model, eqx.is_array)
+    answer = jaxlens.fits(eqx.filter_jit(step), arrays, x, device="1 kB")
+    (donated,) = [action for action in answer.actions if action.name == "donating model and x"]
+    assert donated.code == 'eqx.filter_jit(f, donate="all")'
+    real = jaxlens.receipt(eqx.filter_jit(step, donate="all"), arrays, x)
+    assert donated.takes == real.reserved < answer.takes
+
+    def update(model, x):
+        model.kernel[...] = model.kernel[...] * x.sum()
+
+    linear = nnx.Linear(64, 64, rngs=nnx.Rngs(0))
+    answer = jaxlens.fits(nnx.jit(update), linear, x, device="1 kB")
+    (donated,) = [action for action in answer.actions if action.name == "donating model"]
+    real = jaxlens.receipt(nnx.jit(update, donate_argnames=("model",)), linear, x)
+    assert donated.takes == real.reserved < answer.takes
+
+
+def test_checkpoint_of_an_equinox_model_is_the_one_that_takes_functions():
+    def loss(model, x):
+        return (jax.vmap(model)(x) ** 2).sum()
+
+    model = eqx.nn.MLP(8, 8, 8, 2, key=jax.random.key(0))
+    answer = jaxlens.fits(eqx.filter_jit(eqx.filter_grad(loss)), model, shape(4, 8), device="1 kB")
+    codes = [a.code for a in answer.actions if a.name.startswith("jax.checkpoint round the whole")]
+    assert "eqx.filter_grad(eqx.filter_checkpoint(f))" in codes
+    assert all(code.startswith("eqx.filter_") for code in codes)
+
+
+def test_the_batch_is_what_is_sharded():
+    def attend(params, batch):
+        x = batch["x"] @ params["w"] + params["position"]
+        return jax.nn.softmax(x @ x.mT) @ x
+
+    params = {"position": shape(64, 8), "w": shape(8, 8)}
+    answer = jaxlens.fits(attend, params, {"x": shape(32, 64, 8)}, device="10 kB")
+    (action,) = [one for one in answer.actions if one.at_best is not None]
+    assert action.name == "sharding axis 0 of batch['x'] (32) over 2 devices"
+
+
+def test_barriers_that_xla_removes_are_said():
+    w, x = [shape(64, 64)] * 6, shape(512, 64)
+    answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
+    assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)

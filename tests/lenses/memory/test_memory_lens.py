@@ -1,6 +1,7 @@
 """The memory peak by line, sizes, residuals and donation, on programs written by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.lenses.memory import tables
 from jaxlens.lenses.memory.buffer_origins import Origins
 from jaxlens.lenses.memory.checkpoint import trials
 from jaxlens.lenses.memory.donation import donations
@@ -195,3 +197,10 @@ def test_what_could_be_donated_is_found_by_type():
     given = (Input("x", f32), Input("w", Type("f32", (8, 2))), Input("b", f32))
     answer = donations(_donating("", given, (Input("result", f32),)))
     assert [(d.name, d.donated, d.result, d.bytes) for d in answer] == [("x", False, "result", 128)]
+
+
+def test_a_tuple_among_types_is_counted():
+    whole = f"({', '.join(['f32[8]'] * 40)})"
+    assert tables.types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
+        "(40 arrays) and s32[]"
+    )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from jaxlens.ir.compile_log import KeyPart
 from jaxlens.lenses.record.difference import difference, report
 from jaxlens.lenses.record.facts import facts
 from tests.lenses.record.job_records import compiled, job, process
@@ -25,3 +26,25 @@ def run(name, *shapes):
 def test_the_shapes_of_one_run_are_named(before, after, what):
     texts = [f.text for f in report(difference(run("a", *before), run("b", *after))).findings]
     assert f"its programs are others ({what})" in texts[1]
+
+
+def wider(number, rows, width):
+    """A compile for a batch of `rows`, of a model with ten weights."""
+    made = compiled(number, x=f"f32[{rows},4]", program=f"f{rows}-{width}")
+    weights = tuple(KeyPart(f"w[{n}]", "input", f"f32[{width}]") for n in range(10))
+    return replace(made, call=replace(made.call, parts=(*weights, *made.call.parts)))
+
+
+def test_weights_that_changed_in_all_programs_are_named_once():
+    before = process(0, wider(1, 8, 64), wider(2, 5, 64), count=1)
+    after = process(0, wider(1, 8, 96), count=1)
+    left, right = (
+        facts(replace(job(one), name=name), lambda *_: None)
+        for name, one in (("a", before), ("b", after))
+    )
+    (keys,) = [change.keys for change in difference(left, right).functions]
+    assert keys == (
+        "w[0] is f32[64] in a, f32[96] in b, w[1] is f32[64] in a, f32[96] in b, "
+        "w[2] is f32[64] in a, f32[96] in b and 7 more",
+        "only a has x f32[5,4]",
+    )

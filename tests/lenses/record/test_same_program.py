@@ -1,10 +1,12 @@
 """Which program was not the same in all processes of a job, and what differs in it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from jaxlens.ir.compile_log import KeyPart
+from jaxlens.ir.graph import Node, Type, Value
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.lenses.record.facts import facts
 from jaxlens.lenses.record.report import report
@@ -145,3 +147,19 @@ def test_the_figures_of_a_function():
     assert (function.name, function.counts, function.bytes) == ("step", "2", 123)
     assert function.seconds == pytest.approx(2.0)
     assert function.programs == {"f1", "f2"}
+
+
+def test_a_collective_of_many_arrays_is_cut():
+    def stage_of(program, name):
+        sizes = [9 if program == "f1" else 1, *range(2, 41)]
+        whole = Type("", parts=tuple(Type("f32", (n,)) for n in sizes))
+        reduced = Node("all-reduce.1", "all-reduce", results=(Value("all-reduce.1", whole),))
+        return SimpleNamespace(module=SimpleNamespace(nodes=lambda: [reduced]))
+
+    left = process(0, replace(compiled(2), program="f1"))
+    other = compiled(2, x="f32[16,4]", program="f2")
+    right = process(1, replace(other, program="f2"))
+    assert facts(job(left, right), stage_of).mismatch.waits == (
+        "all-reduce.1 (f32[9], f32[2], f32[3] and 37 more) in process 0 and "
+        "all-reduce.1 (f32[1], f32[2], f32[3] and 37 more) in process 1"
+    )
