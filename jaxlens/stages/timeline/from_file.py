@@ -1,4 +1,4 @@
-"""Opens a profile that was recorded elsewhere: by JAX's profiler, or by a timeline of ours.
+"""Opens a profile that was recorded elsewhere: by JAX's profiler, Nsight Systems, or a timeline.
 
 `jax.profiler.trace` writes an XSpace (`.xplane.pb`) and the same as trace events (`.json.gz`). It
 names no line of the user's, and of waits only those for a value that is read, such as `float(x)`.
@@ -15,12 +15,17 @@ from jaxlens.errors import OptionError, ReadError, first_line
 from jaxlens.ir.run.timeline import UNKNOWN_LINE, RunTimeline
 from jaxlens.ir.run.trace_events import is_own, of_trace_events
 from jaxlens.stages.timeline import read_profile
+from jaxlens.stages.timeline.nsys import lines_of_export
 from jaxlens.stages.timeline.read_profile import Lines, ProfileEvent
 from jaxlens.stages.timeline.record import in_seconds
 
 _CALL, _AWAIT = "PjitFunction(", "Buffer::Await"
 _MOST = 1 << 30  # bytes of a file, unpacked
-_KINDS = "a .xplane.pb, .json or .json.gz file of JAX's profiler, or a timeline's trace.json"
+_KINDS = (
+    "a .xplane.pb, .json or .json.gz file of JAX's profiler, a .sqlite export of Nsight Systems "
+    "or a timeline's trace.json"
+)
+_REPORTS = (".nsys-rep", ".qdrep")
 _ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
 _NO_PAIRS = "where Python waits: the file has not both ends of each wait"
 _NO_CALLS = "what Python does: the profile has no call of a compiled function"
@@ -42,11 +47,18 @@ def of_file(path: Path) -> RunTimeline:
             raise OptionError(f"no .xplane.pb file in the folder {path.name!r}: give {_KINDS}")
         path = found[-1]
     name = path.name.lower()
-    if not name.endswith((".xplane.pb", ".json", ".json.gz")):
+    if name.endswith(_REPORTS):
+        raise OptionError(
+            f"timeline opens what Nsight Systems exports, got its report {path.name!r}: "
+            f"nsys export --type sqlite {path.name}"
+        )
+    if not name.endswith((".xplane.pb", ".json", ".json.gz", ".sqlite")):
         raise OptionError(f"timeline opens {_KINDS}; got {path.name!r}")
     if not path.is_file():
         raise OptionError(f"timeline opens {_KINDS}; there is no file {path.name!r}")
     try:
+        if name.endswith(".sqlite"):
+            return _of_lines(lines_of_export(path))
         data = _content(path)
         if name.endswith(".xplane.pb"):
             return _of_lines(list(read_profile.lines_of(data)))

@@ -313,7 +313,7 @@ def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterat
         name, own = event.name, plane.startswith("/device:")
         if "hlo_op" in event.stats:
             instruction = str(event.stats["hlo_op"])
-            name = name if instruction.startswith(_GRAPH) else instruction
+            name = name if instruction.startswith(_GRAPH) or not instruction else instruction
             kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
             lane = f"{_device(plane, event)} {kind}"
         elif own and "Memcpy" in name:
