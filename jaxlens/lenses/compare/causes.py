@@ -12,9 +12,12 @@ from jaxlens.ir.facts import Input, Program, Target
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.sentences import Quoter, listed
 from jaxlens.lenses.subject import Given
+from jaxlens.report import count
 
 _MOST = 3
 _UNTUNED = "autotuning off"
+_HEADING = 48  # characters, at most, of flags as the heading of a column
+_SPLIT = re.compile(r", | and ")
 _PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 
 
@@ -61,11 +64,22 @@ def sides(before: Program, after: Program, names: tuple[str, str] | None = None)
         (device(before.target), device(after.target)),
         (_presence(before.target), _presence(after.target)),
         (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
-        (", ".join(before.flags) or "as it is", ", ".join(after.flags) or "as it is"),
+        (_as(before.flags), _as(after.flags)),
     ):
         if was != now:
             return was, now
     return "before", "after"
+
+
+def _as(flags: Sequence[str]) -> str:
+    """Returns the flags and disabled passes as a heading; long ones as their numbers."""
+    text = ", ".join(flags) or "as it is"
+    if len(text) <= _HEADING:
+        return text
+    off = [name for flag in flags if flag.startswith("without ") for name in _SPLIT.split(flag)]
+    others = sum(not flag.startswith("without ") for flag in flags)
+    parts = [f"without {count(len(off), 'pass', 'passes')}"] if off else []
+    return listed([*parts, f"with {count(others, 'flag')}"] if others else parts)
 
 
 def subject(causes: Sequence[Cause], edited: bool) -> str:

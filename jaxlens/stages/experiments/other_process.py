@@ -48,7 +48,9 @@ class RecompileRequest:
     @property
     def words(self) -> tuple[str, ...]:
         """The request in the form of `Program.flags`."""
-        without = [f"without {' and '.join(self.passes)}"] if self.passes else []
+        *most, last = self.passes or ("",)
+        named = f"{', '.join(most)} and {last}" if most else last
+        without = [f"without {named}"] if self.passes else []
         return (*without, *(f"{name}={value}" for name, value in self.flags))
 
     @property

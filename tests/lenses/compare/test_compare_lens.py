@@ -12,7 +12,7 @@ from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.compare import facts as compared
-from jaxlens.lenses.compare.causes import device, edited_lines
+from jaxlens.lenses.compare.causes import device, edited_lines, sides
 from jaxlens.lenses.compare.figures import FIGURES
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.compare.tables import _beyond, _difference, tables
@@ -334,3 +334,15 @@ def test_a_figure_without_the_flops_of_custom_calls_says_so() -> None:
         figures = {**compared_here.figures, "library_calls": (0, calls)}
         table = tables(replace(compared_here, figures=figures), ("before", "after"))
         assert (note in next(iter(table)).note) is bool(calls)
+
+
+def test_a_heading_of_many_disabled_passes_is_their_number() -> None:
+    plain = jaxlens.load(RECORDS / "mlp_step.gpu-h100.jaxlens").program
+    names = "triton-gemm-rewriter, triton-softmax-rewriter, priority-fusion and multi_output_fusion"
+    less = replace(plain, flags=(f"without {names}",))
+    assert sides(plain, less) == ("as it is", "without 4 passes")
+    assert sides(plain, replace(less, flags=(*less.flags, "xla_a=1")))[1] == (
+        "without 4 passes and with 1 flag"
+    )
+    short = replace(plain, flags=("without dot-library-rewriter and fusion",))
+    assert sides(plain, short)[1] == "without dot-library-rewriter and fusion"
