@@ -27,6 +27,7 @@ from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message
 _NO_LINE = "(no line of yours)"
+_ALIKE = "the same operations with other shapes, parameters or literals"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
 
@@ -191,9 +192,17 @@ def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
     """Yields lines with other operations, each with what is new and gone."""
     nodes, edited = _lines(receipt), edited_lines(was.keys(), now.keys())
     rows = []
+    alike = [
+        text
+        for text in nodes
+        if text in was and was[text] != now[text] and _tally_change(was[text], now[text]) == _ALIKE
+    ]
+    if len(alike) > 1:  # an input of another shape changes them all
+        places = dict.fromkeys(place for text in alike for place in lines_of(nodes[text]))
+        rows += [f"  {_ALIKE}, in {count(len(alike), 'line')}:", f"      {listed([*places], 8)}"]
     for text in nodes:
         before = was.get(text, was.get(edited.get(text, ""), ""))
-        if before != now[text]:
+        if before != now[text] and not (len(alike) > 1 and text in alike):
             place = listed(lines_of(nodes[text]))
             rows.append(f"  {place}{': ' if place else ''}{text}")
             if text in edited:
@@ -209,7 +218,7 @@ def _tally_change(before: str, after: str) -> str:
     old, new = map(_counts, (before, after))
     parts = [("new", new - old), ("gone", old - new)]
     texts = [f"{word} {', '.join(tally(counts))}" for word, counts in parts if counts]
-    return "; ".join(texts) or "the same operations with other shapes, parameters or literals"
+    return "; ".join(texts) or _ALIKE
 
 
 def _counts(text: str) -> Counter[str]:

@@ -168,3 +168,15 @@ def test_devices_of_one_kind_have_a_section_by_their_number(cpu):
     assert changes(cpu, several).left_out == (
         "it has no compiled figures for 8 x cpu: not compared",
     )
+
+
+def test_lines_that_differ_in_shapes_alone_are_one_entry(cpu):
+    earlier = deepcopy(cpu)
+    lines = earlier["traced"]["lines"]
+    lines.update({text: f"{operations[:-4]}0000" for text, operations in lines.items()})
+    earlier["traced"]["fingerprint"]["cpu"] = "0" * 16
+    said = changes(earlier, receipt(), compiled=False).lines
+    entries = [text for text in said if "the same operations with other shapes" in text]
+    assert entries == [
+        f"  the same operations with other shapes, parameters or literals, in {len(lines)} lines:"
+    ]
