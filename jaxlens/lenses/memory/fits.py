@@ -238,7 +238,8 @@ def _verdict(found: FitFacts) -> Finding:
         kind = found.target.kind or found.target.platform
         text = f"It does not fit: XLA does not compile it for {kind}: {found.refused}."
         return Finding(text, "xla", weight=1.0)
-    peak = f", {amount(use.peak)} of it at the peak" if use.peak not in (None, found.takes) else ""
+    most = None if use.peak is None else amount(use.peak)
+    peak = f", {most} of it at the peak" if most not in (None, amount(found.takes)) else ""
     when = f" {use.moment}" if peak and use.moment else ""
     said = {
         True: f"It fits {limit.words}: it takes {amount(found.takes)}{peak}{when}, "
