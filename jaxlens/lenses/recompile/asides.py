@@ -1,7 +1,7 @@
 """Findings besides recompiles: operations outside of jit, the persistent cache, failures."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
 from jaxlens.lenses.recompile.tables import DONE, at, place
@@ -30,7 +30,7 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
             f"compiled on its own: {listed(texts, 6)}."
         )
         yield from _bodies(operations)
-        yield from _one_line(operations)
+        yield from _one_line(operations, {place(call.line) for call in log.compiles})
     loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
     if loaded:
         texts = list(dict.fromkeys(c.function for c in loaded))
@@ -121,11 +121,17 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
             )
 
 
-def _one_line(operations: Sequence[CallEvent]) -> Iterator[Finding]:
-    """Yields cures for lines whose operations compile repeatedly, usually in a loop."""
+def _one_line(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Finding]:
+    """Yields cures for lines whose operations compile repeatedly, usually in a loop.
+
+    Args:
+        operations: The operations.
+        jitted: Lines that call a jitted function too, such as `mcmc.run(...)`: they do more than
+            can be within one.
+    """
     plain = [call for call in operations if call.function not in LOOPS]
     lines = Counter((place(call.line), call.function) for call in plain)
-    again = {line for (line, _), n in lines.items() if n >= _AGAIN and line}
+    again = {line for (line, _), n in lines.items() if n >= _AGAIN and line} - jitted
     programs = Counter(line for call in operations if (line := place(call.line)) in again)
     for line, n in programs.most_common(_FEW):
         yield Finding(

@@ -134,6 +134,9 @@ def test_operations_are_apart():
         "Cure: call what runs at cell 2:5 within one jitted function, in the place of 4 programs "
         "(not tried)."
     )
+    # A line that calls a jitted function too, as mcmc.run(...) does, cannot be within one.
+    beside = sentences(call(1, line=5), op("add"), op("add"), op("add"))
+    assert not any(said.startswith("Cure") for said in beside)
     assert sentences(op("add"))[0] == (
         "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
         "each compiled on its own: add."
