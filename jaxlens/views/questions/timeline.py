@@ -83,7 +83,7 @@ def _drawing(facts: TimelineFacts, lanes: Sequence[tuple[str, Sequence[_Event]]]
     return lanes_svg(
         [(name, [_bar(event) for event in events]) for name, events in lanes],
         line_hues(line.place for line in lines),
-        {line.place: f"{line.place}: {line.text}" for line in lines},
+        {line.place: f"{line.place}: {line.text}".removesuffix(": ") for line in lines},
         (facts.timeline.seconds, "Python is done"),
     )
 
