@@ -134,7 +134,7 @@ def try_changes(programs: Path, headless: bool) -> None:
     notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
-BESIDE = ("tests/backend", "tests/lenses", "tests/notebook")  # with the lessons half of the time
+BESIDE = ("tests/backend", "tests/course", "tests/lenses", "tests/notebook")  # half, with the lessons
 
 
 def tests(programs: Path, extra: list[str]) -> None:
