@@ -134,7 +134,8 @@ def try_changes(programs: Path, headless: bool) -> None:
     notebook(programs, scratch(), headless, PYTHONPATH=os.pathsep.join(paths))
 
 
-BESIDE = ("tests/backend", "tests/course", "tests/lenses", "tests/notebook")  # half, with the lessons
+# With the lessons half of the time.
+BESIDE = ("tests/backend", "tests/course", "tests/lenses", "tests/notebook")
 
 
 def tests(programs: Path, extra: list[str]) -> None:
