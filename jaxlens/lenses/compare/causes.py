@@ -16,7 +16,7 @@ from jaxlens.report import count
 
 _MOST = 3
 _UNTUNED = "autotuning off"
-_HEADING = 48  # characters, at most, of flags as the heading of a column
+_WIDEST = 48  # characters, at most, of flags as the heading of a column
 _SPLIT = re.compile(r", | and ")
 _PAIRS, _ALIKE = 10_000, 0.6  # pairs of lines that are compared, and the least ratio of an edit
 
@@ -64,17 +64,17 @@ def sides(before: Program, after: Program, names: tuple[str, str] | None = None)
         (device(before.target), device(after.target)),
         (_presence(before.target), _presence(after.target)),
         (f"JAX {before.target.jax}", f"JAX {after.target.jax}"),
-        (_as(before.flags), _as(after.flags)),
+        (_heading(before.flags), _heading(after.flags)),
     ):
         if was != now:
             return was, now
     return "before", "after"
 
 
-def _as(flags: Sequence[str]) -> str:
+def _heading(flags: Sequence[str]) -> str:
     """Returns the flags and disabled passes as a heading; long ones as their numbers."""
     text = ", ".join(flags) or "as it is"
-    if len(text) <= _HEADING:
+    if len(text) <= _WIDEST:
         return text
     off = [name for flag in flags if flag.startswith("without ") for name in _SPLIT.split(flag)]
     others = sum(not flag.startswith("without ") for flag in flags)
@@ -137,7 +137,8 @@ def _devices(before: Target, after: Target) -> str:
             f"{name}, which is not here ({_UNTUNED})" if _is_untuned(target, other) else name
             for name, target, other in ((was, before, after), (now, after, before))
         ]
-        return f"On {there[1]}{',' * there[1].endswith(')')} instead of {there[0]}"
+        comma = "," if there[1].endswith(")") else ""
+        return f"On {there[1]}{comma} instead of {there[0]}"
     if before.absent == after.absent:
         return ""
     aside = f" ({_UNTUNED})" if after.platform == "gpu" else ""

@@ -27,6 +27,8 @@ IDLE = (
     "libtpu is loaded in this process, which has no TPU: JAX's profiler could end the process; "
     "look in a process that compiles for no TPU"
 )
+GRAPH = "command_buffer"
+"""What the `hlo_op` of a kernel begins with that a GPU launches as part of a CUDA graph."""
 _EMPTY = "this compiler tells the profiler nothing of what it does"
 _PASSES = "hlo_pass_pipeline.cc"
 _BACKEND = "backend_compile_and_load"

@@ -25,7 +25,6 @@ NO_GRAPHS = {"xla_gpu_graph_min_graph_size": 2**30}
 """The option with which XLA collects no kernels into CUDA graphs."""
 ONE_BY_ONE = "in a second compile, which launches each by itself and not in CUDA graphs"
 """How the instructions of a program are measured that launches graphs."""
-_GRAPH = "command_buffer"  # what XLA's names of graphs begin with
 
 
 def run_profiled(
@@ -53,7 +52,7 @@ def run_profiled(
 
 def launches_graphs(done: Run) -> bool:
     """Whether a measured program launched kernels as CUDA graphs."""
-    return any(name.startswith(_GRAPH) for name in done.instructions or ())
+    return any(name.startswith(profile.GRAPH) for name in done.instructions or ())
 
 
 @contextmanager

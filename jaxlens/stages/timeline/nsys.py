@@ -23,6 +23,8 @@ _COPIES = {1: "MemcpyH2D", 2: "MemcpyD2H", 8: "MemcpyD2D"}
 _MODULE = re.compile(r"\bhlo_module=([^,#]+)")
 _OP = re.compile(r"\bhlo_op=([^,#]+)")
 _KERNELS, _MEMCPY = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
+_GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"  # CUDA graphs, where nsys takes them as a whole
+_OF_DEVICES = "start end deviceId streamId"
 _CALLS, _RANGES = "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 
 
@@ -38,12 +40,13 @@ def lines_of_export(path: Path) -> Lines:
         for number, events in enumerate(_threads(database, names, launched)):
             yield "/host:CPU", f"thread {number}", events
         streams: dict[tuple[int, int], list[ProfileEvent]] = {}
-        for row in _rows(database, _KERNELS, "start end deviceId streamId correlationId shortName"):
-            name = names.get(row["shortName"], "kernel")
-            stats = launched.get(row["correlationId"], {})
-            event = ProfileEvent(str(name), float(row["start"]), float(row["end"]), stats)
-            streams.setdefault((row["deviceId"], row["streamId"]), []).append(event)
-        for row in _rows(database, _MEMCPY, "start end deviceId streamId copyKind"):
+        for table, noun in ((_KERNELS, "kernel"), (_GRAPHS, "CUDA graph")):
+            for row in _rows(database, table, f"{_OF_DEVICES} correlationId globalPid shortName"):
+                name = names.get(row["shortName"], noun)
+                stats = launched.get(_launch(row["globalPid"], row["correlationId"]), {})
+                event = ProfileEvent(name, float(row["start"]), float(row["end"]), stats)
+                streams.setdefault((row["deviceId"], row["streamId"]), []).append(event)
+        for row in _rows(database, _MEMCPY, f"{_OF_DEVICES} copyKind"):
             name = _COPIES.get(row["copyKind"], "Memcpy")
             event = ProfileEvent(name, float(row["start"]), float(row["end"]), {})
             streams.setdefault((row["deviceId"], row["streamId"]), []).append(event)
@@ -59,6 +62,16 @@ def _rows(database: sqlite3.Connection, table: str, wanted: str) -> Iterator[dic
     if {"start", "end"} <= known or "value" in known:
         for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
             yield {**empty, **dict(zip(columns, row, strict=True))}
+
+
+def _launch(identifier: int | None, correlation: Any) -> tuple[int, Any]:
+    """Returns the number of a launch, which counts anew in each process.
+
+    Args:
+        identifier: `globalTid` or `globalPid`, whose lowest 24 bits are the thread's.
+        correlation: The number within the process.
+    """
+    return (identifier or 0) >> 24, correlation
 
 
 def _threads(
@@ -77,7 +90,7 @@ def _threads(
         if row["eventType"] == _RANGE and row["end"] is not None and "hlo_" in text:
             every.setdefault(row["globalTid"], []).append((row["start"], row["end"], text))
     for row in _rows(database, _CALLS, "start end correlationId globalTid"):
-        call = row["start"], row["end"], row["correlationId"]
+        call = row["start"], row["end"], _launch(row["globalTid"], row["correlationId"])
         every.setdefault(row["globalTid"], []).append(call)
     for thread, events in every.items():
         ordered = sorted(events, key=lambda event: (event[0], -event[1]))
@@ -92,7 +105,7 @@ def _events(
     for number, (start, end, what) in enumerate(ordered):
         while around and around[-1][0] <= start:
             around.pop()
-        if not isinstance(what, str):
+        if isinstance(what, tuple):
             launched[what] = {"correlation_id": what, **_named([text for _, text in around])}
             yield ProfileEvent("CUDA call", start, end, {"correlation_id": what})
             continue

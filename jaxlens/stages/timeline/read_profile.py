@@ -28,6 +28,7 @@ from jaxlens.ir.run.timeline import (
     Execution,
     Wait,
 )
+from jaxlens.stages.compile.profile import GRAPH
 
 MARK = "jaxlens timeline"
 """Name of the events by which the recorded thread and its clock are found."""
@@ -49,7 +50,6 @@ _COLLECTIVE = re.compile(
     r"(all|ragged-all|reduce|collective)-(reduce|gather|to-all|scatter|permute|broadcast)"
     r"|ncclDevKernel|^(send|recv)\b",
 )
-_GRAPH = "command_buffer"  # what the `hlo_op` of a CUDA graph's kernels begins with
 _MOST = 100_000  # activities
 _SLACK = 1e5  # nanoseconds by which a wait may end before the program's last event does
 
@@ -313,7 +313,7 @@ def _on_devices(plane: str, line: str, events: Iterable[ProfileEvent]) -> Iterat
         name, own = event.name, plane.startswith("/device:")
         if "hlo_op" in event.stats:
             instruction = str(event.stats["hlo_op"])
-            name = name if instruction.startswith(_GRAPH) or not instruction else instruction
+            name = name if instruction.startswith(GRAPH) or not instruction else instruction
             kind = "collectives" if _COLLECTIVE.match(name) else "instructions"
             lane = f"{_device(plane, event)} {kind}"
         elif own and "Memcpy" in name:

@@ -61,7 +61,7 @@ def failed_calls(error: BaseException) -> Iterator[Call]:
 
     Their arguments have a `jax.ShapeDtypeStruct` in place of each array.
     """
-    seen: dict[int, Any] = {}  # it holds them, as the id of one that is freed is given again
+    seen: dict[int, Any] = {}  # keeps them alive: a freed one's id is used again
     for function, args, kwargs in _calls(error):
         if id(function) not in seen:
             seen[id(function)] = function

@@ -8,7 +8,7 @@ from jaxlens.render.document import Block, Code, Document, Findings, Fold, Table
 from jaxlens.report import Finding, Table, amount, cells, count
 
 _TUNING = (
-    "It failed while XLA compiled it: autotuning runs candidates of each kernel on the GPU, with "
+    "It failed while XLA compiled it: autotuning runs candidates for each kernel on the GPU, on "
     "arrays of their own (XLA_FLAGS=--xla_gpu_autotune_level=0 turns it off)."
 )
 
@@ -38,7 +38,7 @@ def no_memory(
     text = 'jaxlens.fits(f, ..., device="h100") or a size tries what takes less.'
     findings, *rest = memory.blocks
     advice = Finding(text, "counted")
-    tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "measured")
+    tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
     said = Findings((tuning, advice) if is_tuning else (advice,))
     shown = (findings, said, Fold("All of its memory", tuple(rest)))
     return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
@@ -46,8 +46,8 @@ def no_memory(
 
 def _not_shown(name: str, is_tuning: bool) -> Finding:
     if name:
-        while_ = _TUNING if is_tuning else "It failed while XLA compiled it."
-        return Finding(f"The program is {name}. {while_}", "measured")
+        cause = _TUNING if is_tuning else "It failed while XLA compiled it."
+        return Finding(f"The program is {name}. {cause}", "xla")
     return Finding(
         "Which program ran out of memory is not known here: put %%compile --memory above a "
         "cell that ends in its call, which compiles it and does not run it.",
