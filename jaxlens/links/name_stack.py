@@ -101,10 +101,15 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], boo
     for span in reversed(spans):
         if span.function.endswith(_CALL):
             name = span.function.removesuffix(_CALL).rpartition(".")[2]
-            if not (name.startswith("_") and span.library):  # a wrapper of a transform
+            if not _is_wrapper(name, span):
                 path.append(f"{name} ({caller})" if caller else name)
         caller = span
     return tuple(path) or tuple(names), backward
+
+
+def _is_wrapper(name: str, span: Span) -> bool:
+    """Whether a class is a library's wrapper of a transform, such as `GradFn` of Flax NNX."""
+    return span.library and (name.startswith("_") or "/transforms/" in span.file)
 
 
 def path_module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:

@@ -134,3 +134,22 @@ def test_mfu_is_flops_over_seconds_and_peak():
     assert answer.mfu == pytest.approx(2 * n**3 / seconds / 494.5e12)
     assert any("model flops utilisation" in finding.measured for finding in answer.findings)
     assert jaxlens.cost(cap).mfu is None
+
+
+def test_a_wrapper_of_nnx_around_a_derivative_is_no_module():
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Head(nnx.Module):
+        def __init__(self, rngs):
+            self.inner = nnx.Linear(16, 4, rngs=rngs)
+
+        def __call__(self, x):
+            return self.inner(x)
+
+    @nnx.jit
+    def train(model, x):
+        return nnx.value_and_grad(lambda m: (m(x) ** 2).mean())(model)
+
+    modules = jaxlens.cost(train, Head(nnx.Rngs(0)), jnp.ones((8, 16))).modules
+    names = [[part.partition(" ")[0] for part in one.path] for one in modules]
+    assert names == [["Head"], ["Head", "Linear"]]
