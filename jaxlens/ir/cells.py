@@ -7,21 +7,13 @@ come from: it imports this file in a millisecond and would import that one in 70
 from collections.abc import Callable, Mapping
 
 _SOURCE: list[Callable[[], Mapping[str, int]]] = []
-_FORGET: list[Callable[[], None]] = []
 
 
 def cells_from(source: Callable[[], Mapping[str, int]] | None) -> None:
     """Sets the function that gives the execution number of each cell by its file; None for none."""
     _SOURCE[:] = [source] if source else []
-    for forget in _FORGET:
-        forget()
 
 
 def number(file: str) -> int | None:
     """The execution number of a cell; None where it is not known."""
     return next((numbers[file] for source in _SOURCE if file in (numbers := source())), None)
-
-
-def on_change(forget: Callable[[], None]) -> None:
-    """Calls `forget` whenever another function is set."""
-    _FORGET.append(forget)

@@ -285,8 +285,14 @@ class CallEvent:
 
     @property
     def identity(self) -> tuple[str, Span | None, str]:
-        """What is compared with earlier calls: function, definition and transform."""
-        return self.function, self.defined, self.under
+        """What is compared with earlier calls: function, definition and transform.
+
+        Without the number of the defining cell, which changes whenever the cell is run.
+        """
+        place = self.defined
+        if place is not None and place.key:
+            place = replace(place, file="")
+        return self.function, place, self.under
 
     def step(self, kind: CompileStepKind) -> CompileStep | None:
         """The step of that kind, or None."""

@@ -59,16 +59,19 @@ def register_cell(key: str, number: int) -> None:
     """Sets the number of the notebook cell that the file name `key` stands for."""
     if _CELLS.get(key) != number:
         _CELLS[key] = number
-        describe.cache_clear()
+        _describe.cache_clear()
+
+
+def describe(key: str) -> File:
+    """Describes a file, given its `code.co_filename` or the name in a program's location."""
+    # A cell that is run again keeps its file and gets a new number.
+    return _describe(key, cells.number(key) if "/ipykernel_" in key else None)
 
 
 @cache
-def describe(key: str) -> File:
-    """Describes a file, given its `code.co_filename` or the name in a program's location."""
+def _describe(key: str, number: int | None) -> File:
     path = key.replace("\\", "/")
-    cell = _CELLS.get(key)
-    if cell is None and _KERNEL.search(path):
-        cell = cells.number(key)
+    cell = _CELLS.get(key, number)
     if cell is None and (match := _INPUT.match(key)):
         cell = int(match.group(1))
     if cell is not None:
@@ -82,9 +85,6 @@ def describe(key: str) -> File:
     if inside is not None:
         return File(key, inside, library=True, own=inside.startswith(_OWN))
     return File(key, _distinct(path), library=False, own=False)
-
-
-cells.on_change(describe.cache_clear)
 
 
 def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:

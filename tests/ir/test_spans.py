@@ -11,9 +11,9 @@ from jaxlens.ir import spans
 def fresh_names(monkeypatch):
     monkeypatch.setattr(spans, "_CELLS", {})
     monkeypatch.setattr(spans, "_TAKEN", {})
-    spans.describe.cache_clear()
+    spans._describe.cache_clear()
     yield
-    spans.describe.cache_clear()
+    spans._describe.cache_clear()
 
 
 @pytest.mark.parametrize(

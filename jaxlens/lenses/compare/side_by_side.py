@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError, first_line
+from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.needs import Needs
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
@@ -30,6 +31,7 @@ class Column:
         seconds: Wall-clock seconds of each step, measured once.
         missing: Why there is no program; "" if there is one.
         absent: What is to be known of a program for a device that is not here; "" for others.
+        memory: The name of the device's main memory.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Column:
     seconds: Mapping[str, float] = field(default_factory=dict)
     missing: str = ""
     absent: str = ""
+    memory: str = "main memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ def column(name: str, program: Capture | LensError) -> Column:
     absent = "which is not here" if target.absent else ""
     if absent and target.platform == "gpu":
         absent += ": XLA's autotuning is off, a real one's program may differ"
-    return Column(name, {row: figures.get(row) for row in _ROWS}, seconds, absent=absent)
+    rows = {row: figures.get(row) for row in _ROWS}
+    return Column(name, rows, seconds, "", absent, space_name(0, target.platform))
 
 
 def uncompiled(program: Capture) -> LensError | None:
@@ -88,7 +92,7 @@ def report(programs: SideBySide) -> Report:
     findings = [
         Finding(f"{one.name}: {one.missing}.".replace("..", "."), "unknown")
         if one.missing
-        else Finding(f"{one.name}: {_sentence(one)}.", "xla")
+        else Finding(f"{one.name}: {_sentence(one)}.", "counted")
         for one in columns
     ]
     names = ("", *(one.name for one in columns))
@@ -118,7 +122,7 @@ def _sentence(one: Column) -> str:
     kernels, calls, peak = (one.figures.get(name) for name in ("kernels", "library_calls", "peak"))
     parts = [count(kernels, "kernel")] if kernels is not None else []
     parts += [count(calls, "library call")] if calls else []
-    parts += [f"{amount(peak)} of memory at the peak"] if peak is not None else []
+    parts += [f"{amount(peak)} of {one.memory} at the peak"] if peak is not None else []
     text = ", ".join(parts) or "compiled"
     return f"{text}; for a device {one.absent}" if one.absent else text
 

@@ -108,7 +108,7 @@ def _too_often(after: AfterCell) -> Iterator[Finding]:
         if any(now - len(calls) < _OFTEN * 2**n <= now for n in range(_DOUBLED)):
             yield Finding(
                 f"`{calls[0].function}` was recompiled {now:,} times because "
-                f"{cause_sentence(calls).partition(':')[0]}{_TRY}."
+                f"{cause_sentence(calls).partition(': ')[0]}{_TRY}."
             )
 
 

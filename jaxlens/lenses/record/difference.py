@@ -114,7 +114,9 @@ def report(found: JobDifference) -> Report:
     """Reports what changed in sentences and a table."""
     a, b = found.before, found.after
     totals = [f"{count(j.compiles, 'compile')} in {j.job.name}" for j in (a, b)]
-    tail = f": {duration(a.seconds)} and {duration(b.seconds)}."
+    several = max(len(j.job.processes) for j in (a, b)) > 1
+    tail = f": {duration(a.seconds)} and {duration(b.seconds)}"
+    tail += ", summed over processes." if several else "."
     head = Finding(f"{totals[0]}, {totals[1]}.", "counted", tail=tail)
     return Report("What changed", (head, *_findings(found)), (_table(found),))
 
@@ -132,8 +134,8 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
             continue
         parts = []
         if one.counts != two.counts:
-            times = "once" if two.counts == "1" else f"{two.counts} times"
-            parts.append(f"compiled {times} a process, was {one.counts}")
+            each = "in each process " if max(len(one.compiles), len(two.compiles)) > 1 else ""
+            parts.append(f"compiled {each}{_times(two)}, before {_times(one)}")
         if not change.same_programs:
             keys = f" ({'; '.join(change.keys)})" if change.keys else ""
             parts.append(f"its programs are others{keys}")
@@ -147,6 +149,10 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
             yield Finding(f"{change.name}: {'; '.join(parts)}.", "compared", tail=tail)
     if same:
         yield Finding("Both compiled the same programs, equally often.", "compared")
+
+
+def _times(row: FunctionRow) -> str:
+    return "once" if row.counts == "1" else f"{row.counts} times"
 
 
 def _table(found: JobDifference) -> Table:

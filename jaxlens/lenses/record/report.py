@@ -66,7 +66,8 @@ def _longest(job: JobFacts) -> Iterator[Finding]:
     if job.functions and job.seconds:
         first, recorded = job.functions[0], sum(p.seconds for p in job.job.processes)
         took = f"{duration(first.seconds)} of {duration(job.seconds)}"
-        tail = f": {took} for all, in {duration(recorded)} that were recorded."
+        several = ", both summed over processes" if len(job.job.processes) > 1 else ""
+        tail = f": {took} for all, in {duration(recorded)} that were recorded{several}."
         yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
 
 

@@ -6,6 +6,7 @@ describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without 
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,16 +92,13 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     if not rest:
         device = _process_devices().get(platform)
         if device is None:
-            raise TargetError(f"no target {name!r} here; {_choices()}")
+            raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
         return ResolvedTarget(_target([device]), device)
     if platform == "tpu":
         return _tpu(name, rest)
     if platform == "gpu":
         return _gpu(name, rest)
-    raise TargetError(
-        f"no target {name!r}; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU "
-        f"(gpu:h100); {_choices()}"
-    )
+    raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
 
 
 def target_of(devices: Sequence[Any]) -> Target:
@@ -182,9 +180,10 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
         with _variable("TPU_SKIP_MDS_QUERY"):
             described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
     except Exception as error:  # libtpu's own, of many types
+        # Of a name in another form libtpu says only the regular expression for it.
+        reason = "" if "regex" in str(error) else f" ({_line(error)})"
         raise TargetError(
-            f"libtpu knows no topology {rest!r} ({_line(error)}); write a version and a grid: "
-            "tpu:v5e:2x2"
+            f"libtpu knows no topology {rest!r}{reason}; write a version and a grid: tpu:v5e:2x2"
         ) from None
     target = _target(described.devices[:1], absent=True)
     return ResolvedTarget(target, described.devices[0], ("tpu",))
@@ -244,3 +243,16 @@ def _variable(name: str) -> Iterator[None]:
 
 def _choices() -> str:
     return "this process has " + ", ".join(_process_devices())
+
+
+def _hint(name: str) -> str:
+    """What to write instead of a name without a device; "" if nothing is near."""
+    if "," in name:
+        return "; give each target an option of its own: --target cpu --target gpu:h100"
+    if name in GPUS:
+        return f"; for one that is not here write gpu:{name}"
+    if re.fullmatch(r"v\d+\w*", name):
+        return f"; for TPUs that are not here write a grid too: tpu:{name}:2x2"
+    if name in ("gpu", "tpu") or name in _SYNONYMS:
+        return "; devices that are not here have longer names: gpu:h100, tpu:v5e:2x2"
+    return "; a device that is not here is a TPU (tpu:v5e:2x2) or an NVIDIA GPU (gpu:h100)"

@@ -133,6 +133,7 @@ class Stack:
         program: The jaxpr that is being lowered or run; None if there is none.
         lowering: The arguments of the lowering after the jaxpr; None if nothing is lowered.
         under: Whether a transform runs a jitted function op by op.
+        transposes: Whether the jaxpr is the backward pass of a jitted function.
         module: The MLIR module that is being compiled; None if there is none.
         devices: The devices that it is compiled for, of all processes.
     """
@@ -143,6 +144,7 @@ class Stack:
     program: Any = None
     lowering: tuple[Any, ...] | None = None
     under: bool = False
+    transposes: bool = False
     module: Any = None
     devices: tuple[Any, ...] = ()
 
@@ -186,6 +188,8 @@ def _read(name: str, frame: FrameType, whole: Stack) -> None:
         whole.traces += 1
     elif name == "call_impl_cache_miss" and whole.caller is None:
         whole.under = True
+    elif name.startswith("_pjit_transpose"):
+        whole.transposes = True
     elif name == "_pjit_lower" and whole.lowering is None:
         values = frame.f_locals
         whole.program = values.get("jaxpr")

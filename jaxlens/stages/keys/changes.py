@@ -159,6 +159,7 @@ def _mesh_text(mesh: Any) -> str:
 #
 #     f32[32,784], was f32[31,784]    0.5 + 0.4 * (ratio of 32 and 31) / 3
 #     f32[32,784], was f32[784]       0.9
+#     f32[], was weak f32[]           0.5 + 0.4 * 0.25 / 2
 #     a new array in a container      1.5
 
 
@@ -183,6 +184,8 @@ def _ratio(new: str, old: str) -> float:
     sizes = [int(text.rstrip("]")) for text in (new, old) if text.rstrip("]").isdigit()]
     if new == old:
         return 0.0
+    if new.removeprefix("weak ") == old.removeprefix("weak "):
+        return 0.25
     if len(sizes) < 2 or not min(sizes):
         return 1.0
     return 0.5 + 0.5 * (1 - min(sizes) / max(sizes))

@@ -46,7 +46,7 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
     causes: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
         if not call.main.name.startswith("input "):  # the recompile of a backward pass
-            cause = (call.function, call.defined, call.under, call.cause)
+            cause = (call.identity, call.cause)
             causes.setdefault(cause, []).append(call)
     cures = {}
     for calls in causes.values():

@@ -232,7 +232,7 @@ class _Recorder:
             elif call.under and stack.program is not None:
                 source = compat_events.program_source(stack.program)
                 parts = _program_parts(stack.program)
-                programs = self._programs[source, call.function, len(parts)]
+                programs = self._programs[source, call.function, stack.transposes, len(parts)]
                 call.changes, call.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
         elif kind == "compile" and (call.role == "user" or call.function in LOOPS):
@@ -389,7 +389,8 @@ class _Recorder:
         call.function = function_name(fun)
         if origin.span is not None and origin.span.library and call.line is not None:
             # A library may create many functions from one def: the calling line identifies them.
-            origin = replace(origin, site=f"{call.function} {call.line.file}:{call.line.line}")
+            place = f"{call.line.key or call.line.file}:{call.line.line}"
+            origin = replace(origin, site=f"{call.function} {place}")
         else:
             call.defined = origin.span
         jit_call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))

@@ -77,7 +77,7 @@ class RecompileCause:
         programs = [
             call.program
             for call in self.log.compiles
-            if (call.function, call.defined) == (last.function, last.defined)
+            if call.identity[:2] == last.identity[:2]
             and call.program
             and _input_types(call) == _input_types(last)
         ]
