@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from dataclasses import replace
 from traceback import walk_stack
+from types import MappingProxyType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
@@ -288,13 +289,18 @@ class SessionWatch:
         answer: The full answer about that cell, whose cures are tried when it is read.
     """
 
-    def __init__(self, stderr: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        stderr: Callable[[], str] = lambda: "",
+        namespace: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.cells = 0
+        self.has_grown = False
         self.after: AfterCell | None = None
         self.answer: Answer[Recompiles] | None = None
         self._ways: tuple[Cure, ...] | None = None
         self._watch = CellWatch(stderr)
-        self._growth = ArrayGrowth()
+        self._growth = ArrayGrowth(namespace)
         self._programs: Counter[Any] = Counter()
         self._recompiles: Counter[Any] = Counter()
         self._watch.start()
@@ -320,6 +326,7 @@ class SessionWatch:
         """Returns what the cell compiled that ends now, with what came before it."""
         self.cells += 1
         growth = self._growth.look()
+        self.has_grown = (growth is not None or self.has_grown) and self._watch.is_empty
         if self._watch.is_empty:
             return AfterCell(CompileLog(), {}, {}, growth)
         ended = RecompileLog(self._watch.split())

@@ -289,7 +289,7 @@ class CallEvent:
 
         Without the number of the defining cell, which changes whenever the cell is run.
         """
-        place = self.defined
+        place = self.line if self.role == "op" else self.defined
         if place is not None and place.key:
             place = replace(place, file="")
         return self.function, place, self.under
@@ -310,8 +310,10 @@ class CallEvent:
 
     @property
     def main(self) -> KeyChange:
-        """The change that brings the others with it: 64 bits change every type."""
+        """The change that brings the others with it: 64 bits change every type, but no shape."""
         ranks = {kind: rank for rank, kind in enumerate(_FIRST)}
+        if any(c.kind == "type" and _difference(c)[0] in ("axis", "shape") for c in self.changes):
+            ranks["setting"] = len(_FIRST) + 1
         return min(self.changes, key=lambda change: ranks.get(change.kind, len(_FIRST)))
 
     @property

@@ -33,6 +33,8 @@ _VIEW = ("jaxlens.views.view", "View")  # by name, so that loading imports no vi
 _Loaded = tuple[dict[tuple[str, str], Any], Any, Any, OutputComms, CellProgress, JaxLens]
 _loaded: WeakKeyDictionary[Any, _Loaded]
 _loaded = WeakKeyDictionary()
+_unloaded: WeakKeyDictionary[Any, tuple[int, bool]]
+_unloaded = WeakKeyDictionary()  # per shell: the cell that unloaded, and whether it was watched
 
 
 def load(shell: Any) -> None:
@@ -47,6 +49,9 @@ def load(shell: Any) -> None:
     awaits = transformer(shell, ProgramMagics.magics["cell"].keys())
     before = {(kind, name): magics[kind].get(name) for kind, name in _PLACES}
     watch = JaxLens(shell, comms, cell)
+    count, is_on = _unloaded.pop(shell, (None, False))
+    if count == shell.execution_count:  # %reload_ext
+        watch.watch = is_on
     _loaded[shell] = before, completions, awaits, comms, cell, watch
     shell.input_transformers_post.append(awaits)
     shell.register_magics(ProgramMagics(shell, comms, cell), WatchMagics(shell, comms, cell))
@@ -67,6 +72,7 @@ def unload(shell: Any) -> None:
     if shell not in _loaded:
         return
     before, completions, awaits, comms, cell, watch = _loaded.pop(shell)
+    _unloaded[shell] = shell.execution_count, watch.watch
     if awaits in shell.input_transformers_post:
         shell.input_transformers_post.remove(awaits)
     for (kind, name), magic in before.items():

@@ -6,7 +6,7 @@ Compiled `step` for the third time, because x's first axis changed: 8, 16 (4.1 s
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog, Replication
+from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.constants.facts import Captured, alarm
 from jaxlens.lenses.recompile.causes import Identity, by_function, cause_sentence
@@ -40,8 +40,10 @@ class AfterCell:
 
     @property
     def compiles(self) -> tuple[CallEvent, ...]:
-        """The calls of functions for which a program was made."""
-        return tuple(c for c in self.log.compiles if not any(s.failed for s in c.steps))
+        """The calls for which a program was made: of functions, and of loops outside of jit."""
+        loops = [call for call in self.log.operations if call.function in LOOPS]
+        made = (*self.log.compiles, *loops)
+        return tuple(c for c in made if not any(s.failed for s in c.steps))
 
 
 def report(after: AfterCell) -> Report:
@@ -79,13 +81,25 @@ def _line(after: AfterCell) -> Finding:
 
 def _phrase(calls: Sequence[CallEvent], programs: int) -> str:
     name = calls[0].name.replace(calls[0].function, f"`{calls[0].function}`", 1)
-    if len(calls) > 1:
+    if calls[0].role == "op" and calls[0].line is not None:
+        name += at(calls[0].line)
+    if _is_pair(calls):
+        name += ", forward and backward"
+    elif len(calls) > 1:
         earlier = f" ({programs:,} in all)" if programs > len(calls) else ""
         name += f" {len(calls):,} times{earlier}"
     elif programs > 1:
         name += f" for the {ordinal(programs)} time"
     recompiles = [call for call in calls if call.changes]
     return f"{name}, because {cause_sentence(recompiles)}" if recompiles else name
+
+
+def _is_pair(calls: Sequence[CallEvent]) -> bool:
+    """Whether two calls are the two passes of one call under `grad`."""
+    return len(calls) == 2 and [
+        all(part.name.startswith("input ") for part in call.parts) and not call.changes
+        for call in calls
+    ] == [False, True]
 
 
 def _cost(calls: Sequence[CallEvent]) -> float:
@@ -100,16 +114,30 @@ def _loaded(call: CallEvent) -> bool:
 def _too_often(after: AfterCell) -> Iterator[Finding]:
     """Yields a warning at the third, sixth, twelfth, ... recompile for one cause."""
     by_cause: dict[Cause, list[CallEvent]] = {}
+    loops = (call for call in after.compiles if call.role == "op")
+    for identity, calls in by_function(loops).items():
+        now = after.programs.get(identity, 0)
+        if _is_often(now, len(calls)):
+            name, where = calls[0].function, at(calls[0].line) if calls[0].line else ""
+            yield Finding(
+                f"`{name}`{where} was compiled {now:,} times: outside of jit each new function "
+                f"object as its body is a new program{_TRY}."
+            )
     for call in after.compiles:
         if call.changes:
             by_cause.setdefault((call.identity, call.cause), []).append(call)
     for cause, calls in by_cause.items():
         now = after.recompiles.get(cause, 0)
-        if any(now - len(calls) < _OFTEN * 2**n <= now for n in range(_DOUBLED)):
+        if _is_often(now, len(calls)):
             yield Finding(
                 f"`{calls[0].function}` was recompiled {now:,} times because "
                 f"{cause_sentence(calls).partition(': ')[0]}{_TRY}."
             )
+
+
+def _is_often(now: int, new: int) -> bool:
+    """Whether `now` compiles, of which `new` are of this cell, are worth a warning again."""
+    return any(now - new < _OFTEN * 2**n <= now for n in range(_DOUBLED))
 
 
 def _captured(after: AfterCell) -> Iterator[Finding]:
@@ -144,8 +172,8 @@ def _grown(after: AfterCell) -> Iterator[Finding]:
     if after.growth is not None:
         before, now = after.growth
         yield Finding(
-            "`%arrays` says what holds the arrays of this process: they grew with each of the last "
-            "cells.",
+            "The arrays of this process grew in each of the last five cells that changed them; "
+            "`%arrays` says what holds them.",
             "measured",
             tail=f" ({amount(now - before)} more, {amount(now)} in all).",
         )

@@ -113,10 +113,10 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
             all_calls = "both" if len(calls) == 2 else f"all {len(calls)}"
             lines = {place(call.line) for call in calls}
             line = lines.pop() if len(lines) == 1 else ""
-            before = f", before the loop at {line}" if line else ""
+            where = f" at {line}" if line else ""
             yield Finding(
-                f"Cure: make the function that lax.{name} is given once{before} (their "
-                f"programs were compared: {all_calls} are equal).",
+                f"Cure: give lax.{name}{where} the same function object each time (their programs "
+                f"were compared: {all_calls} are equal).",
                 "compared",
             )
 

@@ -99,8 +99,11 @@ def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
 
 
 def _with(calls: Sequence[CallEvent]) -> str:
-    """Returns the arguments that changed together with the main one in all calls of a cause."""
+    """Returns what changed together with the main argument in all calls of a cause."""
     kind = calls[0].main.kind
+    alike = [{c.name for c in call.changes if c.kind == "setting"} for call in calls]
+    if kind != "setting" and (settings := set.intersection(*alike)):
+        return f" (and the setting {listed(sorted(settings), 3)} with it)"
     if kind == "function":
         return _closed(calls)
     if kind not in ("type", "static", "field", "calling"):

@@ -43,8 +43,8 @@ class JaxLens(WholeCellMagics):
 
         Nothing is said after a cell that compiled no function of yours, and nothing is slower
         that JAX's caches serve. Warnings: a function is recompiled again and again for one
-        reason, a program contains an array of more than 10 MB, XLA replicates an array to
-        reshard it, or the arrays of the process grow with every cell.
+        reason, a program contains arrays of more than 10 MB, XLA replicates an array to
+        reshard it, or the arrays of the process grow in five cells that define no names for them.
 
             %jaxlens on
             %jaxlens off
@@ -106,6 +106,10 @@ class JaxLens(WholeCellMagics):
         if error is not None and (failure := api.explain(error) or ask.out_of_memory(error)):
             return self._of_earlier(failure, self._since_error)
         session = self._session
+        if session is not None and session.has_grown:
+            raise CellError(
+                "the last warning was of arrays that grow: %arrays says what holds them"
+            )
         if session is None or session.after is None or session.answer is None:
             first = "" if self.watch else "%jaxlens on, run the cell, then %explain: "
             raise CellError(f"{first}no cell has compiled a function while jaxlens watched")
@@ -146,7 +150,7 @@ class JaxLens(WholeCellMagics):
 
             self._stderr = KernelStderr()
             self._stderr.start()
-            self._session = SessionWatch(self._stderr.read)
+            self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
 
     def cell_done(self, result: Any) -> None:
         """Shows a line if the cell compiled, and warnings; called by IPython after each cell."""

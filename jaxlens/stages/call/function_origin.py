@@ -22,6 +22,7 @@ class FunctionOrigin:
         line: Its first line.
         name: Its qualified name.
         site: The user's line of the call, for a function that a library created.
+        code: A hash of its code: what a module defines after it was edited is another function.
     """
 
     wrappers: tuple[str, ...]
@@ -29,6 +30,7 @@ class FunctionOrigin:
     line: int
     name: str
     site: str = ""
+    code: int = 0
 
     @property
     def span(self) -> Span | None:
@@ -64,7 +66,8 @@ def function_origin(fun: Any) -> FunctionOrigin:
     code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
     if code is None:
         return FunctionOrigin(tuple(wrappers), "", 0, function_name(fun))
-    return FunctionOrigin(tuple(wrappers), code.co_filename, code.co_firstlineno, code.co_qualname)
+    place = code.co_filename, code.co_firstlineno, code.co_qualname
+    return FunctionOrigin(tuple(wrappers), *place, code=hash(code))
 
 
 def recreated(name: str, place: FunctionOrigin) -> KeyChange:

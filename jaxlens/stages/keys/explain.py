@@ -32,8 +32,8 @@ from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read
 _LOST = (
-    "the same key was traced before, and JAX's caches hold it no more: jax.clear_caches() was "
-    "called, or the earlier trace failed"
+    "the same key was traced before, and JAX's caches hold it no more: jax.clear_caches() or the "
+    "function's clear_cache() was called, or the earlier trace failed"
 )
 
 

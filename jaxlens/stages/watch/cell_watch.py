@@ -5,7 +5,7 @@ compiled for it. Nothing is read at a call that JAX's caches serve.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
 from jaxlens.stages.watch.resharding import described
 
-LARGE = 10_000_000  # bytes of a captured array that is reported
+LARGE = 10_000_000  # bytes of captured arrays that are reported
 _LOOKS, _GROWTH = 5, 10_000_000  # looks in a row at growing arrays, and the bytes they grew by
 _SHARE = 100  # a look at the arrays follows after this many times the duration of the last one
 _ELIDED = 64  # elements from which a constant is not printed
@@ -48,10 +48,9 @@ class CellWatch(CompileWatch):
             return
         found = survey(stack.program)
         call.bytes = found.bytes  # they are copied into the executable
-        if any(array.bytes >= LARGE for array in found.captured):
+        if found.bytes >= LARGE:
             function = call.key.function() if call.key is not None else None
-            named = constants(found, function or (lambda: None))
-            call.captured = tuple(array for array in named if array.bytes >= LARGE)
+            call.captured = tuple(constants(found, function or (lambda: None)))
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
@@ -77,11 +76,21 @@ def _has_partitions(module: Any) -> bool:
 
 
 class ArrayGrowth:
-    """Looks at the bytes of the process's arrays after cells, at less than 1 % of their time."""
+    """Looks at the bytes of the process's arrays after cells, at less than 1 % of their time.
 
-    def __init__(self) -> None:
+    Arrays of a name that a cell defines are no growth: a notebook begins with cells that make its
+    data. Neither does a cell count that leaves the bytes as they were.
+
+    Args:
+        namespace: The variables of the user's cells.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
         self._next = 0.0
         self._bytes: list[int] = []
+        self._names: set[str] = set()
+        self._named = 0  # bytes of arrays when their names were first seen
 
     def look(self) -> tuple[int, int] | None:
         """Returns bytes before and now if they grew at each of the last looks by much; else None.
@@ -91,7 +100,12 @@ class ArrayGrowth:
         begun = time.perf_counter()
         if begun < self._next or not events.has_backends():
             return None
-        self._bytes = [*self._bytes[-_LOOKS:], live_arrays.total()]
+        new = [n for n in list(self._namespace) if n not in self._names and n[:1] != "_"]
+        self._names.update(new)
+        self._named += sum(live_arrays.bytes_of(self._namespace[name]) for name in new)
+        grown = live_arrays.total() - self._named
+        if self._bytes[-1:] != [grown]:
+            self._bytes = [*self._bytes[-_LOOKS:], grown]
         now = time.perf_counter()
         self._next = now + _SHARE * (now - begun)
         first, *rest = self._bytes
@@ -99,4 +113,4 @@ class ArrayGrowth:
         if len(rest) < _LOOKS or not grew or rest[-1] - first < _GROWTH:
             return None
         self._bytes = rest[-1:]
-        return first, rest[-1]
+        return first + self._named, rest[-1] + self._named

@@ -67,8 +67,8 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
 def _function_once(cause: RecompileCause) -> Cure:
     """Cure for a new function object at each call: create it once."""
     line = cause.last.line
-    at = f" at {line.file}:{line.line}" if line else ""
-    text = f"make the jitted function once, before the loop{at}"
+    called = f" that {line.file}:{line.line} calls" if line else ""
+    text = f"make the jitted function{called} only once"
     if equal := cause.equal_programs():
         return Cure(f"{text}, and call that object", equal)
     changes = [change for call in cause.calls for change in call.changes]
@@ -94,7 +94,7 @@ def _as_arguments(text: str, names: Sequence[str], cause: RecompileCause, key: J
         return Cure(f"{text}, with {closed} as an argument")
     if failure:
         return Cure(
-            f"make the jitted function once for each value of {closed}, and keep them",
+            f"make one jitted function for each value of {closed}, and keep them",
             f"with {closed} as data tracing fails ({failure}): it is part of the program",
             traced=True,
         )
@@ -345,7 +345,7 @@ def _kept_caches(cause: RecompileCause) -> Cure:
     if any(step.failed for call in own for step in call.steps):
         return Cure("")
     return Cure(
-        "leave out jax.clear_caches() between the calls, where it is called",
+        "leave out jax.clear_caches() or clear_cache() between the calls, where it is called",
         "the key equals an earlier one, which would have been a hit",
     )
 

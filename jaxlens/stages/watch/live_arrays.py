@@ -16,6 +16,7 @@ from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.live_arrays import GoneArray, LiveArray, LiveArrays
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.array_names import array_names, is_automatic
+from jaxlens.stages.arguments.pytrees import leaves
 from jaxlens.stages.watch.array_holders import holders, made_at, traceback_names
 
 
@@ -71,6 +72,12 @@ def look(namespace: Mapping[str, Any]) -> LiveArrays:
 def total() -> int:
     """Returns the bytes of all live arrays; arrays that share a buffer count each."""
     return sum(array.nbytes for array in _all_live() if not array.is_deleted())
+
+
+def bytes_of(value: Any) -> int:
+    """Returns the bytes of the arrays in a pytree, all devices together."""
+    arrays = {id(leaf): leaf for _, leaf in leaves(value) if isinstance(leaf, jax.Array)}
+    return sum(sum(_bytes(a).values()) for a in arrays.values() if not a.is_deleted())
 
 
 def _all_live() -> Iterator[Any]:

@@ -43,7 +43,7 @@ def test_the_bytes_are_those_of_jax(watch):
         compiled(watch)
 
 
-def test_large_captured_arrays_alone(watch):
+def test_captured_arrays_that_are_large_together(watch):
     large, small = jnp.ones((1500, 2000)), jnp.ones((10, 10))
 
     @jax.jit
@@ -53,8 +53,7 @@ def test_large_captured_arrays_alone(watch):
     x = np.ones((2, 2000), np.float32)
     f(x)
     (call,) = compiled(watch)
-    (array,) = call.captured
-    assert (array.name, array.bytes) == ("large", 12_000_000)
+    assert [(a.name, a.bytes) for a in call.captured] == [("large", 12_000_000), ("small", 400)]
     # XLA does not count what is in the executable
     assert call.bytes == analysed(f, x) + large.nbytes + small.nbytes
 
@@ -76,7 +75,7 @@ def test_growth_needs_five_looks_and_bytes(monkeypatch):
     )
     monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: next(sizes))
     jnp.ones(3)  # starts the backend
-    growth = ArrayGrowth()
+    growth = ArrayGrowth({})
     found = [growth.look() for _ in range(16)]
     assert [n for n, one in enumerate(found) if one] == [6, 13]
     assert found[6] == (1, 6 * 10**7)
@@ -88,7 +87,24 @@ def test_a_look_waits_for_a_hundred_times_its_cost(monkeypatch):
     monkeypatch.setattr(cell_watch.time, "perf_counter", lambda: next(times))
     looks = []
     monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: looks.append(1) or 0)
-    growth = ArrayGrowth()
+    growth = ArrayGrowth({})
     for _ in range(3):
         growth.look()
     assert len(looks) == 2
+
+
+def test_arrays_of_new_names_and_cells_without_arrays_are_no_growth(monkeypatch):
+    monkeypatch.setattr(cell_watch, "_SHARE", 0)
+    size = 3_000_000 // 4
+    names = {}
+    growth = ArrayGrowth(names)
+    for n in range(8):  # the data of a notebook, a cell each
+        names[f"x{n}"] = jnp.ones(size)
+        assert growth.look() is None
+    names["kept"] = []
+    looks = []
+    for _ in range(6):
+        names["kept"].append(jnp.ones(size))
+        looks += [growth.look(), growth.look()]  # the second cell makes no array
+    before, now = next(look for look in looks if look)
+    assert now - before >= 5 * 3_000_000

@@ -265,7 +265,7 @@ def test_what_a_function_closes_over_may_have_to_stay():
     with jaxlens.recompiles() as log:
         for n in (2, 4):
             jax.jit(lambda x, n=n: jnp.broadcast_to(x, (n, 8, 4)))(X)
-    assert the_cure(log).text.startswith("make the jitted function once for each value of n")
+    assert the_cure(log).text.startswith("make one jitted function for each value of n")
     assert "with n as data tracing fails (TypeError)" in the_cure(log).tried
 
 
@@ -278,7 +278,7 @@ def test_the_body_of_a_loop_outside_of_jit():
             looped(lambda c, x: (c + x, None))
     assert truth.names.count("jit(scan)") == 3
     cure = next(f.text for f in log.findings if f.text.startswith("Cure: "))
-    assert cure.startswith("Cure: make the function that lax.scan is given once, before the loop")
+    assert cure.startswith("Cure: give lax.scan at test_fixes.py")
     assert cure.endswith("(their programs were compared: all 3 are equal).")
 
     def body(c, x):
