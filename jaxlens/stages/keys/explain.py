@@ -37,18 +37,22 @@ _LOST = (
 )
 
 
-def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
+def trace_changes(
+    new: JaxKey, memory: Sequence[JaxKey], ignored: Sequence[JaxKey] = ()
+) -> Comparison:
     """Returns the differences to the nearest earlier trace of the function, or of its line.
 
     Args:
         new: The key of the call, which is in JAX's cache already.
         memory: Keys of earlier calls, oldest first.
+        ignored: Keys in JAX's cache with which the call is not compared.
     """
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
         return (KeyChange("lost", new.name, _LOST),), len(own)
     # With that many at hand, those of JAX's caches would add little, and take long to read.
-    cached_own, cached_siblings = _cached(new, memory) if len(own) < _ENOUGH else ([], [])
+    known = [*memory, *ignored]
+    cached_own, cached_siblings = _cached(new, known) if len(own) < _ENOUGH else ([], [])
     own = [*reversed(own), *cached_own]
     if own:
         differences, _ = _nearest(new, own)
@@ -64,6 +68,19 @@ def trace_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
         if name in old.closed and not same(value, old.closed[name])
     )
     return (recreated(new.name, new.origin), *differences, *closed), len(siblings)
+
+
+def compile_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:
+    """Returns the differences to the nearest earlier compile of the function, of those logged.
+
+    For a call whose trace was in JAX's cache, as another function had called it.
+
+    Args:
+        new: The key of the call.
+        memory: Keys of earlier calls that compiled, oldest first.
+    """
+    own = _of_function(new, memory)
+    return (_nearest(new, own[::-1])[0] if own else ()), len(own)
 
 
 def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:

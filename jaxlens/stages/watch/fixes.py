@@ -208,15 +208,20 @@ def _pad(cause: RecompileCause) -> Cure:
     types = [(parts[1], text) for text in cause.values if (parts := _split(text))]
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
+    names = cause.names("type")
+    if len(names) > 1 or len({len(shape) for shape in shapes}) > 1:
+        return _padded(cause, f"pad {few(names)} to a few common shapes")
     if len(axes) != 1 or not all(shape[axes[0]].isdigit() for shape in shapes):
         return _padded(cause, f"pad {cause.name} to a few common shapes")
     by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
     sizes, axis = sorted(by_size), f"axis {axes[0]}"
     powers = {_power(size) for size in sizes}
     if len(sizes) <= _FEW or 2 * sizes[0] > sizes[-1] or len(powers) == len(sizes):
+        text = f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded"
+        if len(cause.last.changes) > 1:
+            return Cure(text, cause.alone())
         return Cure(
-            f"pad {cause.name} along {axis} to {sizes[-1]}, and mask what was padded",
-            f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it",
+            text, f"the program for {by_size[sizes[-1]]} is there: calls of that shape hit it"
         )
     gain = f": {len(powers)} programs instead of {len(sizes)}"
     return _padded(cause, f"pad {cause.name} along {axis} to powers of two", gain)

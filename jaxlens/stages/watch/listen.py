@@ -150,7 +150,7 @@ class _Recorder:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._watches: list[CompileWatch] = []
-        self._memory: defaultdict[FunctionOrigin, deque[JaxKey]] = defaultdict(_recent)
+        self._memory: defaultdict[FunctionOrigin, deque[PendingCall]] = defaultdict(_recent)
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
         self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
         self._local = _Local()
@@ -235,7 +235,9 @@ class _Recorder:
                 programs = self._programs[source, call.function, stack.transposes, len(parts)]
                 call.changes, call.earlier = explain.program_changes(parts, programs)
                 programs.append(parts)
-        elif kind == "compile" and (call.role == "user" or call.function in LOOPS):
+        if kind == "compile":
+            self._explain_compile(call)
+        if kind == "compile" and (call.role == "user" or call.function in LOOPS):
             call.program = _fingerprint(stack.module)
             call.others = compat_events.on_disk(name)
         for watch in self._watching():
@@ -397,7 +399,7 @@ class _Recorder:
         call.key = key_of(jit_call, caller.info, origin)
         if call.key is not None:
             call.parts = tuple(call.key.parts())
-            self._memory[origin].append(call.key)
+            self._memory[origin].append(call)
 
     def _explain_trace(self, call: PendingCall) -> None:
         if call.key is not None:
@@ -406,7 +408,22 @@ class _Recorder:
 
     def _other_keys(self, key: JaxKey) -> list[JaxKey]:
         """Returns the keys of other calls of functions with the same origin."""
-        return [other for other in self._memory[key.origin] if other is not key]
+        return [call.key for call in self._others(key) if call.key is not None]
+
+    def _others(self, key: JaxKey) -> list[PendingCall]:
+        return [call for call in self._memory[key.origin] if call.key is not key]
+
+    def _explain_compile(self, call: PendingCall) -> None:
+        """Compares a call with those that compiled: eval_shape and an outer jit only trace."""
+        if call.key is None:
+            return
+        others = self._others(call.key)
+        compiled = [o.key for o in others if o.key is not None and "compile" in o.begun]
+        traced = [o.key for o in others if o.key is not None and "compile" not in o.begun]
+        if call.layer == "trace" and traced:
+            call.changes, call.earlier = explain.trace_changes(call.key, compiled, traced)
+        elif call.layer == "lower" and not call.earlier:
+            call.changes, call.earlier = explain.compile_changes(call.key, compiled)
 
 
 _recorder = _Recorder()

@@ -134,8 +134,8 @@ def test_a_reshard_is_put_on_the_users_lines():
 def test_growing_arrays_without_a_compile():
     cell = after(growth=(1_000_000, 41_000_000))
     assert cell_text(cell, times=True) == (
-        "Warning: The arrays of this process grew in each of the last five cells that changed them; "
-        "`%arrays` says what holds them (40 MB more, 41 MB in all)."
+        "Warning: The arrays of this process grew in each of the last five cells that changed "
+        "them; `%arrays` says what holds them (40 MB more, 41 MB in all)."
     )
     assert "<details>" not in cell_html(cell)
 

@@ -597,3 +597,13 @@ def test_an_optimiser_within_an_object_made_anew():
         f"(test_fixes.py:{again.line.line}: "
         "nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param))"
     )
+
+
+def test_padding_names_all_arguments_that_change():
+    f = jax.jit(lambda x, y: x.sum() + y.sum())
+    with jaxlens.recompiles() as log:
+        for n in (3, 5, 6, 17):
+            f(np.ones(n, np.float32), np.ones(2 * n, np.float32))
+    cure = the_cure(log)
+    assert cure.text == "pad x and y to a few common shapes, and mask what was padded"
+    assert "hit it" not in cure.tried

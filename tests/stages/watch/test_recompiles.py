@@ -435,3 +435,24 @@ def test_a_new_shape_is_not_blamed_on_a_setting():
             f(np.ones(5, np.float32))
     assert log.log.recompiles[0].main.kind == "type"
     assert "x's length changed: 3, 5 (and the setting" in str(log)
+
+
+def test_what_was_only_traced_is_not_compiled_again():
+    f = jax.jit(lambda x: x * 3)
+    with jaxlens.recompiles() as log:
+        jax.eval_shape(f, jnp.ones(3))
+        f(np.ones(4, np.float32))
+        f(np.ones(5, np.float32))
+    first, second = log.log.compiles
+    assert (first.changes, second.reason) == ((), "x: f32[5], was f32[4]")
+
+
+def test_a_function_that_another_traced_first():
+    inner = jax.jit(lambda x: x - 7)
+    outer = jax.jit(lambda x: inner(x) + inner(x[:2]).sum())
+    outer(np.ones(3, np.float32))
+    with jaxlens.recompiles() as log:
+        inner(np.ones(3, np.float32))
+        inner(np.ones(2, np.float32))
+    first, second = log.log.compiles
+    assert (first.changes, second.reason) == ((), "x: f32[2], was f32[3]")
