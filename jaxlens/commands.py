@@ -81,7 +81,10 @@ def _record(options: argparse.Namespace) -> int:
         compiles = f"{block.written} compile{'s' * (block.written != 1)}"
         text = f"jaxlens: {compiles} recorded; jaxlens show {options.output}"
     else:
-        text = "jaxlens: nothing was recorded: no function of yours was compiled"
+        text = (
+            "jaxlens: nothing was recorded: this process compiled no function of yours (processes "
+            "that it starts record for themselves: with jaxlens.record(...))"
+        )
     print(text, file=sys.stderr)
     return status or 0
 
@@ -90,7 +93,12 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
     if module:
         sys.argv = [script, *arguments]
         sys.path.insert(0, os.getcwd())
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        except ImportError as error:
+            if error.__traceback__ is None or _in_user(error.__traceback__):
+                raise
+            raise SystemExit(f"jaxlens: {error}") from None
         return
     sys.argv = [script, *arguments]
     path = os.path.abspath(script)
@@ -111,6 +119,12 @@ def _of_user(trace: TracebackType | None) -> TracebackType | None:
     while first is not None and _is_above(first.tb_frame.f_code.co_filename):
         first = first.tb_next
     return first or trace
+
+
+def _in_user(trace: TracebackType) -> bool:
+    """Whether a frame of a traceback is of the user's code."""
+    first = _of_user(trace)
+    return first is not None and not _is_above(first.tb_frame.f_code.co_filename)
 
 
 def _is_above(file: str) -> bool:

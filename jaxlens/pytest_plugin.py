@@ -225,6 +225,8 @@ def _read(path: Path, files: dict[Path, Any]) -> Any:
             files[path] = json.loads(path.read_text("utf-8"))
             if files[path]["format"] != _FORMAT:
                 raise ValueError(f"it has format {files[path]['format']} and not {_FORMAT}")
+            if not isinstance(files[path]["tests"], dict):
+                raise ValueError("its tests are no table")
         except FileNotFoundError:
             files[path] = {"//": _ABOUT, "format": _FORMAT, "tests": {}}
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -232,8 +234,8 @@ def _read(path: Path, files: dict[Path, Any]) -> Any:
             from jaxlens.errors import CaptureFileError
 
             raise CaptureFileError(
-                f"{path} holds no receipts ({error}): resolve a merge in it, or delete it and run "
-                f"{_UPDATE}"
+                f"{path} holds no receipts ({type(error).__name__}: {error}): resolve a merge in "
+                f"it, or delete it and run {_UPDATE}"
             ) from None
     return files[path]
 

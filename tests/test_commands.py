@@ -98,8 +98,7 @@ def test_a_script_that_exits(script):
     (folder / "train.py").write_text(text)
     recorded = run(folder, "-m", "jaxlens", "record", "-o", "a", "-m", "train")
     assert recorded.returncode == status
-    nothing = "jaxlens: nothing was recorded: no function of yours was compiled\n"
-    assert recorded.stderr == said + nothing
+    assert recorded.stderr.startswith(f"{said}jaxlens: nothing was recorded: this process compiled")
     assert not (folder / "a").exists()
 
 

@@ -9,7 +9,7 @@ import itertools
 import os
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -170,6 +170,12 @@ def _executor(
         raise OptionError(
             "executor takes a concurrent.futures.Executor or a number of processes, got "
             f"{type(given).__name__}"
+        )
+    context: Any = getattr(given, "_mp_context", None)
+    if isinstance(given, ProcessPoolExecutor) and context and context.get_start_method() == "fork":
+        raise OptionError(
+            "a ProcessPoolExecutor that forks hangs after JAX has started threads: give it "
+            "mp_context=multiprocessing.get_context('spawn'), or leave executor out"
         )
     return nullcontext(given), None
 

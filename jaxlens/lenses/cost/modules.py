@@ -18,6 +18,7 @@ from jaxlens.links.name_stack import module_path, nested_path
 from jaxlens.report import Cell, Table, amount, barred, duration, share
 
 Path = tuple[str, ...]
+_NONE = "(in no module)"  # such as the loss and the optimiser
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def module_costs(
 ) -> tuple[ModuleCost, ...]:
     """Returns all modules, each followed by those within it; () where there are none.
 
+    What is of none is the last, as a module named "(in no module)".
+
     Args:
         capture: The program.
         kernels: Its kernels.
@@ -59,6 +62,7 @@ def module_costs(
     sums: defaultdict[Path, Counter[str]] = defaultdict(Counter)
 
     def add(path: Path, name: str, amount: float) -> None:
+        path = path or (_NONE,)
         for n in range(1, len(path) + 1):  # what is in a module is of all that it is in
             sums[path[:n]][name] += amount  # type: ignore[assignment]  # seconds
 
@@ -75,7 +79,10 @@ def module_costs(
                 add(path, "seconds", seconds.get(kernel.instruction, 0.0))
         for instruction, size in _at_peak(capture):
             add(paths.get(instruction, ()), "at_peak", size)
-    return tuple(ModuleCost(path, **sums[path]) for path in sorted(sums))
+    if sums.keys() == {(_NONE,)}:
+        return ()
+    paths = sorted(sums, key=lambda path: (path == (_NONE,), path))
+    return tuple(ModuleCost(path, **sums[path]) for path in paths)
 
 
 def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
@@ -90,8 +97,13 @@ def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
 
 
 def _of_hlo(scope: str) -> str:
-    """Returns the scope of an instruction without its operation."""
-    return scope.partition(";")[0].rpartition("/")[0]
+    """Returns the scope of an instruction without its operation.
+
+    XLA puts the whole scope of a loop before those of its body again when it rewrites the loop.
+    """
+    scope = scope.partition(";")[0].rpartition("/")[0]
+    start = "/".join(scope.split("/", 2)[:2]) + "/"
+    return scope[max(scope.rfind(f"/{start}") + 1, 0) :]
 
 
 def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:

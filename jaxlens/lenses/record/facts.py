@@ -117,6 +117,11 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     )
 
 
+def _identity(compile: RecordedCompile) -> str:
+    """The fingerprint of a program, and the hashes of the arrays that are part of it."""
+    return " ".join((compile.call.program, *(one.digest for one in compile.constants)))
+
+
 def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
     """Names each process by its index; processes of one index are numbered."""
     seen: Counter[int] = Counter()
@@ -143,7 +148,7 @@ def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
                 sum(bool(row.compile.call.changes) for row in own),
                 sum(row.compile.call.seconds for row in own),
                 max(sizes, default=None),
-                frozenset(row.compile.call.program for row in own if row.compile.call.program),
+                frozenset(_identity(row.compile) for row in own if row.compile.call.program),
             )
         )
     return sorted(functions, key=lambda function: -function.seconds)

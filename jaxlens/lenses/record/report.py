@@ -29,9 +29,19 @@ def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
     findings = [*_same(job), *_longest(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
     if not job.rows:
-        findings.insert(0, Finding("No function of the user's was compiled."))
+        findings.insert(0, _none(job))
     tables = [_functions(job.functions), _compiles(job)] if job.rows else []
     return Report("Record", tuple(findings), (*tables, _processes(job)))
+
+
+def _none(job: JobFacts) -> Finding:
+    """Returns why there is no compile: a process that was killed may have had some."""
+    if all(p.process.ended for p in job.job.processes):
+        return Finding("No function of the user's was compiled.")
+    return Finding(
+        "No compile is in the record, of processes that did not end: the last of each may be lost.",
+        "unknown",
+    )
 
 
 def _same(job: JobFacts) -> Iterator[Finding]:

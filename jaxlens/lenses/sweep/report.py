@@ -256,6 +256,12 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Peak and reserved are bytes of one device, by XLA's buffer assignment.")
     if _has(facts, "bytes"):
         notes.append("Bytes are those that kernels read and write if no cache helps.")
+    if _has(facts, "flops"):
+        notes.append(
+            "Flops are counted over the traced program, before XLA removes what is unused."
+        )
+    if _has(facts, "kernels"):
+        notes.append("Kernels are without library calls.")
     if kept := sum(row.kept for row in facts.rows):
         notes.append(f"{count(kept, 'point')} measured before, from the file.")
     if here := sorted({row.here for row in facts.rows if row.here}):

@@ -70,7 +70,12 @@ class ResolvedTarget:
 
         positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
         named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
-        return traceable.trace(*positional, **named)
+        try:
+            return traceable.trace(*positional, **named)
+        except ValueError as error:
+            if "incompatible devices" not in str(error):
+                raise
+            raise TargetError(_elsewhere(self.target.kind)) from None
 
 
 def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
@@ -87,6 +92,23 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     """
     if name is None:
         return ResolvedTarget(target_of(_devices(leaves, settings)))
+    named = _resolve(name)
+    placed = (getattr(settings, f"{kind}_shardings_leaves", ()) for kind in ("in", "out"))
+    for sharding in filter(_has_devices, (leaf for leaves in placed for leaf in leaves)):
+        devices = sharding.device_set
+        if named.device is not None and all(d.client is not named.device.client for d in devices):
+            raise TargetError(_elsewhere(name))
+    return named
+
+
+def _elsewhere(name: str) -> str:
+    return (
+        f"the program is put on devices of this process, by jit's shardings or within, and cannot "
+        f"be compiled for {name}: look at the function without them"
+    )
+
+
+def _resolve(name: str) -> ResolvedTarget:
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
     if not rest:

@@ -109,13 +109,21 @@ def _changed(
 ) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
-            if new[name] != old[name]:
+            if _differ(new[name], old[name]):
                 yield from _parts(kind, name, new[name], old[name])
         else:
             default = f" (so {static_text(defaults[name])})" if name in defaults else ""
             missing = f"not given{default}"
             texts = (static_text(k[name]) if name in k else missing for k in (new, old))
             yield _change(kind, name, *texts)
+
+
+def _differ(new: Any, old: Any) -> bool:
+    """Whether two values are not equal; a user's `__eq__` that raises finds no equal one."""
+    try:
+        return bool(new != old)
+    except Exception:
+        return True
 
 
 def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:

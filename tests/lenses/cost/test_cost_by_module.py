@@ -29,7 +29,10 @@ def by_path(answer):
 
 def test_flops_forward_and_backward_are_those_by_hand():
     found = by_path(jaxlens.cost(jax.grad(net), W, X))
-    assert list(found) == [("Net",), ("Net", "Layer_0"), ("Net", "Layer_1")]
+    inside = [("Net",), ("Net", "Layer_0"), ("Net", "Layer_1")]
+    assert list(found) == [*inside, ("(in no module)",)]
+    whole = jaxlens.cost(jax.grad(net), W, X).flops
+    assert sum(one.flops for path, one in found.items() if len(path) == 1) == whole
     first, second = found["Net", "Layer_0"], found["Net", "Layer_1"]
     product = 2 * B * D * H
     # tanh's derivative is (1 - y) * (1 + y), of which the cotangent's part is the backward pass.
@@ -152,4 +155,19 @@ def test_a_wrapper_of_nnx_around_a_derivative_is_no_module():
 
     modules = jaxlens.cost(train, Head(nnx.Rngs(0)), jnp.ones((8, 16))).modules
     names = [[part.partition(" ")[0] for part in one.path] for one in modules]
-    assert names == [["Head"], ["Head", "Linear"]]
+    assert names == [["Head"], ["Head", "Linear"], ["(in"]]
+
+
+def test_a_loop_that_xla_rewrites_has_its_module_once():
+    nn = pytest.importorskip("flax.linen")
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dropout(0.5, deterministic=False)(nn.Dense(8)(x))
+
+    key, x = jax.random.key(0), jnp.ones((4, 8))
+    params = Net().init({"params": key, "dropout": key}, x)
+    loss = jax.grad(lambda p, x: Net().apply(p, x, rngs={"dropout": key}).sum())
+    paths = by_path(jaxlens.cost(jax.jit(loss), params, x))
+    assert {path for path in paths if len(path) > 1} == {("Net", "Dense_0"), ("Net", "Dropout_0")}
