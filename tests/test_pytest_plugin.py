@@ -208,3 +208,13 @@ def test_workers_of_xdist_write_one_file(project):
         "TestLoss::test_grad[4]",
         "test_step",
     }
+
+
+@pytest.mark.parametrize("content", ['{"format": 1, "tests": []}', '{"format": 1}', "[]"])
+def test_a_file_of_another_form_is_named(project, content):
+    project.makepyfile(test_model=TESTS)
+    receipts(project).parent.mkdir()
+    receipts(project).write_text(content)
+    shown = run(project, "-k", "grad")
+    shown.assert_outcomes(failed=1, deselected=1)
+    assert "holds no receipts" in shown.stdout.str()

@@ -4,14 +4,17 @@ import importlib.util
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import jaxlib
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxlens.errors import TargetError, UnavailableError
 from jaxlens.stages import compat
+from jaxlens.stages.call import target as targets
 from jaxlens.stages.call.gpu_targets import GPUS
 from jaxlens.stages.call.target import names, resolve
 from jaxlens.stages.compat import has_cuda_plugin
@@ -196,3 +199,14 @@ def test_arrays_on_several_devices():
         "8",
         "8",
     ], done.stderr
+
+
+def test_a_program_of_other_devices_is_refused(monkeypatch):
+    mesh = jax.make_mesh((1,), ("d",))
+    placed = jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, PartitionSpec("d")))
+    elsewhere = SimpleNamespace(client=object())
+    away = targets.ResolvedTarget(targets.target_of(jax.devices()), elsewhere)
+    monkeypatch.setattr(targets, "_resolve", lambda name: away)
+    with pytest.raises(TargetError, match="put on devices of this process"):
+        targets.resolve("gpu:h100", (X,), placed._jit_info)
+    assert targets.resolve("gpu:h100", (X,)) is away
