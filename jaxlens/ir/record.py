@@ -73,6 +73,7 @@ class RecordedProcess:
         operations: Compiles of JAX's own functions that were called outside of jit, by name.
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
+        start: Identity of the job's start, equal in all of its processes; "" where unknown.
     """
 
     index: int
@@ -86,6 +87,7 @@ class RecordedProcess:
     operations: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
     trouble: tuple[str, ...] = ()
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The figures of a job's record."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
@@ -97,14 +97,14 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         job: The record.
         stage_of: Gives a stage of a program; called where processes differ.
     """
-    labels = _labels(job.processes)
+    starts = attempts(job)
+    labels = _labels(starts)
     first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
     rows = [
         CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
-    starts = attempts(job)
     found = (mismatch(start, stage_of) for start in starts)
     return JobFacts(
         job,
@@ -117,15 +117,13 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     )
 
 
-def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
-    """Names each process by its index; processes of one index are numbered."""
-    seen: Counter[int] = Counter()
-    labels = {}
-    for p in processes:
-        index = p.process.index
-        seen[index] += 1
-        labels[p.folder] = f"{index} ({seen[index]})" if seen[index] > 1 else str(index)
-    return labels
+def _labels(starts: Iterable[Sequence[ProcessRecord]]) -> dict[str, str]:
+    """Names each process by its index, and those of a later start by the start's number too."""
+    return {
+        p.folder: f"{p.process.index} ({n})" if n > 1 else str(p.process.index)
+        for n, start in enumerate(starts, 1)
+        for p in start
+    }
 
 
 def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:

@@ -5,6 +5,7 @@ not, all wait in a collective. A program that is for the devices of several proc
 each of them, so the first compile that differs names what went apart.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -57,13 +58,19 @@ class Mismatch:
 
 
 def attempts(job: JobRecord) -> list[tuple[ProcessRecord, ...]]:
-    """Returns the processes of each start of the job: a job that was restarted has several."""
-    by_index: dict[int, list[ProcessRecord]] = {}
+    """Returns the processes of each start of the job, in order: a folder may have several.
+
+    Where a start has no identity (an older record, a JAX without a store), the n-th processes of
+    each index are one.
+    """
+    starts: dict[tuple[int, str, int], list[ProcessRecord]] = {}
+    seen: Counter[tuple[int, int]] = Counter()
     for process in job.processes:
-        if process.process.count > 1:
-            by_index.setdefault(process.process.index, []).append(process)
-    starts = zip_longest(*by_index.values())
-    return [tuple(process for process in start if process is not None) for start in starts]
+        index, count, start = process.process.index, process.process.count, process.process.start
+        if not start:
+            seen[count, index] += 1
+        starts.setdefault((count, start, 0 if start else seen[count, index]), []).append(process)
+    return sorted(map(tuple, starts.values()), key=lambda start: start[0].process.started)
 
 
 def together(process: ProcessRecord) -> tuple[RecordedCompile, ...]:

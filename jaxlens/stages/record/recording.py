@@ -60,8 +60,8 @@ class Recording(CompileWatch):
 
     def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         super().__init__()
-        self._writer = Writer(root, programs, most_bytes)
         self._live = LiveComparison(root)
+        self._writer = Writer(root, programs, most_bytes, self._live.start)
         self._pid = os.getpid()
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()

@@ -32,13 +32,16 @@ class Writer:
         root: The folder of the record.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
+        start: Gives the identity of the job's start, once the backend exists.
 
     Attributes:
         files: Numbers of the compiles that have a file.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
-        self._root = root
+    def __init__(
+        self, root: Path, programs: int, most_bytes: int, start: Callable[[], str]
+    ) -> None:
+        self._root, self._start = root, start
         self._programs, self._most_bytes = programs, most_bytes
         self._zero = time.perf_counter()
         self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
@@ -183,8 +186,9 @@ class Writer:
             devices = jax.local_devices()
             index, count = jax.process_index(), jax.process_count()
             named = f"{len(devices)} x {devices[0].device_kind}"
-            self._process = replace(self._process, index=index, count=count, devices=named)
-            process = self._process
+            self._process = process = replace(
+                self._process, index=index, count=count, devices=named, start=self._start()
+            )
             self._folder = ProcessFolder(self._root, index, process.host, process.pid)
             self._write_process()
         return self._folder

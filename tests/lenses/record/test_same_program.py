@@ -163,3 +163,17 @@ def test_a_collective_of_many_arrays_is_cut():
         "all-reduce.1 (f32[9], f32[2], f32[3] and 37 more) in process 0 and "
         "all-reduce.1 (f32[1], f32[2], f32[3] and 37 more) in process 1"
     )
+
+
+def test_starts_in_one_folder_are_told_apart_by_their_identity():
+    died = process(0, compiled(1), started=10.0, start="a-1")  # process 1 left nothing
+    again = [process(i, compiled(1, program="new"), started=90.0, start="b-1") for i in range(2)]
+    more = [process(i, compiled(1), count=4, started=99.0) for i in range(4)]
+    found = facts(job(died, again[0], more[0], again[1], *more[1:]), lambda *_: None)
+    assert (found.mismatch, found.compared) == (None, 4)
+    assert [(row.process.process.started, row.label) for row in found.rows if row.label > "1"] == [
+        (90.0, "1 (2)"),
+        (99.0, "1 (3)"),
+        (99.0, "2 (3)"),
+        (99.0, "3 (3)"),
+    ]
