@@ -37,6 +37,7 @@ class RecordedCompile:
         note: Why there is no capture.
         parts_left_out: Parts of the key that are not in `call.parts`, as there were many.
         key_digest: Hash of all parts of the key.
+        devices: Ids of its devices, in the order of the program's partitions.
     """
 
     number: int
@@ -50,6 +51,7 @@ class RecordedCompile:
     note: str = ""
     parts_left_out: int = 0
     key_digest: str = ""
+    devices: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int | None:

@@ -84,4 +84,4 @@ def test_two_processes_that_differ(tmp_path):
         assert message in first.text
         assert runs.mismatch.function == "step"
         assert runs.mismatch.position == 2
-        assert ("can wait for each other: all-reduce" in str(runs)) == (what == "program")
+        assert ("or get wrong numbers: all-reduce" in str(runs)) == (what == "program")

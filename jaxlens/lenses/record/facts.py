@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
-from jaxlens.lenses.record.same_program import Mismatch, StageOf, attempts, mismatch, together
+from jaxlens.lenses.record.collectives import StageOf
+from jaxlens.lenses.record.same_program import (
+    ExtraProgram,
+    Mismatch,
+    attempts,
+    compared,
+    together,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +76,10 @@ class JobFacts:
         rows: All compiles, in order of their start.
         functions: By seconds, longest first.
         seconds: Seconds of all steps of all compiles.
-        together: Programs that several processes compiled, in the process with most of them.
+        together: Programs that all compiled together, in the process with most of them.
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
+        extras: Programs without a collective that only some processes compiled.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -82,6 +90,7 @@ class JobFacts:
     together: int
     compared: int
     mismatch: Mismatch | None
+    extras: tuple[ExtraProgram, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -105,16 +114,23 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
-    found = (mismatch(start, stage_of) for start in starts)
+    found = [compared(start, stage_of, labels) for start in starts]
+    extras = tuple(extra for start in found for extra in start.extras)
     return JobFacts(
         job,
         tuple(rows),
         tuple(_functions(rows)),
         sum(row.compile.call.seconds for row in rows),
-        max((len(together(p)) for p in job.processes), default=0),
+        max((_shared(p, labels[p.folder], extras) for p in job.processes), default=0),
         max(map(len, starts), default=0),
-        next(filter(None, found), None),
+        next((start.mismatch for start in found if start.mismatch), None),
+        extras,
     )
+
+
+def _shared(process: ProcessRecord, label: str, extras: Iterable[ExtraProgram]) -> int:
+    """Returns the number of programs that a process compiled together with all others."""
+    return len(together(process)) - sum(label in extra.processes for extra in extras)
 
 
 def _labels(starts: Iterable[Sequence[ProcessRecord]]) -> dict[str, str]:

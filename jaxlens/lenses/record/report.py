@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.record import ProcessRecord
+from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import Mismatch
+from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
@@ -22,6 +22,7 @@ from jaxlens.report import (
 )
 
 _ROWS = 200  # compiles in the table
+_EXTRAS = 3  # programs of some processes that are named
 _PROCESSES = 50  # processes in the table
 
 
@@ -42,23 +43,53 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         programs = count(job.together, "program")
         text = f"It is the same program on every host: {job.compared} processes compiled "
         yield Finding(f"{text}{programs} together, in one order.", "compared")
+        yield from _more(job.extras)
         return
     yield Finding(_apart(job.mismatch), "compared")
     if waits := job.mismatch.waits:
-        text = "The first collective that does not fit, in which they can wait for each other: "
-        yield Finding(f"{text}{waits}.", "compared")
+        text = "The first collective that does not fit, in which they can wait for each other"
+        # Two that only reduce by other operations run, and give numbers that are neither's.
+        yield Finding(f"{text} or get wrong numbers: {waits}.", "compared")
+    yield from _more(job.extras)
+
+
+def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:
+    """Yields the programs that only some processes compiled, in which nobody waits."""
+    for extra in extras[:_EXTRAS]:
+        names = _processes_named(extra.processes).capitalize()
+        text = f"{names} compiled one program more, {_called(extra.compile)}, {extra.where}"
+        yield Finding(f"{text}: it has no collective, in which others would wait.", "compared")
+    if (left := len(extras) - _EXTRAS) > 0:
+        yield Finding(f"{count(left, 'more program')} without a collective were compiled.")
+
+
+def _called(compile: RecordedCompile) -> str:
+    """Returns a function with the line of its call, as many are lambdas."""
+    line = place(compile.call.line)
+    return f"{compile.call.function} ({line})" if line else compile.call.function
+
+
+def _processes_named(labels: Sequence[str]) -> str:
+    return f"process{'es' * (len(labels) > 1)} {listed(labels)}"
 
 
 def _apart(found: Mismatch) -> str:
-    left, right = (f"process {p.process.index}" for p in (found.left, found.right))
-    others = f" and {found.others} more" * (found.others > 0)
+    groups = [_processes_named(group) for group in found.groups]
     program = f"the {ordinal(found.position)} program that they compile together"
     head = "It is not the same program on every host: "
-    if found.first is None or found.second is None:
-        there, absent = (left, right) if found.second is None else (right, left)
-        return f"{head}{absent}{others} did not get to {program}, {found.function}, as {there} did."
+    compile = found.first or found.second
+    if compile is not None and (found.first is None or found.second is None):
+        there, absent = (groups[1], groups[0]) if found.second else (groups[0], groups[1])
+        if not found.where:
+            return f"{head}{absent} did not get to {program}, {found.function}, as {there} did."
+        known = "" if found.waits else "; whether it has a collective is not known"
+        why = f" ({compile.call.reason})" if compile.call.changes else ""
+        called = f"{_called(compile)}, {found.where}{why}"
+        return f"{head}{there} compiled one program more than {absent}, {called}{known}."
     what = "; ".join(found.differences) or "only its fingerprint is known"
-    return f"{head}{program}, {found.function}, differs between {left} and {right}{others}: {what}."
+    if len(groups) > 1:
+        groups = [g + " (alike)" * (len(n) > 1) for g, n in zip(groups, found.groups, strict=True)]
+    return f"{head}{program}, {found.function}, differs between {listed(groups)}: {what}."
 
 
 def _longest(job: JobFacts) -> Iterator[Finding]:

@@ -119,10 +119,12 @@ class Recording(CompileWatch):
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 parts_left_out=left_out,
                 key_digest=digest,
+                devices=tuple(device.id for device in stack.devices),
             )
             self._writer.begins(mine.data)
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
-                self._live.begins(event.name, event.program)
+                # The executables of meshes in another order wait for each other, of one text too.
+                self._live.begins(event.name, f"{event.program} {mine.data.devices}")
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
