@@ -76,6 +76,9 @@ class RecordedProcess:
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
         start: Identity of the job's start, equal in all of its processes; "" where unknown.
+        settings: What must be equal in all processes besides the program: versions of "jax",
+            "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
+        error: Name of the exception that ended the record; "" for none.
     """
 
     index: int
@@ -90,6 +93,8 @@ class RecordedProcess:
     left_out: int = 0
     trouble: tuple[str, ...] = ()
     start: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

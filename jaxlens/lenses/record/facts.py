@@ -80,6 +80,8 @@ class JobFacts:
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
         extras: Programs without a collective that only some processes compiled.
+        settings: Versions and flags that differ between processes of one start, a text each.
+        recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -91,6 +93,8 @@ class JobFacts:
     compared: int
     mismatch: Mismatch | None
     extras: tuple[ExtraProgram, ...] = ()
+    settings: tuple[str, ...] = ()
+    recompiled: tuple[str, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -125,6 +129,8 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         max(map(len, starts), default=0),
         next((start.mismatch for start in found if start.mismatch), None),
         extras,
+        tuple(text for start in found for text in start.settings),
+        tuple(name for start in found for name in start.recompiled),
     )
 
 

@@ -39,9 +39,11 @@ def _same(job: JobFacts) -> Iterator[Finding]:
     """Yields whether the processes compiled the same programs."""
     if job.compared < 2 or not job.together:
         return
+    yield from _settings(job)
     if job.mismatch is None:
         programs = count(job.together, "program")
-        text = f"It is the same program on every host: {job.compared} processes compiled "
+        what = "The StableHLO is the same" if job.settings else "It is the same program"
+        text = f"{what} on every host: {job.compared} processes compiled "
         yield Finding(f"{text}{programs} together, in one order.", "compared")
         yield from _more(job.extras)
         return
@@ -51,6 +53,16 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         # Two that only reduce by other operations run, and give numbers that are neither's.
         yield Finding(f"{text} or get wrong numbers: {waits}.", "compared")
     yield from _more(job.extras)
+
+
+def _settings(job: JobFacts) -> Iterator[Finding]:
+    """Yields the versions and flags that differ, and what XLA made otherwise."""
+    if job.settings:
+        made = ""
+        if job.recompiled:
+            made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
+        text = f"The processes differ in what must be equal on all hosts: {'; '.join(job.settings)}"
+        yield Finding(f"{text}{made}.", "compared")
 
 
 def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:

@@ -86,10 +86,14 @@ class StartComparison:
     Attributes:
         mismatch: The first program that is not the same, in which they can wait for each other.
         extras: The programs before it that some compiled more, without a collective.
+        settings: The versions and flags that differ, a text each.
+        recompiled: Functions whose StableHLO is the same, but XLA made other programs of it.
     """
 
     mismatch: Mismatch | None
     extras: tuple[ExtraProgram, ...] = ()
+    settings: tuple[str, ...] = ()
+    recompiled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,11 @@ def compared(
                 key = (unlike.i, *_ident(alone))
                 has = [*(extras[key].processes if key in extras else ()), labels[right.folder]]
             extras[key] = ExtraProgram(alone, tuple(has), where)
+    settings = tuple(_other_settings(left, rest, labels))
+    # Where settings are the same, a program from the persistent cache has another text.
+    remade = tuple(_other_programs(left, rest)) if settings else ()
     if not first_unlike:
-        return StartComparison(None, tuple(extras.values()))
+        return StartComparison(None, tuple(extras.values()), settings, remade)
     folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].i)
     right = next(p for p in rest if p.folder == folder)
     groups: dict[object, list[str]] = {None: [], _there(unlike): []}
@@ -186,7 +193,35 @@ def compared(
         tuple(_differences(unlike.first, unlike.second, names, stage_of)),
         unfit(unlike.first, unlike.second, names, stage_of),
     )
-    return StartComparison(found, tuple(extras.values()))
+    return StartComparison(found, tuple(extras.values()), settings, remade)
+
+
+def _other_settings(
+    left: ProcessRecord, rest: Sequence[ProcessRecord], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields the settings in which a process differs from the first, by the first that does."""
+    for name, value in left.process.settings.items():
+        for right in rest:
+            other = right.process.settings.get(name, value)
+            if _effective(value) != _effective(other):
+                here, there = (f"process {labels[p.folder]}" for p in (left, right))
+                yield f"{name} is {value or 'unset'} in {here}, {other or 'unset'} in {there}"
+                break
+
+
+def _effective(flags: str) -> list[str]:
+    """Returns flags without their order, and without folders of dumps, which change no program."""
+    return sorted(flag for flag in flags.split() if not flag.startswith("--xla_dump_to"))
+
+
+def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Iterator[str]:
+    """Yields the functions of which XLA made other programs from the same StableHLO."""
+    texts: dict[tuple[str, str], set[str]] = {}
+    for process in (left, *rest):
+        for compile in together(process):
+            if compile.program:
+                texts.setdefault(_ident(compile), set()).add(compile.program)
+    yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
 
 
 def _there(unlike: _Unlike | None) -> object:

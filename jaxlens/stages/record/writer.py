@@ -1,6 +1,7 @@
 """Writes a record in a thread of its own."""
 
 import os
+import platform
 import queue
 import socket
 import threading
@@ -12,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jaxlib
 
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.stages.record.compiled_program import CompiledProgram
 
+_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds; a compile that takes longer is written while it goes on
 _WAITING = 16 << 20  # characters of programs that wait to be written
@@ -187,7 +190,12 @@ class Writer:
             index, count = jax.process_index(), jax.process_count()
             named = f"{len(devices)} x {devices[0].device_kind}"
             self._process = process = replace(
-                self._process, index=index, count=count, devices=named, start=self._start()
+                self._process,
+                index=index,
+                count=count,
+                devices=named,
+                start=self._start(),
+                settings=_settings(),
             )
             self._folder = ProcessFolder(self._root, index, process.host, process.pid)
             self._write_process()
@@ -207,6 +215,16 @@ class Writer:
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
+
+
+def _settings() -> dict[str, str]:
+    """Returns the versions and flags that make other programs of the same StableHLO."""
+    versions = {
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "Python": platform.python_version(),
+    }
+    return versions | {name: os.environ.get(name, "") for name in _FLAGS}
 
 
 def _described(data: RecordedCompile, program: CompiledProgram) -> RecordedCompile:

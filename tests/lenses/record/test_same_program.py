@@ -214,6 +214,21 @@ def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
     )
 
 
+def test_versions_and_flags_that_differ_come_first():
+    settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
+    others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]
+    two = [
+        process(i, replace(compiled(1), program=str(i)), settings={**settings, **other})
+        for i, other in enumerate(others)
+    ]
+    found = report(facts(job(*two), lambda *_: None)).findings
+    assert found[0].text == (
+        "The processes differ in what must be equal on all hosts: jax is 0.10.2 in process 0, "
+        "0.11.2 in process 1; XLA made other programs of the same StableHLO of step."
+    )
+    assert found[1].text.startswith("The StableHLO is the same on every host: 2 processes")
+
+
 def test_constants_of_other_shapes():
     left, right = (
         process(i, compiled(1, program=str(i), constants=(RecordedConstant(f"f32[{i}]", str(i)),)))
