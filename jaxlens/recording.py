@@ -47,12 +47,15 @@ class JobRecording:
         self._cancel = when_imported("jax", self._start)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         self._cancel()
         recording, self._recording = self._recording, None
         if recording is not None:
             with _caught(self._trouble):
-                recording.stop()
+                is_exit = isinstance(error, SystemExit) and not error.code
+                recording.end("" if kind is None or is_exit else kind.__name__)
             self._trouble += recording.problems
             self.written = recording.written
         if self._trouble:

@@ -82,6 +82,7 @@ class JobFacts:
         extras: Programs without a collective that only some processes compiled.
         settings: Versions and flags that differ between processes of one start, a text each.
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
+        labels: Names of the processes by their folders: "0", or "0 (2)" of the second start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -95,6 +96,7 @@ class JobFacts:
     extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -131,6 +133,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         extras,
         tuple(text for start in found for text in start.settings),
         tuple(name for start in found for name in start.recompiled),
+        labels,
     )
 
 

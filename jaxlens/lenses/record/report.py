@@ -6,7 +6,7 @@ from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch
+from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch, attempts
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
@@ -23,12 +23,20 @@ from jaxlens.report import (
 
 _ROWS = 200  # compiles in the table
 _EXTRAS = 3  # programs of some processes that are named
+_SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
 
 def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
-    findings = [*_same(job), *_longest(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
+    findings = [
+        *_same(job),
+        *_ends(job),
+        *_longest(job),
+        *_recompiled(job),
+        *_unfinished(job),
+        *_trouble(job),
+    ]
     if not job.rows:
         findings.insert(0, Finding("No function of the user's was compiled."))
     tables = [_functions(job.functions), _compiles(job)] if job.rows else []
@@ -63,6 +71,33 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
             made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
         text = f"The processes differ in what must be equal on all hosts: {'; '.join(job.settings)}"
         yield Finding(f"{text}{made}.", "compared")
+
+
+def _ends(job: JobFacts) -> Iterator[Finding]:
+    """Yields which processes ended by an exception, or were not heard of as long as others."""
+    for start in attempts(job.job):
+        if len(start) < 2:
+            continue
+        run = [p for p in start if not p.process.ended]
+        waits = " The others may wait for it in a collective." if run else ""
+        for p in start:
+            name, at = f"Process {job.labels[p.folder]}", duration(p.seconds)
+            if p.process.error:
+                text = f"{name} ended with {p.process.error}"
+                yield Finding(text, "counted", tail=f", after {at}.{waits}")
+            elif not p.process.ended and (silent := _silent(p, start)) > _SILENT:
+                text = f"{name} was last heard of long before the others: it may have been killed"
+                yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
+
+
+def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
+    """Returns seconds from a process's last sign to the last of others, by the surer of two clocks.
+
+    Clocks of hosts differ, and so does when their records began.
+    """
+    by_clock = max(p.process.started + p.seconds for p in start)
+    by_record = max(p.seconds for p in start)
+    return min(by_clock - process.process.started, by_record) - process.seconds
 
 
 def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:
@@ -204,9 +239,8 @@ def _program(row: CompileRow, job: JobFacts) -> Cell:
 
 
 def _processes(job: JobFacts) -> Table:
-    labels = {row.process.folder: row.label for row in job.rows}
     shown = job.job.processes[:_PROCESSES]
-    rows = tuple(_process_row(labels.get(p.folder, str(p.process.index)), p) for p in shown)
+    rows = tuple(_process_row(job.labels[p.folder], p) for p in shown)
     columns = ("process", "host", "pid", "devices", "compiles", "operations", "recorded", "state")
     left = len(job.job.processes) - len(shown)
     note = "Operations: JAX's own functions, compiled outside of jit."
@@ -216,9 +250,10 @@ def _processes(job: JobFacts) -> Table:
 
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     p = record.process
+    state = f"ended with {p.error}" if p.error else "ended"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
-        Cell("ended" if p.ended else "did not end, or still runs"),
+        Cell(state if p.ended else "did not end, or still runs"),
     )

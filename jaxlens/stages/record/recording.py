@@ -79,6 +79,11 @@ class Recording(CompileWatch):
             self._live.stop()
             self._writer.stop(_WAITS)
 
+    def end(self, error: str) -> None:
+        """Stops, and notes the exception that ends the recording; "" for none."""
+        self._writer.error = error
+        self.stop()
+
     @property
     def problems(self) -> tuple[str, ...]:
         """What went wrong, in sentences."""

@@ -39,6 +39,7 @@ class Writer:
 
     Attributes:
         files: Numbers of the compiles that have a file.
+        error: Name of the exception that ends the record; "" for none.
     """
 
     def __init__(
@@ -54,12 +55,12 @@ class Writer:
         # Compiles to be written: those that go on, and those for which the disk had no room.
         self._left: dict[int, RecordedCompile] = {}
         self.files: set[int] = set()
+        self.error = ""
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._counted = 0  # compiles when the process was written
         self._waiting = 0  # characters of programs in the queue
 
     def start(self) -> None:
@@ -176,10 +177,8 @@ class Writer:
             is_new = data.number not in self.files and now - data.start > _TICK
             if is_new or data.state != "compiling":
                 self._write_compile(data)
-        counted = len(self.files) + self._operations.total()
-        if counted != self._counted and now - self._process.seconds > _SELDOM:
+        if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
             self._write_process()
-            self._counted = counted
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -209,6 +208,7 @@ class Writer:
         self._process = replace(
             self._process,
             ended=ended,
+            error=self.error if ended else "",
             seconds=time.perf_counter() - self._zero,
             operations=operations,
             left_out=self._left_out,

@@ -229,6 +229,22 @@ def test_versions_and_flags_that_differ_come_first():
     assert found[1].text.startswith("The StableHLO is the same on every host: 2 processes")
 
 
+def test_how_a_process_ended():
+    def findings(*seconds, **changes):
+        others = [process(i, compiled(1), seconds=s, ended=False) for i, s in enumerate(seconds)]
+        right = process(len(others), compiled(1), count=2, **{"seconds": 12.2, **changes})
+        return [
+            f.text + f.tail for f in report(facts(job(*others, right), lambda *_: None)).findings
+        ]
+
+    waits = "after 12.2 s. The others may wait for it in a collective."
+    assert f"Process 1 ended with RuntimeError, {waits}" in findings(20.0, error="RuntimeError")
+    assert not any("Process 1" in text for text in findings(20.0, ended=False))
+    killed = "Process 1 was last heard of long before the others: it may have been killed, after "
+    assert f"{killed}12.2 s, by 87.8 s." in findings(100.0, ended=False)
+    assert not any(killed in text for text in findings(100.0, ended=False, started=1087.0))
+
+
 def test_constants_of_other_shapes():
     left, right = (
         process(i, compiled(1, program=str(i), constants=(RecordedConstant(f"f32[{i}]", str(i)),)))
