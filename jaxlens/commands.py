@@ -81,7 +81,8 @@ def _record(options: argparse.Namespace) -> int:
         compiles = f"{block.written} compile{'s' * (block.written != 1)}"
         text = f"jaxlens: {compiles} recorded; jaxlens show {options.output}"
     else:
-        text = "jaxlens: nothing was recorded: no function of yours was compiled"
+        text = "jaxlens: nothing was recorded: no function of yours was compiled by jax.jit"
+        text += " (calls of jax.pmap are not recorded)"
     print(text, file=sys.stderr)
     return status or 0
 

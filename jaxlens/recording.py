@@ -97,6 +97,8 @@ def record(
     serve takes as long as ever. Each process of a job writes into the same folder; records are
     added to those that are there. Files are written in a thread, each whole or not at all, so that
     a killed job leaves what it had recorded. What goes wrong is said at the end, on stderr.
+    Calls of `jax.pmap` are not recorded. Where hosts have no disk in common, copy the folders
+    `process-*` and `programs` of all into one to compare them.
 
     Args:
         path: The folder, which is made.

@@ -98,8 +98,8 @@ def test_a_script_that_exits(script):
     (folder / "train.py").write_text(text)
     recorded = run(folder, "-m", "jaxlens", "record", "-o", "a", "-m", "train")
     assert recorded.returncode == status
-    nothing = "jaxlens: nothing was recorded: no function of yours was compiled\n"
-    assert recorded.stderr == said + nothing
+    nothing = "jaxlens: nothing was recorded: no function of yours was compiled by jax.jit "
+    assert recorded.stderr == f"{said}{nothing}(calls of jax.pmap are not recorded)\n"
     assert not (folder / "a").exists()
 
 

@@ -82,6 +82,7 @@ class JobFacts:
         extras: Programs without a collective that only some processes compiled.
         settings: Versions and flags that differ between processes of one start, a text each.
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
+        sources: Functions of equal programs that processes define on other lines, a text each.
         labels: Names of the processes by their folders: "0", or "0 (2)" of the second start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
@@ -96,6 +97,7 @@ class JobFacts:
     extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,6 +135,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         extras,
         tuple(text for start in found for text in start.settings),
         tuple(name for start in found for name in start.recompiled),
+        tuple(text for start in found for text in start.sources),
         labels,
     )
 

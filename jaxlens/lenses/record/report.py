@@ -31,6 +31,7 @@ def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
     findings = [
         *_same(job),
+        *_absent(job),
         *_ends(job),
         *_longest(job),
         *_recompiled(job),
@@ -71,6 +72,19 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
             made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
         text = f"The processes differ in what must be equal on all hosts: {'; '.join(job.settings)}"
         yield Finding(f"{text}{made}.", "compared")
+    if job.sources:
+        text = "The sources of equal programs are not the same: "
+        yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
+
+
+def _absent(job: JobFacts) -> Iterator[Finding]:
+    """Yields which starts lack processes, as each host may write to a disk of its own."""
+    for start in attempts(job.job):
+        if len(start) < start[0].process.count:
+            names = _processes_named([job.labels[p.folder] for p in start])
+            text = f"The record has only {names} of {start[0].process.count}: the others wrote "
+            text += "nothing here; put their folders process-* beside these to compare them."
+            yield Finding(text, "counted")
 
 
 def _ends(job: JobFacts) -> Iterator[Finding]:

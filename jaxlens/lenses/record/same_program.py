@@ -12,19 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from os.path import commonprefix
 
-from jaxlens.errors import LensError
-from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.facts import Stage
-from jaxlens.ir.graph import Node
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.lenses.recompile.tables import place
 from jaxlens.lenses.record.collectives import StageOf, collectives, unfit
+from jaxlens.lenses.record.program_difference import (
+    differences,
+    other_constants,
+    other_devices,
+)
 from jaxlens.lenses.sentences import listed
 
-_FEW = 3  # differences of one kind that are named
-_LONG = 120  # characters of a line of a program
-_DEVICES = 8  # devices of a mesh that are listed
+_FEW = 3  # lines of one function that are named
 _ALIGNED = 1000  # compiles after the first that differs that are aligned
 
 
@@ -88,12 +87,14 @@ class StartComparison:
         extras: The programs before it that some compiled more, without a collective.
         settings: The versions and flags that differ, a text each.
         recompiled: Functions whose StableHLO is the same, but XLA made other programs of it.
+        sources: Functions of one program that are defined on other lines, a text each.
     """
 
     mismatch: Mismatch | None
     extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,9 @@ def compared(
     settings = tuple(_other_settings(left, rest, labels))
     # Where settings are the same, a program from the persistent cache has another text.
     remade = tuple(_other_programs(left, rest)) if settings else ()
+    sources = tuple(_other_sources(left, rest, labels))
     if not first_unlike:
-        return StartComparison(None, tuple(extras.values()), settings, remade)
+        return StartComparison(None, tuple(extras.values()), settings, remade, sources)
     folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].i)
     right = next(p for p in rest if p.folder == folder)
     groups: dict[object, list[str]] = {None: [], _there(unlike): []}
@@ -190,10 +192,10 @@ def compared(
         unlike.second,
         tuple(map(tuple, groups.values())),
         where,
-        tuple(_differences(unlike.first, unlike.second, names, stage_of)),
+        tuple(differences(unlike.first, unlike.second, names, stage_of)),
         unfit(unlike.first, unlike.second, names, stage_of),
     )
-    return StartComparison(found, tuple(extras.values()), settings, remade)
+    return StartComparison(found, tuple(extras.values()), settings, remade, sources)
 
 
 def _other_settings(
@@ -222,6 +224,29 @@ def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Itera
             if compile.program:
                 texts.setdefault(_ident(compile), set()).add(compile.program)
     yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
+
+
+def _other_sources(
+    left: ProcessRecord, rest: Sequence[ProcessRecord], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields functions of equal programs that lie on other lines: a host has other files."""
+    here, said = _lines(left), set[str]()
+    for right in rest:
+        for key, lines in _lines(right).items():
+            if here.get(key, lines) != lines and key[0] not in said:
+                said.add(key[0])
+                one, other = (listed(sorted(found), _FEW) for found in (here[key], lines))
+                names = (f"process {labels[p.folder]}" for p in (left, right))
+                yield f"{key[0]} is defined at {one} in {next(names)}, {other} in {next(names)}"
+
+
+def _lines(process: ProcessRecord) -> dict[tuple[str, str], set[str]]:
+    """Returns where the functions of programs are defined, without their folders."""
+    lines: dict[tuple[str, str], set[str]] = {}
+    for compile in together(process):
+        if line := place(compile.call.defined):
+            lines.setdefault(_ident(compile), set()).add(line)
+    return lines
 
 
 def _there(unlike: _Unlike | None) -> object:
@@ -288,120 +313,4 @@ def _ident(compile: RecordedCompile) -> tuple[str, str]:
 
 def _differs_besides(first: RecordedCompile, second: RecordedCompile) -> bool:
     """Whether two programs of the same text are not the same program."""
-    return bool(
-        _other_constants(first, second, ("", "")) or _other_devices(first, second, ("", ""))
-    )
-
-
-def _other_constants(
-    first: RecordedCompile, second: RecordedCompile, names: tuple[str, str]
-) -> list[str]:
-    """Returns how constants differ, of those whose types or values both records have."""
-    pairs = list(enumerate(zip(first.constants, second.constants, strict=False)))
-    of_values = [
-        f"constant {n} ({a.type})"
-        for n, (a, b) in pairs
-        if a.type == b.type and a.digest and b.digest and a.digest != b.digest
-    ]
-    of_types = [
-        f"constant {n} is {a.type} in {names[0]}, {b.type} in {names[1]}"
-        for n, (a, b) in pairs
-        if a.type != b.type
-    ]
-    closed = "an array that it closes over, "
-    causes = [f"{closed}{listed(of_types, _FEW)}"] if of_types else []
-    if of_values:
-        values = "have other values" if len(of_values) > 1 else "has other values"
-        causes.append(f"{closed}{listed(of_values, _FEW)}, {values}")
-    return causes
-
-
-def _other_devices(
-    first: RecordedCompile, second: RecordedCompile, names: tuple[str, str]
-) -> list[str]:
-    """Returns how the devices differ, in the order of the program's partitions."""
-    a, b = first.devices, second.devices
-    if not a or not b or a == b:
-        return []
-    if max(len(a), len(b)) <= _DEVICES:
-        texts = [" ".join(map(str, ids)) for ids in (a, b)]
-        return [f"its devices are in order {texts[0]} in {names[0]}, {texts[1]} in {names[1]}"]
-    n, (x, y) = next((n, pair) for n, pair in enumerate(zip_longest(a, b)) if pair[0] != pair[1])
-    return [f"its devices are in another order: number {n} is {x} in {names[0]}, {y} in {names[1]}"]
-
-
-def _differences(
-    first: RecordedCompile | None,
-    second: RecordedCompile | None,
-    names: tuple[str, str],
-    stage_of: StageOf,
-) -> Iterator[str]:
-    if first is None or second is None:
-        return
-    a, b = first.call, second.call
-    if a.function != b.function:
-        yield f"{names[0]} compiled {a.function}, {names[1]} {b.function}"
-        return
-    causes = [*parts_differ(a.parts, b.parts, names)]
-    if first.key_digest != second.key_digest and first.parts_left_out and a.parts == b.parts:
-        causes.append(f"an argument beyond the {len(a.parts)} that are recorded differs")
-    causes += _other_devices(first, second, names)
-    causes += _other_constants(first, second, names)
-    yield from causes
-    if causes:
-        return
-    for name in ("jaxpr", "stablehlo"):
-        stages = [stage_of(c.program, name) if c.program else None for c in (first, second)]
-        if stages[0] and stages[1] and stages[0].text != stages[1].text:
-            yield _line(stages[0], stages[1], names)
-            return
-    if not (first.program and second.program):
-        yield "the record does not have both programs, whose lines could be compared"
-
-
-def parts_differ(
-    a: Sequence[KeyPart], b: Sequence[KeyPart], names: tuple[str, str]
-) -> Iterator[str]:
-    """Yields what differs between two keys: the type of an argument, a static value, an option."""
-    left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
-    both = [key for key in left if key in right and left[key] != right[key]]
-    texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
-    if texts:
-        yield listed(texts, _FEW)
-    for here, there, name in ((left, right, names[0]), (right, left, names[1])):
-        alone = [part for kind, part in here if (kind, part) not in there]
-        if alone:
-            yield f"only {name} has {listed(alone, _FEW)}"
-
-
-def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
-    """Returns the first line that differs, and the user's line that made it."""
-    pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
-    number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
-    a, b = _windows(a.strip(), b.strip())
-    owner = _owner(left, right)
-    made = f" ({owner})" if owner else ""
-    name = left.info.title
-    return f"line {number} of the {name}{made} is `{a}` in {names[0]}, `{b}` in {names[1]}"
-
-
-def _windows(a: str, b: str) -> tuple[str, str]:
-    """Cuts two long lines around the first character that differs."""
-    same = len(commonprefix([a, b]))  # noqa: RUF071 - of texts, not of paths
-    start = max(same - _LONG // 2, 0) if max(len(a), len(b)) > _LONG else 0
-    left, right = (("..." if start else "") + text[start : start + _LONG] for text in (a, b))
-    return left, right
-
-
-def _owner(left: Stage, right: Stage) -> str:
-    """Returns the user's line of the first node that differs; "" where that is unknown."""
-    try:
-        pairs = zip(left.module.nodes(), right.module.nodes(), strict=False)
-        found = next((a for a, b in pairs if _content(a) != _content(b)), None)
-    except LensError:
-        return ""
-    return str(found.owner or "") if found is not None else ""
-
-
-def _content(node: Node) -> tuple[object, ...]:
-    return node.opcode, node.operands, [value.type for value in node.results], dict(node.attrs)
+    return bool(other_constants(first, second, ("", "")) or other_devices(first, second, ("", "")))

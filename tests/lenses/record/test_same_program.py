@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.graph import Node, Region, Type, Value
+from jaxlens.ir.graph import Node, Region, Span, Type, Value
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.lenses.record.facts import facts
 from jaxlens.lenses.record.report import report
@@ -243,6 +243,28 @@ def test_how_a_process_ended():
     killed = "Process 1 was last heard of long before the others: it may have been killed, after "
     assert f"{killed}12.2 s, by 87.8 s." in findings(100.0, ended=False)
     assert not any(killed in text for text in findings(100.0, ended=False, started=1087.0))
+
+
+def test_sources_that_are_not_the_same():
+    two = []
+    for i, line in enumerate((30, 33)):
+        at = Span("sm.py", line, key=f"/host{i}/sm.py")
+        own = compiled(1)
+        two.append(process(i, replace(own, call=replace(own.call, defined=at))))
+    found = report(facts(job(*two), lambda *_: None)).findings
+    assert found[0].text == (
+        "The sources of equal programs are not the same: step is defined at sm.py:30 in process 0, "
+        "sm.py:33 in process 1."
+    )
+    assert found[1].text.startswith("It is the same program on every host")
+
+
+def test_a_record_without_some_processes():
+    texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
+    assert texts[0] == (
+        "The record has only process 0 of 2: the others wrote nothing here; put their folders "
+        "process-* beside these to compare them."
+    )
 
 
 def test_constants_of_other_shapes():
