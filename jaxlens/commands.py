@@ -82,8 +82,8 @@ def _record(options: argparse.Namespace) -> int:
         text = f"jaxlens: {compiles} recorded; jaxlens show {options.output}"
     else:
         text = (
-            "jaxlens: nothing was recorded: this process compiled no function of yours (processes "
-            "that it starts record for themselves: with jaxlens.record(...))"
+            "jaxlens: nothing was recorded: this process compiled no function of yours by jax.jit "
+            "(calls of jax.pmap, and processes that it starts, are not recorded)"
         )
     print(text, file=sys.stderr)
     return status or 0

@@ -17,11 +17,11 @@ from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.ir.saved.job_files import program_path, read_job
+from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.record.difference import JobDifference, difference
 from jaxlens.lenses.record.difference import report as difference_report
 from jaxlens.lenses.record.facts import JobFacts, facts
 from jaxlens.lenses.record.report import report
-from jaxlens.lenses.record.same_program import StageOf
 from jaxlens.views.answer import Answer
 from jaxlens.views.records.job import difference_document, document
 

@@ -47,12 +47,15 @@ class JobRecording:
         self._cancel = when_imported("jax", self._start)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         self._cancel()
         recording, self._recording = self._recording, None
         if recording is not None:
             with _caught(self._trouble):
-                recording.stop()
+                is_exit = isinstance(error, SystemExit) and not error.code
+                recording.end("" if kind is None or is_exit else kind.__name__)
             self._trouble += recording.problems
             self.written = recording.written
         if self._trouble:
@@ -94,6 +97,8 @@ def record(
     serve takes as long as ever. Each process of a job writes into the same folder; records are
     added to those that are there. Files are written in a thread, each whole or not at all, so that
     a killed job leaves what it had recorded. What goes wrong is said at the end, on stderr.
+    Calls of `jax.pmap` are not recorded. Where hosts have no disk in common, copy the folders
+    `process-*` and `programs` of all into one to compare them.
 
     Args:
         path: The folder, which is made.

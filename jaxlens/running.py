@@ -20,6 +20,7 @@ from jaxlens.lenses.memory import live_arrays
 from jaxlens.lenses.memory.live_arrays import LiveArrayFacts
 from jaxlens.lenses.timeline.facts import TimelineFacts, facts
 from jaxlens.lenses.timeline.report import report
+from jaxlens.stages.measure.execute import check_local
 from jaxlens.stages.timeline.from_file import of_file
 from jaxlens.stages.timeline.record import TimelineRecording
 from jaxlens.stages.watch.live_arrays import look
@@ -116,6 +117,7 @@ def timeline(
     Raises:
         OptionError: `f` is neither callable nor a file of these kinds.
         ReadError: The file is damaged, or holds no profile of JAX.
+        UnavailableError: An array lies on devices of several processes.
     """
     if isinstance(f, str | os.PathLike):
         path = Path(f)
@@ -128,6 +130,8 @@ def timeline(
             f"{type(f).__name__}: jaxlens.timeline(f, x)"
         )
     name = getattr(f, "__name__", type(f).__name__)
+    cure = "record each with jax.profiler.trace(FOLDER), then jaxlens.timeline(FOLDER)"
+    check_local((args, kwargs), "timeline", cure)
     record = TimelineBlock(f"call of {name}", sys._getframe(1))
     with record:
         result = f(*args, **kwargs)  # kept until the block ends: the profile then has all of it

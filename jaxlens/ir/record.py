@@ -37,6 +37,7 @@ class RecordedCompile:
         note: Why there is no capture.
         parts_left_out: Parts of the key that are not in `call.parts`, as there were many.
         key_digest: Hash of all parts of the key.
+        devices: Ids of its devices, in the order of the program's partitions.
     """
 
     number: int
@@ -50,6 +51,7 @@ class RecordedCompile:
     note: str = ""
     parts_left_out: int = 0
     key_digest: str = ""
+    devices: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int | None:
@@ -73,6 +75,10 @@ class RecordedProcess:
         operations: Compiles of JAX's own functions that were called outside of jit, by name.
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
+        start: Identity of the job's start, equal in all of its processes; "" where unknown.
+        settings: What must be equal in all processes besides the program: versions of "jax",
+            "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
+        error: Name of the exception that ended the record; "" for none.
     """
 
     index: int
@@ -86,6 +92,9 @@ class RecordedProcess:
     operations: Mapping[str, int] = field(default_factory=dict)
     left_out: int = 0
     trouble: tuple[str, ...] = ()
+    start: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def test_four_processes_with_one_program(tmp_path):
         "in one order."
     )
     assert [p.process.index for p in runs.job.processes] == [0, 1, 2, 3]
+    assert len({p.process.start for p in runs.job.processes} - {""}) == 1
     step = next(run for run in runs if run.function == "step")
     assert step.compile.processes == (0, 1, 2, 3)
     assert len({run.compile.program for run in runs if run.function == "step"}) == 1
@@ -83,4 +84,4 @@ def test_two_processes_that_differ(tmp_path):
         assert message in first.text
         assert runs.mismatch.function == "step"
         assert runs.mismatch.position == 2
-        assert ("can wait for each other: all-reduce" in str(runs)) == (what == "program")
+        assert ("or get wrong numbers: all-reduce" in str(runs)) == (what == "program")

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from jaxlens.ir.compile_log import KeyPart
 from jaxlens.lenses.record.facts import FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import parts_differ
+from jaxlens.lenses.record.program_difference import parts_differ
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 

@@ -1,12 +1,19 @@
 """The figures of a job's record."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
-from jaxlens.lenses.record.same_program import Mismatch, StageOf, attempts, mismatch, together
+from jaxlens.lenses.record.collectives import StageOf
+from jaxlens.lenses.record.same_program import (
+    ExtraProgram,
+    Mismatch,
+    attempts,
+    compared,
+    together,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +76,14 @@ class JobFacts:
         rows: All compiles, in order of their start.
         functions: By seconds, longest first.
         seconds: Seconds of all steps of all compiles.
-        together: Programs that several processes compiled, in the process with most of them.
+        together: Programs that all compiled together, in the process with most of them.
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
+        extras: Programs without a collective that only some processes compiled.
+        settings: Versions and flags that differ between processes of one start, a text each.
+        recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
+        sources: Functions of equal programs that processes define on other lines, a text each.
+        labels: Names of the processes by their folders: "0", or "0 (2)" of the second start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -82,6 +94,11 @@ class JobFacts:
     together: int
     compared: int
     mismatch: Mismatch | None
+    extras: tuple[ExtraProgram, ...] = ()
+    settings: tuple[str, ...] = ()
+    recompiled: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -97,23 +114,29 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         job: The record.
         stage_of: Gives a stage of a program; called where processes differ.
     """
-    labels = _labels(job.processes)
+    starts = attempts(job)
+    labels = _labels(starts)
     first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
     rows = [
         CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
-    starts = attempts(job)
-    found = (mismatch(start, stage_of) for start in starts)
+    found = [compared(start, stage_of, labels) for start in starts]
+    extras = tuple(extra for start in found for extra in start.extras)
     return JobFacts(
         job,
         tuple(rows),
         tuple(_functions(rows)),
         sum(row.compile.call.seconds for row in rows),
-        max((len(together(p)) for p in job.processes), default=0),
+        max((_shared(p, labels[p.folder], extras) for p in job.processes), default=0),
         max(map(len, starts), default=0),
-        next(filter(None, found), None),
+        next((start.mismatch for start in found if start.mismatch), None),
+        extras,
+        tuple(text for start in found for text in start.settings),
+        tuple(name for start in found for name in start.recompiled),
+        tuple(text for start in found for text in start.sources),
+        labels,
     )
 
 
@@ -122,15 +145,18 @@ def _identity(compile: RecordedCompile) -> str:
     return " ".join((compile.call.program, *(one.digest for one in compile.constants)))
 
 
-def _labels(processes: Iterable[ProcessRecord]) -> dict[str, str]:
-    """Names each process by its index; processes of one index are numbered."""
-    seen: Counter[int] = Counter()
-    labels = {}
-    for p in processes:
-        index = p.process.index
-        seen[index] += 1
-        labels[p.folder] = f"{index} ({seen[index]})" if seen[index] > 1 else str(index)
-    return labels
+def _shared(process: ProcessRecord, label: str, extras: Iterable[ExtraProgram]) -> int:
+    """Returns the number of programs that a process compiled together with all others."""
+    return len(together(process)) - sum(label in extra.processes for extra in extras)
+
+
+def _labels(starts: Iterable[Sequence[ProcessRecord]]) -> dict[str, str]:
+    """Names each process by its index, and those of a later start by the start's number too."""
+    return {
+        p.folder: f"{p.process.index} ({n})" if n > 1 else str(p.process.index)
+        for n, start in enumerate(starts, 1)
+        for p in start
+    }
 
 
 def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from jaxlens.ir.record import ProcessRecord
+from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import Mismatch
+from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch, attempts
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
@@ -22,12 +22,22 @@ from jaxlens.report import (
 )
 
 _ROWS = 200  # compiles in the table
+_EXTRAS = 3  # programs of some processes that are named
+_SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
 
 def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
-    findings = [*_same(job), *_longest(job), *_recompiled(job), *_unfinished(job), *_trouble(job)]
+    findings = [
+        *_same(job),
+        *_absent(job),
+        *_ends(job),
+        *_longest(job),
+        *_recompiled(job),
+        *_unfinished(job),
+        *_trouble(job),
+    ]
     if not job.rows:
         findings.insert(0, _none(job))
     tables = [_functions(job.functions), _compiles(job)] if job.rows else []
@@ -48,27 +58,109 @@ def _same(job: JobFacts) -> Iterator[Finding]:
     """Yields whether the processes compiled the same programs."""
     if job.compared < 2 or not job.together:
         return
+    yield from _settings(job)
     if job.mismatch is None:
         programs = count(job.together, "program")
-        text = f"It is the same program on every host: {job.compared} processes compiled "
+        what = "The StableHLO is the same" if job.settings else "It is the same program"
+        text = f"{what} on every host: {job.compared} processes compiled "
         yield Finding(f"{text}{programs} together, in one order.", "compared")
+        yield from _more(job.extras)
         return
     yield Finding(_apart(job.mismatch), "compared")
     if waits := job.mismatch.waits:
-        text = "The first collective that does not fit, in which they can wait for each other: "
-        yield Finding(f"{text}{waits}.", "compared")
+        text = "The first collective that does not fit, in which they can wait for each other"
+        # Two that only reduce by other operations run, and give numbers that are neither's.
+        yield Finding(f"{text} or get wrong numbers: {waits}.", "compared")
+    yield from _more(job.extras)
+
+
+def _settings(job: JobFacts) -> Iterator[Finding]:
+    """Yields the versions and flags that differ, and what XLA made otherwise."""
+    if job.settings:
+        made = ""
+        if job.recompiled:
+            made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
+        text = f"The processes differ in what must be equal on all hosts: {'; '.join(job.settings)}"
+        yield Finding(f"{text}{made}.", "compared")
+    if job.sources:
+        text = "The sources of equal programs are not the same: "
+        yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
+
+
+def _absent(job: JobFacts) -> Iterator[Finding]:
+    """Yields which starts lack processes, as each host may write to a disk of its own."""
+    for start in attempts(job.job):
+        if len(start) < start[0].process.count:
+            names = _processes_named([job.labels[p.folder] for p in start])
+            text = f"The record has only {names} of {start[0].process.count}: the others wrote "
+            text += "nothing here; put their folders process-* beside these to compare them."
+            yield Finding(text, "counted")
+
+
+def _ends(job: JobFacts) -> Iterator[Finding]:
+    """Yields which processes ended by an exception, or were not heard of as long as others."""
+    for start in attempts(job.job):
+        if len(start) < 2:
+            continue
+        run = [p for p in start if not p.process.ended]
+        waits = " The others may wait for it in a collective." if run else ""
+        for p in start:
+            name, at = f"Process {job.labels[p.folder]}", duration(p.seconds)
+            if p.process.error:
+                text = f"{name} ended with {p.process.error}"
+                yield Finding(text, "counted", tail=f", after {at}.{waits}")
+            elif not p.process.ended and (silent := _silent(p, start)) > _SILENT:
+                text = f"{name} was last heard of long before the others: it may have been killed"
+                yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
+
+
+def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
+    """Returns seconds from a process's last sign to the last of others, by the surer of two clocks.
+
+    Clocks of hosts differ, and so does when their records began.
+    """
+    by_clock = max(p.process.started + p.seconds for p in start)
+    by_record = max(p.seconds for p in start)
+    return min(by_clock - process.process.started, by_record) - process.seconds
+
+
+def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:
+    """Yields the programs that only some processes compiled, in which nobody waits."""
+    for extra in extras[:_EXTRAS]:
+        names = _processes_named(extra.processes).capitalize()
+        text = f"{names} compiled one program more, {_called(extra.compile)}, {extra.where}"
+        yield Finding(f"{text}: it has no collective, in which others would wait.", "compared")
+    if (left := len(extras) - _EXTRAS) > 0:
+        yield Finding(f"{count(left, 'more program')} without a collective were compiled.")
+
+
+def _called(compile: RecordedCompile) -> str:
+    """Returns a function with the line of its call, as many are lambdas."""
+    line = place(compile.call.line)
+    return f"{compile.call.function} ({line})" if line else compile.call.function
+
+
+def _processes_named(labels: Sequence[str]) -> str:
+    return f"process{'es' * (len(labels) > 1)} {listed(labels)}"
 
 
 def _apart(found: Mismatch) -> str:
-    left, right = (f"process {p.process.index}" for p in (found.left, found.right))
-    others = f" and {found.others} more" * (found.others > 0)
+    groups = [_processes_named(group) for group in found.groups]
     program = f"the {ordinal(found.position)} program that they compile together"
     head = "It is not the same program on every host: "
-    if found.first is None or found.second is None:
-        there, absent = (left, right) if found.second is None else (right, left)
-        return f"{head}{absent}{others} did not get to {program}, {found.function}, as {there} did."
+    compile = found.first or found.second
+    if compile is not None and (found.first is None or found.second is None):
+        there, absent = (groups[1], groups[0]) if found.second else (groups[0], groups[1])
+        if not found.where:
+            return f"{head}{absent} did not get to {program}, {found.function}, as {there} did."
+        known = "" if found.waits else "; whether it has a collective is not known"
+        why = f" ({compile.call.reason})" if compile.call.changes else ""
+        called = f"{_called(compile)}, {found.where}{why}"
+        return f"{head}{there} compiled one program more than {absent}, {called}{known}."
     what = "; ".join(found.differences) or "only its fingerprint is known"
-    return f"{head}{program}, {found.function}, differs between {left} and {right}{others}: {what}."
+    if len(groups) > 1:
+        groups = [g + " (alike)" * (len(n) > 1) for g, n in zip(groups, found.groups, strict=True)]
+    return f"{head}{program}, {found.function}, differs between {listed(groups)}: {what}."
 
 
 def _longest(job: JobFacts) -> Iterator[Finding]:
@@ -171,9 +263,8 @@ def _program(row: CompileRow, job: JobFacts) -> Cell:
 
 
 def _processes(job: JobFacts) -> Table:
-    labels = {row.process.folder: row.label for row in job.rows}
     shown = job.job.processes[:_PROCESSES]
-    rows = tuple(_process_row(labels.get(p.folder, str(p.process.index)), p) for p in shown)
+    rows = tuple(_process_row(job.labels[p.folder], p) for p in shown)
     columns = ("process", "host", "pid", "devices", "compiles", "operations", "recorded", "state")
     left = len(job.job.processes) - len(shown)
     note = "Operations: JAX's own functions, compiled outside of jit."
@@ -183,9 +274,10 @@ def _processes(job: JobFacts) -> Table:
 
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     p = record.process
+    state = f"ended with {p.error}" if p.error else "ended"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
-        Cell("ended" if p.ended else "did not end, or still runs"),
+        Cell(state if p.ended else "did not end, or still runs"),
     )

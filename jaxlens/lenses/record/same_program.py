@@ -2,26 +2,29 @@
 
 Under `jax.distributed` all processes must run the same programs in the same order; where one does
 not, all wait in a collective. A program that is for the devices of several processes is compiled by
-each of them, so the first compile that differs names what went apart.
+each of them, so the first compile that differs names what went apart. The compiles of two processes
+are aligned as a diff aligns lines: a program that one of them has more, without a collective,
+is nothing that others wait for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from jaxlens.errors import LensError
-from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.facts import Stage
-from jaxlens.ir.graph import Node
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.lenses.recompile.tables import place
+from jaxlens.lenses.record.collectives import StageOf, collectives, unfit
+from jaxlens.lenses.record.program_difference import (
+    differences,
+    other_constants,
+    other_devices,
+)
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.sharding.facts import COLLECTIVES
 
-StageOf = Callable[[str, str], Stage | None]
-"""Gives the stage of a program, by the program's name and the stage's; None if it is not there."""
-
-_FEW = 3  # differences of one kind that are named
-_LONG = 120  # characters of a line of a program
+_FEW = 3  # lines of one function that are named
+_ALIGNED = 1000  # compiles after the first that differs that are aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,13 @@ class Mismatch:
     Attributes:
         position: Its position among the programs of several processes, from 1.
         left: The process with the lowest index.
-        right: The process that differs from it.
+        right: A process that differs from it.
         first: What the one compiled there; None for nothing.
         second: What the other compiled there; None for nothing.
-        others: How many more processes differ there.
+        groups: The names of processes by what they compiled there: the left one's, the right
+            one's, then others.
+        where: Where a program that only one of the two compiled lies: "after step"; "" if the
+            other compiled nothing later.
         differences: What differs, a sentence each; the first is the cause, as far as is known.
         waits: The first collective that does not fit, in which processes wait for each other if
             they run the program; "" for none, or if it is not known.
@@ -45,7 +51,8 @@ class Mismatch:
     right: ProcessRecord
     first: RecordedCompile | None
     second: RecordedCompile | None
-    others: int
+    groups: tuple[tuple[str, ...], ...]
+    where: str
     differences: tuple[str, ...]
     waits: str = ""
 
@@ -56,14 +63,74 @@ class Mismatch:
         return compile.call.function if compile else ""
 
 
+@dataclass(frozen=True, slots=True)
+class ExtraProgram:
+    """A program without a collective that not all processes compiled.
+
+    Attributes:
+        compile: Its compile in one of them.
+        processes: Their names.
+        where: "after step", "before all others".
+    """
+
+    compile: RecordedCompile
+    processes: tuple[str, ...]
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartComparison:
+    """What the processes of one start did not compile alike.
+
+    Attributes:
+        mismatch: The first program that is not the same, in which they can wait for each other.
+        extras: The programs before it that some compiled more, without a collective.
+        settings: The versions and flags that differ, a text each.
+        recompiled: Functions whose StableHLO is the same, but XLA made other programs of it.
+        sources: Functions of one program that are defined on other lines, a text each.
+    """
+
+    mismatch: Mismatch | None
+    extras: tuple[ExtraProgram, ...] = ()
+    settings: tuple[str, ...] = ()
+    recompiled: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unlike:
+    """Two programs at one point of two sequences of compiles; None for none.
+
+    Attributes:
+        i: Index of the point in the left sequence.
+        j: Index in the right one.
+    """
+
+    i: int
+    j: int
+    first: RecordedCompile | None
+    second: RecordedCompile | None
+
+    @property
+    def alone(self) -> RecordedCompile | None:
+        """The program that only one of the two has; None where both have one."""
+        return (self.first or self.second) if None in (self.first, self.second) else None
+
+
 def attempts(job: JobRecord) -> list[tuple[ProcessRecord, ...]]:
-    """Returns the processes of each start of the job: a job that was restarted has several."""
-    by_index: dict[int, list[ProcessRecord]] = {}
+    """Returns the processes of each start of the job, in order: a folder may have several.
+
+    Where a start has no identity (an older record, a JAX without a store), the n-th processes of
+    each index are one.
+    """
+    starts: dict[tuple[int, str, int], list[ProcessRecord]] = {}
+    seen: Counter[tuple[int, int]] = Counter()
     for process in job.processes:
-        if process.process.count > 1:
-            by_index.setdefault(process.process.index, []).append(process)
-    starts = zip_longest(*by_index.values())
-    return [tuple(process for process in start if process is not None) for start in starts]
+        index, count, start = process.process.index, process.process.count, process.process.start
+        if not start:
+            seen[count, index] += 1
+        starts.setdefault((count, start, 0 if start else seen[count, index]), []).append(process)
+    return sorted(map(tuple, starts.values()), key=lambda start: start[0].process.started)
 
 
 def together(process: ProcessRecord) -> tuple[RecordedCompile, ...]:
@@ -71,149 +138,179 @@ def together(process: ProcessRecord) -> tuple[RecordedCompile, ...]:
     return tuple(c for c in process.compiles if len(c.processes) > 1)
 
 
-def mismatch(processes: Sequence[ProcessRecord], stage_of: StageOf) -> Mismatch | None:
-    """Returns the first difference between processes of one start; None if there is none."""
-    if len(processes) < 2:
-        return None
+def compared(
+    processes: Sequence[ProcessRecord], stage_of: StageOf, labels: Mapping[str, str]
+) -> StartComparison:
+    """Compares the processes of one start with the first of them.
+
+    Args:
+        processes: The processes.
+        stage_of: Gives a stage of a program.
+        labels: The processes' names by their folders.
+    """
     left, *rest = sorted(processes, key=lambda p: p.process.index)
-    found = []
+    first_unlike: dict[str, tuple[_Unlike, str]] = {}  # with where it is, by the right one's folder
+    absent: dict[int, set[str]] = {}  # programs of the left one that others do not have, by number
+    extras: dict[tuple[object, ...], ExtraProgram] = {}
     for right in rest:
         both = {left.process.index, right.process.index}
-        shared = ([c for c in together(p) if both <= {*c.processes}] for p in (left, right))
-        pairs = zip_longest(*shared)
-        for position, (first, second) in enumerate(pairs, 1):
-            if first is None or second is None or not _same(first, second):
-                found.append((position, right, first, second))
+        shared = [[c for c in together(p) if both <= {*c.processes}] for p in (left, right)]
+        for unlike in _unlike(*shared):
+            alone, where = unlike.alone, _where(unlike, *shared)
+            if alone is None or collectives(alone, stage_of) != []:
+                first_unlike[right.folder] = unlike, where
                 break
-    if not found:
-        return None
-    position, right, first, second = min(found, key=lambda row: row[0])
-    others = sum(row[0] == position for row in found) - 1
-    names = f"process {left.process.index}", f"process {right.process.index}"
-    differences = tuple(_differences(first, second, names, stage_of))
-    waits = _waits(first, second, names, stage_of)
-    return Mismatch(position, left, right, first, second, others, differences, waits)
+            where = where or "after all others"
+            if unlike.first is not None:
+                absent.setdefault(alone.number, set()).add(labels[right.folder])
+                has = [labels[p.folder] for p in processes]
+                has = [name for name in has if name not in absent[alone.number]]
+                key: tuple[object, ...] = ("left", alone.number)
+            else:
+                key = (unlike.i, *_ident(alone))
+                has = [*(extras[key].processes if key in extras else ()), labels[right.folder]]
+            extras[key] = ExtraProgram(alone, tuple(has), where)
+    settings = tuple(_other_settings(left, rest, labels))
+    # Where settings are the same, a program from the persistent cache has another text.
+    remade = tuple(_other_programs(left, rest)) if settings else ()
+    sources = tuple(_other_sources(left, rest, labels))
+    if not first_unlike:
+        return StartComparison(None, tuple(extras.values()), settings, remade, sources)
+    folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].i)
+    right = next(p for p in rest if p.folder == folder)
+    groups: dict[object, list[str]] = {None: [], _there(unlike): []}
+    for p in (left, *rest):
+        other = first_unlike.get(p.folder, (None, ""))[0]
+        is_here = other is not None and other.i == unlike.i
+        groups.setdefault(_there(other) if is_here else None, []).append(labels[p.folder])
+    names = f"process {labels[left.folder]}", f"process {labels[right.folder]}"
+    found = Mismatch(
+        unlike.i + 1,
+        left,
+        right,
+        unlike.first,
+        unlike.second,
+        tuple(map(tuple, groups.values())),
+        where,
+        tuple(differences(unlike.first, unlike.second, names, stage_of)),
+        unfit(unlike.first, unlike.second, names, stage_of),
+    )
+    return StartComparison(found, tuple(extras.values()), settings, remade, sources)
 
 
-def _same(first: RecordedCompile, second: RecordedCompile) -> bool:
-    a, b = first.call, second.call
-    is_same = (a.function, a.program) == (b.function, b.program)
-    return is_same and not _other_constants(first, second)
-
-
-def _other_constants(first: RecordedCompile, second: RecordedCompile) -> list[str]:
-    """Returns the constants whose values differ, of those that both records have."""
-    pairs = enumerate(zip(first.constants, second.constants, strict=False))
-    known = ((n, a) for n, (a, b) in pairs if a.digest and b.digest and a.digest != b.digest)
-    return [f"constant {n} ({a.type})" for n, a in known]
-
-
-def _differences(
-    first: RecordedCompile | None,
-    second: RecordedCompile | None,
-    names: tuple[str, str],
-    stage_of: StageOf,
+def _other_settings(
+    left: ProcessRecord, rest: Sequence[ProcessRecord], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    if first is None or second is None:
-        return
-    a, b = first.call, second.call
-    if a.function != b.function:
-        yield f"{names[0]} compiled {a.function}, {names[1]} {b.function}"
-        return
-    causes = [*parts_differ(a.parts, b.parts, names)]
-    if first.key_digest != second.key_digest and first.parts_left_out and a.parts == b.parts:
-        causes.append(f"an argument beyond the {len(a.parts)} that are recorded differs")
-    if other := _other_constants(first, second):
-        values = "have other values" if len(other) > 1 else "has other values"
-        causes.append(f"an array that it closes over, {listed(other, _FEW)}, {values}")
-    yield from causes
-    if causes:
-        return
-    for name in ("jaxpr", "stablehlo"):
-        stages = [stage_of(c.program, name) if c.program else None for c in (first, second)]
-        if stages[0] and stages[1] and stages[0].text != stages[1].text:
-            yield _line(stages[0], stages[1], names)
-            return
-    if not (first.program and second.program):
-        yield "the record does not have both programs, whose lines could be compared"
+    """Yields the settings in which a process differs from the first, by the first that does."""
+    for name, value in left.process.settings.items():
+        for right in rest:
+            other = right.process.settings.get(name, value)
+            if _effective(value) != _effective(other):
+                here, there = (f"process {labels[p.folder]}" for p in (left, right))
+                yield f"{name} is {value or 'unset'} in {here}, {other or 'unset'} in {there}"
+                break
 
 
-def parts_differ(
-    a: Sequence[KeyPart], b: Sequence[KeyPart], names: tuple[str, str]
+def _effective(flags: str) -> list[str]:
+    """Returns flags without their order, and without folders of dumps, which change no program."""
+    return sorted(flag for flag in flags.split() if not flag.startswith("--xla_dump_to"))
+
+
+def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Iterator[str]:
+    """Yields the functions of which XLA made other programs from the same StableHLO."""
+    texts: dict[tuple[str, str], set[str]] = {}
+    for process in (left, *rest):
+        for compile in together(process):
+            if compile.program:
+                texts.setdefault(_ident(compile), set()).add(compile.program)
+    yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
+
+
+def _other_sources(
+    left: ProcessRecord, rest: Sequence[ProcessRecord], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields what differs between two keys: the type of an argument, a static value, an option."""
-    left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
-    both = [key for key in left if key in right and left[key] != right[key]]
-    texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
-    if texts:
-        yield listed(texts, _FEW)
-    for here, there, name in ((left, right, names[0]), (right, left, names[1])):
-        alone = [part for kind, part in here if (kind, part) not in there]
-        if alone:
-            yield f"only {name} has {listed(alone, _FEW)}"
+    """Yields functions of equal programs that lie on other lines: a host has other files."""
+    here, said = _lines(left), set[str]()
+    for right in rest:
+        for key, lines in _lines(right).items():
+            if here.get(key, lines) != lines and key[0] not in said:
+                said.add(key[0])
+                one, other = (listed(sorted(found), _FEW) for found in (here[key], lines))
+                names = (f"process {labels[p.folder]}" for p in (left, right))
+                yield f"{key[0]} is defined at {one} in {next(names)}, {other} in {next(names)}"
 
 
-def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
-    """Returns the first line that differs, and the user's line that made it."""
-    pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
-    number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
-    a, b = a.strip()[:_LONG], b.strip()[:_LONG]
-    owner = _owner(left, right)
-    made = f" ({owner})" if owner else ""
-    name = left.info.title
-    return f"line {number} of the {name}{made} is `{a}` in {names[0]}, `{b}` in {names[1]}"
+def _lines(process: ProcessRecord) -> dict[tuple[str, str], set[str]]:
+    """Returns where the functions of programs are defined, without their folders."""
+    lines: dict[tuple[str, str], set[str]] = {}
+    for compile in together(process):
+        if line := place(compile.call.defined):
+            lines.setdefault(_ident(compile), set()).add(line)
+    return lines
 
 
-def _owner(left: Stage, right: Stage) -> str:
-    """Returns the user's line of the first node that differs; "" where that is unknown."""
-    try:
-        pairs = zip(left.module.nodes(), right.module.nodes(), strict=False)
-        found = next((a for a, b in pairs if _content(a) != _content(b)), None)
-    except LensError:
-        return ""
-    return str(found.owner or "") if found is not None else ""
+def _there(unlike: _Unlike | None) -> object:
+    """Returns what is equal for processes that compiled the same instead of the left one's."""
+    second = unlike.second if unlike else None
+    return (second and (*_ident(second), second.devices), unlike and unlike.first is None)
 
 
-def _content(node: Node) -> tuple[object, ...]:
-    return node.opcode, node.operands, [value.type for value in node.results], dict(node.attrs)
-
-
-def _waits(
-    first: RecordedCompile | None,
-    second: RecordedCompile | None,
-    names: tuple[str, str],
-    stage_of: StageOf,
+def _where(
+    unlike: _Unlike, left: Sequence[RecordedCompile], right: Sequence[RecordedCompile]
 ) -> str:
-    """Returns the first collectives of two programs that do not fit each other."""
-    left, right = _collectives(first, stage_of), _collectives(second, stage_of)
-    if left is None or right is None:
+    """Returns where a program of one sequence lies; "" if nothing follows in the other one."""
+    others, at = (left, unlike.i) if unlike.first is None else (right, unlike.j)
+    if at >= len(others):
         return ""
-    for a, b in zip_longest(left, right):
-        if a is None or b is None or _fits(a) != _fits(b):
-            there = [f"{_named(n)} in {name}" for n, name in zip((a, b), names, strict=True) if n]
-            return " and ".join(there)
-    return ""
+    return f"after {others[at - 1].call.function}" if at else f"before {others[0].call.function}"
 
 
-def _collectives(compile: RecordedCompile | None, stage_of: StageOf) -> list[Node] | None:
-    """Returns the collectives of a program, none of no program; None if it is not known."""
-    if compile is None:
-        return []
-    stage = stage_of(compile.program, "optimized") if compile.program else None
-    if stage is None:
-        return None
-    try:
-        nodes = stage.module.nodes()
-        return [node for node in nodes if node.opcode.removesuffix("-start") in COLLECTIVES]
-    except LensError:
-        return None
+def _unlike(left: Sequence[RecordedCompile], right: Sequence[RecordedCompile]) -> Iterator[_Unlike]:
+    """Yields where two sequences differ, in order."""
+    start = 0  # the equal ones at the start are not aligned, which would take long
+    while start < min(len(left), len(right)) and _ident(left[start]) == _ident(right[start]):
+        if _differs_besides(left[start], right[start]):
+            yield _Unlike(start, start, left[start], right[start])
+        start += 1
+    a, b = left[start : start + _ALIGNED], right[start : start + _ALIGNED]
+    unlike = []
+    for i, j, first, second in _aligned(a, b, [*map(_ident, a)], [*map(_ident, b)]):
+        is_same = first and second and _ident(first) == _ident(second)
+        if not (first and second and is_same) or _differs_besides(first, second):
+            unlike.append(_Unlike(start + i, start + j, first, second))
+    alone = Counter(_ident(u.alone) for u in unlike if u.alone)
+    for u in unlike:
+        if u.alone and alone[_ident(u.alone)] > 1:  # both have it, in another order
+            yield _Unlike(
+                u.i, u.j, *(side[0] if side else None for side in (left[u.i :], right[u.j :]))
+            )
+        else:
+            yield u
 
 
-def _fits(node: Node) -> tuple[object, ...]:
-    return node.opcode, node.type, node.attrs.get("replica_groups", "")
+def _aligned(
+    left: Sequence[RecordedCompile],
+    right: Sequence[RecordedCompile],
+    keys: Sequence[object],
+    others: Sequence[object],
+) -> Iterator[tuple[int, int, RecordedCompile | None, RecordedCompile | None]]:
+    """Yields pairs with equal keys, others by the function's name, and the rest in order."""
+    by_name = [[c.call.function for c in side] for side in (left, right)]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, keys, others, False).get_opcodes():
+        block = left[i1:i2], right[j1:j2]
+        if tag == "replace" and keys != by_name[0]:
+            names = by_name[0][i1:i2], by_name[1][j1:j2]
+            for i, j, first, second in _aligned(*block, *names):
+                yield i1 + i, j1 + j, first, second
+            continue
+        for n, (first, second) in enumerate(zip_longest(*block)):
+            yield min(i1 + n, i2), min(j1 + n, j2), first, second
 
 
-def _named(node: Node) -> str:
-    parts = [*map(str, node.type.parts)]  # of a tuple
-    kind = f"({listed(parts, _FEW)})" if len(parts) > _FEW else str(node.type)
-    return f"{node.id} {kind}" + (f" ({node.owner})" if node.owner else "")
+def _ident(compile: RecordedCompile) -> tuple[str, str]:
+    return compile.call.function, compile.call.program
+
+
+def _differs_besides(first: RecordedCompile, second: RecordedCompile) -> bool:
+    """Whether two programs of the same text are not the same program."""
+    return bool(other_constants(first, second, ("", "")) or other_devices(first, second, ("", "")))

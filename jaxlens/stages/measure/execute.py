@@ -79,6 +79,26 @@ def check(leaves: list[Any], names: Sequence[str], option: str = "--run") -> Non
             )
 
 
+def check_local(arguments: Any, asked: str, cure: str) -> None:
+    """Raises UnavailableError if arrays lie on devices of other processes too.
+
+    A program on them waits for all their processes, and only this one was asked: the job would
+    hang, or a collective of it would meet another one of theirs.
+
+    Args:
+        arguments: The arguments, as a pytree.
+        asked: What was asked, for the message.
+        cure: What to do instead.
+    """
+    if any(
+        isinstance(x, jax.Array) and not x.is_fully_addressable for x in jax.tree.leaves(arguments)
+    ):
+        raise UnavailableError(
+            f"{asked} runs a program on arrays of several processes, in which this one would wait "
+            f"for the others: {cure}"
+        )
+
+
 def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
     """Returns the leaves as arrays with the program's input shardings; copies only if needed."""
     shardings = jax.tree.leaves(compiled.input_shardings)

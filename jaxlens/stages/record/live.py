@@ -11,6 +11,7 @@ holds up the others or the record.
 
 import sys
 import threading
+import uuid
 from collections import Counter, deque
 from contextlib import suppress
 from pathlib import Path
@@ -35,12 +36,25 @@ class LiveComparison:
     def __init__(self, root: Path) -> None:
         _recordings[root.name] += 1
         self._root = root
-        self._key = f"jaxlens/{root.name}/{_recordings[root.name]}"
+        self._number = _recordings[root.name]
+        self._key = f"jaxlens/{root.name}/{self._number}"
         self._compiles: Counter[str] = Counter()  # by function
         self._new: deque[tuple[str, str]] = deque()  # programs to publish, with fingerprints
         self._waiting: deque[tuple[str, str]] = deque()  # programs that are not compared yet
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def start(self) -> str:
+        """Returns the identity of this recording in all processes of the job; "" without a store.
+
+        Whichever process is first publishes it. It has no folder's name, as processes without a
+        disk in common may write into folders of other names.
+        """
+        if not coordinator.has_store():
+            return ""
+        coordinator.publish("jaxlens/job", uuid.uuid4().hex[:12])
+        job = coordinator.published("jaxlens/job")
+        return f"{job}-{self._number}" if job else ""
 
     def begins(self, function: str, fingerprint: str) -> None:
         """Hears that a program of all processes begins to compile; waits for nothing."""

@@ -60,8 +60,8 @@ class Recording(CompileWatch):
 
     def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
         super().__init__()
-        self._writer = Writer(root, programs, most_bytes)
         self._live = LiveComparison(root)
+        self._writer = Writer(root, programs, most_bytes, self._live.start)
         self._pid = os.getpid()
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -78,6 +78,11 @@ class Recording(CompileWatch):
             super().stop()
             self._live.stop()
             self._writer.stop(_WAITS)
+
+    def end(self, error: str) -> None:
+        """Stops, and notes the exception that ends the recording; "" for none."""
+        self._writer.error = error
+        self.stop()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -119,10 +124,12 @@ class Recording(CompileWatch):
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 parts_left_out=left_out,
                 key_digest=digest,
+                devices=tuple(device.id for device in stack.devices),
             )
             self._writer.begins(mine.data)
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
-                self._live.begins(event.name, event.program)
+                # The executables of meshes in another order wait for each other, of one text too.
+                self._live.begins(event.name, f"{event.program} {mine.data.devices}")
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None

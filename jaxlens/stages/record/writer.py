@@ -1,6 +1,7 @@
 """Writes a record in a thread of its own."""
 
 import os
+import platform
 import queue
 import socket
 import threading
@@ -12,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jaxlib
 
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
 from jaxlens.stages.record.compiled_program import CompiledProgram
 
+_FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds; a compile that takes longer is written while it goes on
 _WAITING = 16 << 20  # characters of programs that wait to be written
@@ -32,13 +35,17 @@ class Writer:
         root: The folder of the record.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
+        start: Gives the identity of the job's start, once the backend exists.
 
     Attributes:
         files: Numbers of the compiles that have a file.
+        error: Name of the exception that ends the record; "" for none.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
-        self._root = root
+    def __init__(
+        self, root: Path, programs: int, most_bytes: int, start: Callable[[], str]
+    ) -> None:
+        self._root, self._start = root, start
         self._programs, self._most_bytes = programs, most_bytes
         self._zero = time.perf_counter()
         self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
@@ -48,12 +55,12 @@ class Writer:
         # Compiles to be written: those that go on, and those for which the disk had no room.
         self._left: dict[int, RecordedCompile] = {}
         self.files: set[int] = set()
+        self.error = ""
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
         self._troubles: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._counted = 0  # compiles when the process was written
         self._waiting = 0  # characters of programs in the queue
 
     def start(self) -> None:
@@ -170,10 +177,8 @@ class Writer:
             is_new = data.number not in self.files and now - data.start > _TICK
             if is_new or data.state != "compiling":
                 self._write_compile(data)
-        counted = len(self.files) + self._operations.total()
-        if counted != self._counted and now - self._process.seconds > _SELDOM:
+        if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
             self._write_process()
-            self._counted = counted
 
     def _to_folder(self) -> ProcessFolder:
         """Returns the process's folder, made when there is something to write into it."""
@@ -183,8 +188,14 @@ class Writer:
             devices = jax.local_devices()
             index, count = jax.process_index(), jax.process_count()
             named = f"{len(devices)} x {devices[0].device_kind}"
-            self._process = replace(self._process, index=index, count=count, devices=named)
-            process = self._process
+            self._process = process = replace(
+                self._process,
+                index=index,
+                count=count,
+                devices=named,
+                start=self._start(),
+                settings=_settings(),
+            )
             self._folder = ProcessFolder(self._root, index, process.host, process.pid)
             self._write_process()
         return self._folder
@@ -197,12 +208,23 @@ class Writer:
         self._process = replace(
             self._process,
             ended=ended,
+            error=self.error if ended else "",
             seconds=time.perf_counter() - self._zero,
             operations=operations,
             left_out=self._left_out,
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
+
+
+def _settings() -> dict[str, str]:
+    """Returns the versions and flags that make other programs of the same StableHLO."""
+    versions = {
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "Python": platform.python_version(),
+    }
+    return versions | {name: os.environ.get(name, "") for name in _FLAGS}
 
 
 def _described(data: RecordedCompile, program: CompiledProgram) -> RecordedCompile:

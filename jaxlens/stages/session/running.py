@@ -21,7 +21,7 @@ from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
-from jaxlens.stages.measure.execute import check, run
+from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
 from jaxlens.stages.measure.measured_limits import measured
 from jaxlens.stages.programs import reproducer
@@ -156,6 +156,8 @@ class Running(Driver):
         closed = staging.traced.jaxpr
         leaves = jax.tree.leaves(self.given())
         check(leaves, self._names(), option)
+        cure = "look at a part of it with arrays that lie in this process"
+        check_local([*leaves, *closed.consts], option, cure)
         with staging.as_called(), progress.step(f"jaxlens runs {staging.call.name}: {doing}"):
             yield closed, leaves
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxlens.ir.compile_log import KeyPart
-from jaxlens.ir.graph import Node, Type, Value
+from jaxlens.ir.graph import Node, Region, Span, Type, Value
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.lenses.record.facts import facts
 from jaxlens.lenses.record.report import report
@@ -132,7 +132,164 @@ def test_the_earliest_difference_of_many_processes():
     found = facts(job(first, late, early, alike), lambda *_: None)
     assert found.mismatch.position == 1
     assert found.mismatch.right is early
-    assert found.mismatch.others == 1
+    assert found.mismatch.groups == (("0", "1"), ("2", "3"))
+
+
+def hlo(*collectives):
+    """What gives optimised programs of these collectives by their names."""
+    nodes = [
+        Node(name, "all-reduce", results=(Value(name, Type("f32")),), attrs=attrs, regions=(to,))
+        for name, attrs, to in collectives
+    ]
+    regions = {
+        to: Region(to, (), (Node("r", to, results=(Value("r", Type("f32")),)),), ("r",), "")
+        for _, _, to in collectives
+    }
+    return SimpleNamespace(module=SimpleNamespace(nodes=lambda: nodes, regions=regions))
+
+
+def test_a_program_more_without_a_collective_is_no_mismatch():
+    more = replace(compiled(2, "metric", program="m"), program="none")
+    both = [replace(compiled(3, "eval", program="e"), program="sum")]
+    left, right = process(0, compiled(1), *both), process(1, compiled(1), more, *both)
+    texts = {"none": hlo(), "sum": hlo(("a", {}, "add"))}
+    found = report(facts(job(left, right), lambda name, _: texts.get(name))).findings
+    assert found[0].text.endswith("2 processes compiled 2 programs together, in one order.")
+    assert found[1].text == (
+        "Process 1 compiled one program more, metric, after step: it has no collective, in which "
+        "others would wait."
+    )
+    right = process(1, compiled(1), replace(more, program="sum"), *both)
+    found = report(facts(job(left, right), lambda name, _: texts.get(name))).findings
+    assert found[0].text.endswith(
+        "process 1 compiled one program more than process 0, metric, after step."
+    )
+    assert found[1].text.endswith("or get wrong numbers: a f32[] by add in process 1.")
+
+
+def test_a_difference_behind_a_program_more_is_named():
+    more = replace(compiled(2, "metric", program="m"), program="none")
+    left = process(0, compiled(1), compiled(2, "eval", program="e"))
+    right = process(1, compiled(1), more, compiled(3, "eval", x="f32[2]", program="g"))
+    found = facts(job(left, right), lambda name, _: hlo() if name == "none" else None)
+    assert found.mismatch.differences == ("x is f32[8,4] in process 0, f32[2] in process 1",)
+    assert [extra.processes for extra in found.extras] == [("1",)]
+
+
+def test_two_programs_in_another_order():
+    a, b = (compiled(1, name, program=name) for name in ("load", "save"))
+    assert sentence(process(0, compiled(1), a, b), process(1, compiled(1), b, a)).endswith(
+        ": process 0 compiled load, process 1 save."
+    )
+
+
+def test_processes_are_named_by_what_they_compiled():
+    own = [compiled(1, program=name, processes=(0, 1, 2, 3)) for name in "abbb"]
+    four = [process(i, compile, count=4) for i, compile in enumerate(own)]
+    assert "differs between process 0 and processes 1, 2 and 3 (alike): " in sentence(*four)
+
+
+def test_devices_in_another_order_are_another_program():
+    left, right = (
+        process(i, compiled(1, devices=ids)) for i, ids in enumerate([(0, 1, 2, 3), (2, 3, 0, 1)])
+    )
+    assert sentence(left, right).endswith(
+        ": its devices are in order 0 1 2 3 in process 0, 2 3 0 1 in process 1."
+    )
+
+
+def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
+    pair = [replace(compiled(1, program=name), program=name) for name in "ab"]
+    found = []
+    for attrs, to in (({"replica_groups": "[2,2]<=[4]"}, "add"), ({}, "maximum")):
+        lists = {**attrs} and {"replica_groups": "{{0,1},{2,3}}"}
+        texts = {"a": hlo(("r", attrs, "add")), "b": hlo(("r", lists, to))}
+        two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+        found.append(
+            facts(two, lambda name, stage, t=texts: t[name] if stage == "optimized" else None)
+        )
+    assert found[0].mismatch.waits == ""
+    assert (
+        found[1].mismatch.waits == "r f32[] by add in process 0 and r f32[] by maximum in process 1"
+    )
+
+
+def test_versions_and_flags_that_differ_come_first():
+    settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
+    others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]
+    two = [
+        process(i, replace(compiled(1), program=str(i)), settings={**settings, **other})
+        for i, other in enumerate(others)
+    ]
+    found = report(facts(job(*two), lambda *_: None)).findings
+    assert found[0].text == (
+        "The processes differ in what must be equal on all hosts: jax is 0.10.2 in process 0, "
+        "0.11.2 in process 1; XLA made other programs of the same StableHLO of step."
+    )
+    assert found[1].text.startswith("The StableHLO is the same on every host: 2 processes")
+
+
+def test_how_a_process_ended():
+    def findings(*seconds, **changes):
+        others = [process(i, compiled(1), seconds=s, ended=False) for i, s in enumerate(seconds)]
+        right = process(len(others), compiled(1), count=2, **{"seconds": 12.2, **changes})
+        return [
+            f.text + f.tail for f in report(facts(job(*others, right), lambda *_: None)).findings
+        ]
+
+    waits = "after 12.2 s. The others may wait for it in a collective."
+    assert f"Process 1 ended with RuntimeError, {waits}" in findings(20.0, error="RuntimeError")
+    assert not any("Process 1" in text for text in findings(20.0, ended=False))
+    killed = "Process 1 was last heard of long before the others: it may have been killed, after "
+    assert f"{killed}12.2 s, by 87.8 s." in findings(100.0, ended=False)
+    assert not any(killed in text for text in findings(100.0, ended=False, started=1087.0))
+
+
+def test_sources_that_are_not_the_same():
+    two = []
+    for i, line in enumerate((30, 33)):
+        at = Span("sm.py", line, key=f"/host{i}/sm.py")
+        own = compiled(1)
+        two.append(process(i, replace(own, call=replace(own.call, defined=at))))
+    found = report(facts(job(*two), lambda *_: None)).findings
+    assert found[0].text == (
+        "The sources of equal programs are not the same: step is defined at sm.py:30 in process 0, "
+        "sm.py:33 in process 1."
+    )
+    assert found[1].text.startswith("It is the same program on every host")
+
+
+def test_a_record_without_some_processes():
+    texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
+    assert texts[0] == (
+        "The record has only process 0 of 2: the others wrote nothing here; put their folders "
+        "process-* beside these to compare them."
+    )
+
+
+def test_constants_of_other_shapes():
+    left, right = (
+        process(i, compiled(1, program=str(i), constants=(RecordedConstant(f"f32[{i}]", str(i)),)))
+        for i in range(2)
+    )
+    assert sentence(left, right).endswith(
+        "that it closes over, constant 0 is f32[0] in process 0, f32[1] in process 1."
+    )
+
+
+def test_a_long_line_is_cut_around_what_differs():
+    texts = ["x" * 500 + end for end in ("left", "right")]
+    stages = {
+        str(i): SimpleNamespace(
+            text=text, info=SimpleNamespace(title="jaxpr"), module=SimpleNamespace(nodes=list)
+        )
+        for i, text in enumerate(texts)
+    }
+    pair = [replace(compiled(1, program=name), program=name) for name in "01"]
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    (said,) = facts(two, lambda name, _: stages[name]).mismatch.differences
+    assert "xleft` in process 0" in said
+    assert "xright` in process 1" in said
 
 
 def test_a_clock_that_jumped_back_leaves_no_negative_time():
@@ -154,7 +311,7 @@ def test_a_collective_of_many_arrays_is_cut():
         sizes = [9 if program == "f1" else 1, *range(2, 41)]
         whole = Type("", parts=tuple(Type("f32", (n,)) for n in sizes))
         reduced = Node("all-reduce.1", "all-reduce", results=(Value("all-reduce.1", whole),))
-        return SimpleNamespace(module=SimpleNamespace(nodes=lambda: [reduced]))
+        return SimpleNamespace(module=SimpleNamespace(nodes=lambda: [reduced], regions={}))
 
     left = process(0, replace(compiled(2), program="f1"))
     other = compiled(2, x="f32[16,4]", program="f2")
@@ -163,3 +320,17 @@ def test_a_collective_of_many_arrays_is_cut():
         "all-reduce.1 (f32[9], f32[2], f32[3] and 37 more) in process 0 and "
         "all-reduce.1 (f32[1], f32[2], f32[3] and 37 more) in process 1"
     )
+
+
+def test_starts_in_one_folder_are_told_apart_by_their_identity():
+    died = process(0, compiled(1), started=10.0, start="a-1")  # process 1 left nothing
+    again = [process(i, compiled(1, program="new"), started=90.0, start="b-1") for i in range(2)]
+    more = [process(i, compiled(1), count=4, started=99.0) for i in range(4)]
+    found = facts(job(died, again[0], more[0], again[1], *more[1:]), lambda *_: None)
+    assert (found.mismatch, found.compared) == (None, 4)
+    assert [(row.process.process.started, row.label) for row in found.rows if row.label > "1"] == [
+        (90.0, "1 (2)"),
+        (99.0, "1 (3)"),
+        (99.0, "2 (3)"),
+        (99.0, "3 (3)"),
+    ]

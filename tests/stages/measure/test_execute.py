@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.stages.compile.xla import compile_lowered
 from jaxlens.stages.measure.execute import run
@@ -89,3 +90,11 @@ def test_the_programs_own_error_is_unchanged():
     f = jax.jit(lambda x: jax.pure_callback(fail, jax.ShapeDtypeStruct((), "float32"), x))
     with pytest.raises(Exception, match="mine"):
         run(executable(f, 1.0), (1.0,), 1)
+
+
+@pytest.mark.parametrize("verb", ["first_nan", "numerics", "values", "timeline"])
+def test_arrays_of_several_processes_are_not_run_on_in_one_alone(monkeypatch, verb):
+    x = jnp.ones(3)
+    monkeypatch.setattr(type(x), "is_fully_addressable", property(lambda self: False))
+    with pytest.raises(UnavailableError, match="arrays of several processes, in which this one"):
+        str(getattr(jaxlens, verb)(jax.jit(jnp.sin), x))

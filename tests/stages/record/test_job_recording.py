@@ -304,3 +304,24 @@ def test_the_text_is_stable_and_the_page_whole(tmp_path):
     assert str(os.getpid()) not in text
     assert "process 0" in runs.html()
     assert repr(runs[0]) == "<compile 1 of step in process 0: never called before>"
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (RuntimeError("bad sample"), "RuntimeError"),
+        (SystemExit(0), ""),
+        (SystemExit(3), "SystemExit"),
+    ],
+)
+def test_the_exception_that_ended_the_record(tmp_path, error, name):
+    def job():
+        with jaxlens.record(tmp_path / "a"):
+            new_step()({"w": ones(2, 2)}, ones(2, 2))
+            raise error
+
+    with pytest.raises(type(error)):
+        job()
+    (process,) = jaxlens.runs(tmp_path / "a").job.processes
+    assert (process.process.ended, process.process.error) == (True, name)
+    assert process.process.settings["jax"] == jax.__version__
