@@ -139,7 +139,7 @@ PACKAGES = {
     "watches": "errors ir lenses.* report stages.* views.*",
     "pytest_plugin": "errors lenses.compare watches",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
-    "course": "ask captures core.* errors ir render.* report views.* watches",
+    "course": "ask captures core.* errors ir ir.saved render.* report views.* watches",
     "course.predictions": "course",
     "course.puzzles": "",
     "course.puzzles.part1_tracing": "course",

@@ -6,7 +6,6 @@ to the next lesson. Nobody edits a notebook by hand.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from jaxlens.course.library import ids_of, puzzle
 from jaxlens.course.predict import predictions
 from jaxlens.errors import OptionError, UnavailableError, missing_package
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS, PARTS, Lesson
+from jaxlens.ir.saved.file import write_whole
 from jaxlens.report import count
 
 SETUP = """\
@@ -121,13 +121,9 @@ def write(folder: Path, books: Mapping[str, Callable[[], Any]], *, keep: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
             text = nbformat.writes(books[path.name]())
-            # "x" holds where a second process fills the same folder at this moment
-            with (
-                suppress(FileExistsError),
-                path.open("x" if keep else "w", encoding="utf-8") as file,
-            ):
-                file.write(text + "\n")
-                written.append(path)
+            # Whole or not at all: what is there is kept, so half a lesson would stay so for ever.
+            write_whole(path, f"{text}\n".encode())
+            written.append(path)
     except OSError as error:
         raise OptionError(
             f"cannot write the course into {folder} ({error.strerror}); name a folder of yours"

@@ -9,8 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jaxlens.course.errors import user_error
 from jaxlens.course.library import puzzles
 from jaxlens.course.puzzle import Puzzle
+from jaxlens.errors import OptionError
 
 FILE = "my_jax.py"
 
@@ -27,10 +29,20 @@ def track() -> tuple[Puzzle, ...]:
 
 
 def sections(path: Path) -> dict[str, str]:
-    """Returns the learner's sections by puzzle id; none where there is no file."""
+    """Returns the learner's sections by puzzle id; none where there is no file.
+
+    Raises:
+        OptionError: The file cannot be read.
+    """
     if not path.exists():
         return {}
-    parts = _SECTION.split(path.read_text("utf-8"))[1:]
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(
+            f"cannot be read ({getattr(error, 'strerror', 'it is not UTF-8')})"
+        ) from None
+    parts = _SECTION.split(text)[1:]
     return {id: text.strip("\n") + "\n" for id, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
@@ -39,6 +51,7 @@ def save(puzzle: Puzzle, code: str, folder: str | Path = ".") -> Path:
 
     Raises:
         OSError: The folder cannot be written.
+        OptionError: The file that is there cannot be read.
     """
     path = Path(folder) / FILE
     texts = sections(path) | {puzzle.id: code.strip("\n") + "\n"}
@@ -56,6 +69,9 @@ def names_before(puzzle: Puzzle, folder: str | Path | None = ".") -> dict[str, A
     Args:
         puzzle: A puzzle; before one off the track there is nothing.
         folder: Where the learner's file is; None takes the course's solutions only.
+
+    Raises:
+        OptionError: The learner's file cannot be read, or a section of it raises.
     """
     if not puzzle.saves:
         return {}
@@ -64,8 +80,23 @@ def names_before(puzzle: Puzzle, folder: str | Path | None = ".") -> dict[str, A
     for entry in track():
         if _order(entry) < _order(puzzle):
             text = texts.get(entry.id, entry.solution)
-            exec(compile(text, f"<cell my_jax {entry.id}>", "exec"), module.__dict__)
+            try:
+                exec(compile(text, f"<cell my_jax {entry.id}>", "exec"), module.__dict__)
+            except Exception as error:
+                if entry.id not in texts:
+                    raise
+                sentence = user_error(error).sentence
+                raise _unusable(
+                    f"cannot be run: its section of puzzle {entry.id} raises {sentence}"
+                ) from None
     return {name: value for name, value in vars(module).items() if not name.startswith("__")}
+
+
+def _unusable(why: str) -> OptionError:
+    return OptionError(
+        f"{FILE}, which lies beside the lessons, {why}; mend it, or move it away and the course's "
+        "solutions are used"
+    )
 
 
 def _order(puzzle: Puzzle) -> tuple[int, int]:

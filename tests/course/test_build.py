@@ -1,10 +1,15 @@
 """Lessons are built from text: puzzles filled in, solutions between nbgrader's marks."""
 
+import errno
+import os
+
 import nbformat
+import pytest
 
 from jaxlens.course.build import build, sources, tour
 from jaxlens.course.library import modules, puzzle
 from jaxlens.course.predict import predictions
+from jaxlens.errors import OptionError
 from jaxlens.ir.lessons import BY_NUMBER, LESSONS
 from tests.support.paths import ROOT
 
@@ -53,3 +58,16 @@ def test_the_committed_tour_is_built_from_its_source():
     assert [(c.source, c.metadata) for c in committed.cells] == [
         (c.source, c.metadata) for c in built.cells
     ]
+
+
+def test_a_full_disk_leaves_no_half_a_lesson(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OptionError, match="No space left"):
+            build(tmp_path, lessons=(1,), keep=True)
+    assert not list(tmp_path.iterdir())
+    (path,) = build(tmp_path, lessons=(1,), keep=True)
+    nbformat.validate(nbformat.read(path, as_version=4))

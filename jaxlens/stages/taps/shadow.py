@@ -246,6 +246,8 @@ def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
     with eqn.ctx.manager:
         params = eqn.primitive.get_bind_params({**eqn.params, **changed})
         results = eqn.primitive.bind(*operands, **params)
+    # On a CPU the array of a failed allocation ends the process where NumPy reads it.
+    results = jax.block_until_ready(results)  # type: ignore[no-untyped-call]
     return list(results) if eqn.primitive.multiple_results else [results]
 
 

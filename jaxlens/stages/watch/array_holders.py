@@ -113,8 +113,11 @@ def _name(holder: Any) -> str:
         return f"a traceback, by the call of {holder.f_code.co_name} that ended at {place}"
     if isinstance(holder, GeneratorType | CoroutineType):
         return f"the suspended {holder.__qualname__}"
-    if isinstance(holder, FunctionType) and not holder.__module__.startswith("jaxlens."):
-        return f"the function {holder.__module__}.{holder.__qualname__}"
+    if isinstance(holder, FunctionType):
+        # `exec` without a `__name__` makes functions of no module.
+        module = holder.__module__ or ""
+        if not module.startswith("jaxlens."):
+            return f"the function {module}.{holder.__qualname__}".replace(" .", " ")
     if isinstance(holder, dict) and "__name__" in holder and "__spec__" in holder:
         return f"the module {holder['__name__']}"
     if isinstance(holder, (*_THROUGH, ModuleType, CodeType, TracebackType, BuiltinFunctionType)):

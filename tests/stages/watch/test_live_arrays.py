@@ -249,3 +249,13 @@ def test_an_array_over_devices_and_its_pieces_count_once() -> None:
         "w P('d') over d=4 {'CPU 0': 32, 'CPU 1': 32, 'CPU 2': 32, 'CPU 3': 32}",
         "0",
     ]
+
+
+def test_a_function_of_no_module_is_named_as_the_holder() -> None:
+    names: dict[str, Any] = {"big": jnp.ones(12)}  # without `__name__`, as of many an `exec`
+    exec("def outer(big):\n    return lambda: big\nkept = outer(big)", names)
+    kept = types.SimpleNamespace(call=names.pop("kept"))
+    del names
+    gc.collect()
+    assert kept.call.__module__ is None
+    assert "the function outer" in jaxlens.arrays({}).text(times=True)
