@@ -185,7 +185,7 @@ def test_a_wrong_option_is_one_line():
         ({"measure": ["peek"]}, "did you mean 'peak'?"),
         ({"executor": 0}, "at least 1 process"),
         ({"executor": "dask"}, "takes a concurrent.futures.Executor"),
-        ({"executor": ProcessPoolExecutor(1, get_context("fork"))}, "get_context"),
+        ({"executor": ProcessPoolExecutor(1, multiprocessing.get_context("fork"))}, "get_context"),
         ({"limit": "h1000"}, "no published limits of 'h1000'"),
         ({"measure": "run", "runs": 0}, "at least 1 run"),
     ):

@@ -81,8 +81,8 @@ def module_costs(
             add(paths.get(instruction, ()), "at_peak", size)
     if sums.keys() == {(_NONE,)}:
         return ()
-    paths = sorted(sums, key=lambda path: (path == (_NONE,), path))
-    return tuple(ModuleCost(path, **sums[path]) for path in paths)
+    in_order = sorted(sums, key=lambda path: (path == (_NONE,), path))
+    return tuple(ModuleCost(path, **sums[path]) for path in in_order)
 
 
 def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
