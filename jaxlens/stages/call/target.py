@@ -273,7 +273,7 @@ def _hint(name: str) -> str:
         return "; give each target an option of its own: --target cpu --target gpu:h100"
     if name in GPUS:
         return f"; for one that is not here write gpu:{name}"
-    if re.fullmatch(r"v\d+\w*", name):
+    if re.fullmatch(r"v\d\w*", name):
         return f"; for TPUs that are not here write a grid too: tpu:{name}:2x2"
     if name in ("gpu", "tpu") or name in _SYNONYMS:
         return "; devices that are not here have longer names: gpu:h100, tpu:v5e:2x2"
