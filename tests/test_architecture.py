@@ -115,7 +115,7 @@ PACKAGES = {
     "lenses.recompile": (
         "captures errors ir.* links.* report lenses lenses.times lenses.constants"
     ),
-    "lenses.record": "errors ir report lenses lenses.recompile lenses.sharding",
+    "lenses.record": "errors ir ir.hlo report lenses lenses.recompile lenses.sharding",
     "lenses.sweep": "errors ir.* report lenses lenses.memory",
     "views": "captures errors ir.* links.* report render.* lenses.*",
     "views.listings": "errors ir.* links.* report render.* lenses.* views",
