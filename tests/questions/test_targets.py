@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxlens
@@ -137,3 +139,15 @@ def test_nothing_to_show_is_an_error():
 
     with pytest.raises(TargetError, match="no target"):
         api.side_by_side([("tpu", TargetError("no target 'tpu' here"))])
+
+
+def test_flops_that_are_not_all_counted_are_said_to_be():
+    a = jnp.ones((8, 8))
+    programs = (
+        jaxlens.capture(lambda a: jnp.linalg.svd(a), a),
+        jaxlens.capture(lambda a: jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: x + x, a), a),
+    )
+    text = " ".join(str(jaxlens.side_by_side(*programs)).split())
+    assert re.search(r" flops unknown at least \d+ flop", text)
+    assert "no rule for svd" in text
+    assert "1 loop of unknown length counted once" in text

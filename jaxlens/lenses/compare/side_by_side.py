@@ -11,7 +11,9 @@ from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.needs import Needs
 from jaxlens.lenses.compare.figures import FIGURES, Figures
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+from jaxlens.lenses.cost.facts import Cost
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration, tally
 
 _ROWS = (
     "kernels library_calls fusions instructions flops xla_flops bytes moved temporaries peak "
@@ -32,6 +34,7 @@ class Column:
         missing: Why there is no program; "" if there is one.
         absent: What is to be known of a program for a device that is not here; "" for others.
         memory: The name of the device's main memory.
+        uncounted: What the counted flops lack: primitives without a rule, loops counted once.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Column:
     missing: str = ""
     absent: str = ""
     memory: str = "main memory"
+    uncounted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,15 @@ def column(name: str, program: Capture | LensError) -> Column:
     if absent and target.platform == "gpu":
         absent += ": XLA's autotuning is off, a real one's program may differ"
     rows = {row: figures.get(row) for row in _ROWS}
-    return Column(name, rows, seconds, "", absent, space_name(0, target.platform))
+    memory = space_name(0, target.platform)
+    return Column(name, rows, seconds, "", absent, memory, _uncounted(figures.counted))
+
+
+def _uncounted(cost: Cost) -> tuple[str, ...]:
+    loops = sum(1 for loop in cost.loops if loop.trips is None)
+    lacking = [f"no rule for {listed(tally(cost.unknown), 6)}"] if cost.unknown else []
+    lacking += [f"{count(loops, 'loop')} of unknown length counted once"] if loops else []
+    return tuple(lacking)
 
 
 def uncompiled(program: Capture) -> LensError | None:
@@ -106,6 +118,8 @@ def report(programs: SideBySide) -> Report:
         "Flops and bytes of arguments are counted over the jaxpr. Memory is XLA's buffer "
         "assignment, bytes accessed its cost analysis."
     )
+    lacking = dict.fromkeys(text for one in columns for text in one.uncounted)
+    note += f" Not all flops are counted: {listed(list(lacking))}." if lacking else ""
     times = tuple(
         (Cell(step), *(_time(one.seconds.get(step)) for one in columns))
         for step in _STEPS
@@ -131,6 +145,8 @@ def _cell(one: Column, name: str) -> Cell:
     value, unit = one.figures.get(name), FIGURES[name].unit
     if value is None:
         return Cell("-" if one.missing else "not given")
+    if name == "flops" and one.uncounted:
+        return Cell(f"at least {amount(value, unit)}", value) if value else Cell("unknown")
     return Cell(amount(value, unit) if unit else f"{value:,}", value)
 
 

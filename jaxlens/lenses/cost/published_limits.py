@@ -47,6 +47,14 @@ PUBLISHED: Mapping[str, Limits] = {
         80,
         "NVIDIA A100 Tensor Core GPU datasheet",
     ),
+    "a100-40gb": _gpu(
+        "A100 40GB SXM",
+        {"bf16": 312, "f16": 312, "f32": 156, "f64": 19.5, "s8": 624},
+        19.5,
+        1555,
+        40,
+        "NVIDIA A100 Tensor Core GPU datasheet",
+    ),
     # Their memory is what the devices report; they are sold as of 80 and 141 GB.
     "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, 85.017, f"NVIDIA H100 {_HALVED}"),
     "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, 150.11, f"NVIDIA H200 {_HALVED}"),
@@ -77,6 +85,10 @@ PUBLISHED: Mapping[str, Limits] = {
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}
 
 
+# In names of cards that have not the memory or the rates of the SXM card of their family.
+_OTHER_CARDS = {"pcie", "nvl", "40gb", "64gb", "94gb", "96gb"}
+
+
 def published(name: str) -> Limits:
     """Returns the published limits of a device.
 
@@ -89,6 +101,10 @@ def published(name: str) -> Limits:
     device = name.strip().lower()
     tpu = device.removeprefix("tpu").strip(": ").split(":")[0]
     words = device.replace(":", " ").replace("-", " ").split()
+    if "a100" in words and "40gb" in words and "pcie" not in words:
+        return PUBLISHED["a100-40gb"]
+    if _OTHER_CARDS & set(words):
+        raise OptionError(f"no published limits of {name!r} here; those of the SXM card differ")
     for key in (_KINDS.get(device, ""), device, tpu, *(key for key in PUBLISHED if key in words)):
         if key in PUBLISHED:
             return PUBLISHED[key]

@@ -12,7 +12,7 @@ import ast
 import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -419,7 +419,7 @@ class Looking:
             targets = magic.take.target
             if len(targets) > 1:
                 return beside(targets)
-            capture = self._capture(call, *targets)
+            capture = self._capture(call, *targets) if targets else self._fitted(call)
             if results and not api.is_jitted(call.function) and not capture.outputs:
                 raise EmptyError
             try:
@@ -461,6 +461,16 @@ class Looking:
             return api.jaxpr(capture).html()
 
         return self._previewed(html) if self._previewed is not None else lambda: None
+
+    def _fitted(self, call: EvaluatedCall) -> Any:
+        """Captures a call for the device of --fits, as `jaxlens.fits` does; else for this one."""
+        if device := self._magic.show.get("fits"):
+            from jaxlens.lenses.memory.fits import target_of
+
+            with suppress(LensError, LineError):  # a program, or what cannot be compiled for here
+                if target := target_of(str(device)):
+                    return self._capture(call, target)
+        return self._capture(call)
 
     def _captures(
         self, call: EvaluatedCall, targets: Sequence[str]

@@ -144,6 +144,10 @@ def test_products_and_the_rest_have_limits_of_their_own():
     assert h100.flops("c64", True) == h100.flops("f32", True)
     assert published("TPU v5 lite") is PUBLISHED["v5e"]
     assert published("NVIDIA H100 80GB HBM3") is h100
+    assert published("NVIDIA A100-SXM4-40GB").memory == published("A100-40GB").memory == 40e9
+    for other in ("NVIDIA H100 PCIe", "h100-nvl"):
+        with pytest.raises(OptionError, match="those of the SXM card differ"):
+            published(other)
     assert published("tpu:v6e:2x2") is PUBLISHED["v6e"]
     with pytest.raises(OptionError, match="no published limits of 'h300' here; did you mean"):
         published("h300")

@@ -9,6 +9,8 @@ from jax._src import compiler
 
 import jaxlens
 from jaxlens import ask
+from jaxlens.lenses.memory import fits
+from jaxlens.notebook.magics import look
 from jaxlens.stages.watch.out_of_memory import wanted_bytes
 
 pytestmark = pytest.mark.notebook
@@ -140,3 +142,18 @@ def test_a_program_that_autotuning_could_not_run_is_shown_without_it(run, fails_
 def test_a_program_that_does_not_compile_is_named(run, fails_to_compile):
     fails_to_compile("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory")
     assert "The program is step(y). It failed while XLA compiled it." in run(STEP).shown
+
+
+def test_the_magic_compiles_for_the_device_as_the_verb_does(run, monkeypatch):
+    asked = []
+    capture = look.Looking._capture
+
+    def noted(self, call, target=""):
+        asked.append(target)
+        return capture(self, call, target)
+
+    monkeypatch.setattr(look.Looking, "_capture", noted)
+    monkeypatch.setattr(fits, "target_of", lambda device: "cpu")
+    run("import jax.numpy as jnp\nf = lambda x: x + 1\nx = jnp.ones(8)")
+    assert "It fits" in run("%compile --fits h100 f(x)").shown
+    assert asked == ["cpu"]
