@@ -50,7 +50,7 @@ from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.cell.run_cell import ParsedCell
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
-from jaxlens.notebook.magics.tracebacks import in_traced_code
+from jaxlens.notebook.magics.tracebacks import copy_notes, in_traced_code
 from jaxlens.views.questions.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Looking:
         try:
             yield
         except Exception as error:
-            self._explain_own(error)
+            copy_notes(self._failure[1], error)
             raise
         finally:
             self._done = True  # a generator that outlives the cell may still offer its calls
@@ -598,11 +598,3 @@ class Looking:
         except LensError as error:
             self._failure = name, error
         return self._shown
-
-    def _explain_own(self, error: Exception) -> None:
-        """Adds the notes of the capture's error to the cell's error of the same type."""
-        failure = self._failure[1]
-        if type(failure) is type(error):
-            for note in getattr(failure, "__notes__", ()):
-                if note not in getattr(error, "__notes__", ()):
-                    error.add_note(note)

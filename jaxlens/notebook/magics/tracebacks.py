@@ -94,6 +94,14 @@ def in_traced_code(error: Exception) -> bool:
     return any(not (file.own or file.library) for file in inner)
 
 
+def copy_notes(failure: BaseException | None, error: BaseException) -> None:
+    """Adds the notes of a capture's error to the cell's error of the same type."""
+    if type(failure) is type(error):
+        for note in getattr(failure, "__notes__", ()):
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+
+
 def _is_own(link: TracebackType) -> bool:
     from jaxlens.ir.spans import BOUNDARY  # not imported by %load_ext
 
