@@ -296,8 +296,9 @@ class _ReceiptFiles:
             for test in sorted(tests.keys() - collected):
                 if self._update:
                     del tests[test]
+                    self._left_out.append(f"{test} is removed from {path.name}: not collected")
                 else:
-                    self._left_out.append(f"{test} is in {path.name}, and no test any more")
+                    self._left_out.append(f"{test} is in {path.name}, and was not collected")
         for path, content in self._files.items() if self._update else ():
             try:
                 _write(path, content)

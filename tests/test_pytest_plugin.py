@@ -147,7 +147,7 @@ def test_receipts_are_demanded_written_and_compared(project):
         [
             "of 3 receipts:",
             "*test_step, step: its compiled figures are of jaxlib 0.1 on a laptop, *, was 77",
-            "*test_gone is in test_model.json, and no test any more",
+            "*test_gone is in test_model.json, and was not collected",
         ]
     )
     run(project, "--jaxlens-update", "-k", "grad").assert_outcomes(passed=1, deselected=1)

@@ -20,6 +20,9 @@ CSV = "class_report.csv"
 _SECONDS = 60.0  # for each answer with the start of its process, which is seconds itself
 
 
+_COURSE = "jaxlens-course"  # what `jaxlens lab` makes, in a learner's home too
+
+
 @dataclass(frozen=True, slots=True)
 class Learner:
     """What one folder holds.
@@ -67,14 +70,15 @@ def write(folder: Path) -> str:
     return "\n".join([*lines, f"{len(modules())} puzzles; written to {folder / CSV}"])
 
 
-def learner(folder: Path) -> Learner:
-    """Judges the answers in one learner's folder."""
+def learner(home: Path) -> Learner:
+    """Judges the answers in one learner's folder, or in the course's folder within it."""
+    folder = home / _COURSE if (home / _COURSE).is_dir() else home
     stored = progress_file.read(folder / progress_file.FILE)
     judged: dict[str, tuple[bool, str]] = {}
     for id, code in answers(folder).items():
         judged[id] = judge_in_process(folder, id, code)
     return Learner(
-        folder.name,
+        home.name,
         {id: sentence for id, (_, sentence) in judged.items()},
         frozenset(id for id, (solved, _) in judged.items() if solved),
         frozenset(stored["solved"]),
@@ -83,7 +87,7 @@ def learner(folder: Path) -> Learner:
 
 
 def answers(folder: Path) -> dict[str, str]:
-    """Returns the source under every `%%puzzle` of a folder's notebooks, by id."""
+    """Returns the source under each `%%puzzle` of a folder that is not as it was, by id."""
     codes = {}
     for path in sorted(folder.glob("*.ipynb")):
         try:
@@ -95,7 +99,11 @@ def answers(folder: Path) -> dict[str, str]:
             magic, _, id = first.partition(" ")
             if magic == "%%puzzle" and id.strip() in modules():
                 codes[id.strip()] = code
-    return {id: codes[id] for id in modules() if id in codes}
+    return {
+        id: codes[id]
+        for id in modules()
+        if id in codes and codes[id].strip() != puzzle(id).starter.strip()
+    }
 
 
 def judge_in_process(folder: Path, id: str, code: str) -> tuple[bool, str]:

@@ -22,11 +22,15 @@ def learner(folder, code, **progress):
 def test_a_class(tmp_path, capsys):
     entry = puzzle("7.5")
     learner(tmp_path / "ada", entry.solution, solved=["7.5"])
-    learner(tmp_path / "bob", entry.starter, solved=["7.5"], revealed=["7.5"])
+    learner(tmp_path / "eve", entry.starter)
+    (tmp_path / "bob").mkdir()
+    wrong = f"{entry.starter}\nnothing = None\n"
+    learner(tmp_path / "bob" / "jaxlens-course", wrong, solved=["7.5"], revealed=["7.5"])
     assert main(["course", "report", str(tmp_path)]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[1].split() == ["ada", "1", "1", "1", "0"]
     assert out[2].split() == ["bob", "1", "0", "1", "1"]
+    assert out[3].split() == ["eve", "0", "0", "0", "0"]
     with (tmp_path / CSV).open() as file:
         rows = list(csv.DictReader(file))
     assert [row["solved"] for row in rows] == ["1", "0"]
