@@ -119,8 +119,8 @@ def test_growing_arrays(run, monkeypatch):
     assert [bool(text) for text in shown] == [False] * 4 + [True] + [False] * 2
     del others
     assert shown[4] == (
-        "Warning: `%arrays` says what holds the arrays of this process: they grew with each of the "
-        "last cells."
+        "Warning: The arrays of this process grew in each of the last five cells that changed "
+        "them; `%arrays` says what holds them."
     )
 
 
