@@ -287,6 +287,7 @@ class SessionWatch:
         cells: Number of cells that have ended.
         after: What the last cell that compiled a function did; None if none has.
         answer: The full answer about that cell, whose cures are tried when it is read.
+        has_grown: Whether no cell compiled since the last warning of growing arrays.
     """
 
     def __init__(

@@ -143,3 +143,13 @@ def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeyp
     assert "f32[8,2]" in (tmp_path / "M.f.html").read_text()
     assert main(["page", str(CAPTURES[0])]) == 0
     assert (tmp_path / f"{CAPTURES[0].stem}.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("module", ["no_such_package.x", "json"])
+def test_a_module_that_cannot_run_is_one_line(tmp_path, module):
+    recorded = run(tmp_path, "-m", "jaxlens", "record", "-o", "a", "-m", module)
+    assert recorded.returncode == 1
+    first, second = recorded.stderr.splitlines()
+    assert first.startswith("jaxlens: ")
+    assert module.partition(".")[0] in first
+    assert second.startswith("jaxlens: nothing was recorded")

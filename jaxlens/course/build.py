@@ -121,6 +121,8 @@ def write(folder: Path, books: Mapping[str, Callable[[], Any]], *, keep: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
             text = nbformat.writes(books[path.name]())
+            if keep and path.exists():  # a second process fills the same folder at this moment
+                continue
             # Whole or not at all: what is there is kept, so half a lesson would stay so for ever.
             write_whole(path, f"{text}\n".encode())
             written.append(path)

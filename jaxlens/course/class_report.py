@@ -18,9 +18,7 @@ from jaxlens.errors import OptionError
 
 CSV = "class_report.csv"
 _SECONDS = 60.0  # for each answer with the start of its process, which is seconds itself
-
-
-_COURSE = "jaxlens-course"  # what `jaxlens lab` makes, in a learner's home too
+_COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def learner(home: Path) -> Learner:
 
 
 def answers(folder: Path) -> dict[str, str]:
-    """Returns the source under each `%%puzzle` of a folder that is not as it was, by id."""
+    """Returns the source under each `%%puzzle` of a folder, by id, without unchanged starters."""
     codes = {}
     for path in sorted(folder.glob("*.ipynb")):
         try:

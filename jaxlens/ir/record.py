@@ -76,7 +76,7 @@ class RecordedProcess:
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.
         start: Identity of the job's start, equal in all of its processes; "" where unknown.
-        settings: What must be equal in all processes besides the program: versions of "jax",
+        settings: What should be equal in all processes besides the program: versions of "jax",
             "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
         error: Name of the exception that ended the record; "" for none.
     """

@@ -151,3 +151,11 @@ def test_flops_that_are_not_all_counted_are_said_to_be():
     assert re.search(r" flops unknown at least \d+ flop", text)
     assert "no rule for svd" in text
     assert "1 loop of unknown length counted once" in text
+
+
+def test_a_program_without_a_jaxpr_has_the_other_figures():
+    compiled = jax.jit(lambda x: jnp.tanh(x) @ x).lower(jnp.ones((8, 8))).compile()
+    one = jaxlens.capture(compiled.as_text())
+    rows = [row[0].text for row in jaxlens.side_by_side(one, one).tables[0].rows]
+    assert "library calls" in rows
+    assert "flops" not in rows

@@ -76,7 +76,8 @@ def column(name: str, program: Capture | LensError) -> Column:
         absent += ": XLA's autotuning is off, a real one's program may differ"
     rows = {row: figures.get(row) for row in _ROWS}
     memory = space_name(0, target.platform)
-    return Column(name, rows, seconds, "", absent, memory, _uncounted(figures.counted))
+    lacking = _uncounted(figures.counted) if rows["flops"] is not None else ()
+    return Column(name, rows, seconds, "", absent, memory, lacking)
 
 
 def _uncounted(cost: Cost) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ PUBLISHED: Mapping[str, Limits] = {
 _KINDS = {"tpu v5 lite": "v5e", "tpu v5p": "v5p", "tpu v5": "v5p", "tpu v6 lite": "v6e"}
 
 
-# In names of cards that have not the memory or the rates of the SXM card of their family.
+# Words in names of cards whose memory or rates are not those of the SXM card of their family.
 _OTHER_CARDS = {"pcie", "nvl", "40gb", "64gb", "94gb", "96gb"}
 
 

@@ -95,11 +95,14 @@ def _phrase(calls: Sequence[CallEvent], programs: int) -> str:
 
 
 def _is_pair(calls: Sequence[CallEvent]) -> bool:
-    """Whether two calls are the two passes of one call under `grad`."""
-    return len(calls) == 2 and [
-        all(part.name.startswith("input ") for part in call.parts) and not call.changes
-        for call in calls
-    ] == [False, True]
+    """Whether two calls are the two passes of one call under `grad`.
+
+    The inputs of the backward pass have no names.
+    """
+    if len(calls) != 2 or not calls[0].under or any(call.changes for call in calls):
+        return False
+    named = [any(not part.name.startswith("input ") for part in call.parts) for call in calls]
+    return named == [True, False]
 
 
 def _cost(calls: Sequence[CallEvent]) -> float:
@@ -120,8 +123,8 @@ def _too_often(after: AfterCell) -> Iterator[Finding]:
         if _is_often(now, len(calls)):
             name, where = calls[0].function, at(calls[0].line) if calls[0].line else ""
             yield Finding(
-                f"`{name}`{where} was compiled {now:,} times: outside of jit each new function "
-                f"object as its body is a new program{_TRY}."
+                f"`{name}`{where} was compiled {now:,} times: outside of jit, each new function "
+                f"object for its body makes a new program{_TRY}."
             )
     for call in after.compiles:
         if call.changes:

@@ -101,14 +101,11 @@ def _because(recompiles: Sequence[CallEvent]) -> Iterator[str]:
 def _with(calls: Sequence[CallEvent]) -> str:
     """Returns what changed together with the main argument in all calls of a cause."""
     kind = calls[0].main.kind
-    alike = [{c.name for c in call.changes if c.kind == "setting"} for call in calls]
-    if kind != "setting" and (settings := set.intersection(*alike)):
-        return f" (and the setting {listed(sorted(settings), 3)} with it)"
     if kind == "function":
         return _closed(calls)
     if kind not in ("type", "static", "field", "calling"):
         return ""
-    changes = [[c for c in call.changes if c.kind == kind] for call in calls]
+    changes = [[c for c in call.changes if c.kind in (kind, "setting")] for call in calls]
     names = set.intersection(*map(_names, calls, changes)) - _names(calls[0], [calls[0].main])
     return f" (and {listed(sorted(names), 3)} with it)" if names else ""
 

@@ -49,7 +49,7 @@ def _none(job: JobFacts) -> Finding:
     if all(p.process.ended for p in job.job.processes):
         return Finding("No function of the user's was compiled.")
     return Finding(
-        "No compile is in the record, of processes that did not end: the last of each may be lost.",
+        "The record has no compile, and processes that did not end, whose last one may be lost.",
         "unknown",
     )
 
@@ -80,7 +80,9 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
         made = ""
         if job.recompiled:
             made = f"; XLA made other programs of the same StableHLO of {listed(job.recompiled)}"
-        text = f"The processes differ in what must be equal on all hosts: {'; '.join(job.settings)}"
+        text = (
+            f"The processes differ in what should be equal on all hosts: {'; '.join(job.settings)}"
+        )
         yield Finding(f"{text}{made}.", "compared")
     if job.sources:
         text = "The sources of equal programs are not the same: "
@@ -115,9 +117,9 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
 
 
 def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
-    """Returns seconds from a process's last sign to the last of others, by the surer of two clocks.
+    """Returns seconds from the last write of a process to the last of the others: the less of two.
 
-    Clocks of hosts differ, and so does when their records began.
+    One is by the hosts' clocks, which may differ, one from the starts of the records.
     """
     by_clock = max(p.process.started + p.seconds for p in start)
     by_record = max(p.seconds for p in start)

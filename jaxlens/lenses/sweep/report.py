@@ -261,7 +261,7 @@ def _note(facts: SweepFacts) -> str:
             "Flops are counted over the traced program, before XLA removes what is unused."
         )
     if _has(facts, "kernels"):
-        notes.append("Kernels are without library calls.")
+        notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):
         notes.append(f"{count(kept, 'point')} measured before, from the file.")
     if here := sorted({row.here for row in facts.rows if row.here}):

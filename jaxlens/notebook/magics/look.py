@@ -48,7 +48,6 @@ from jaxlens.notebook.cell.find_calls import (
 )
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
-from jaxlens.notebook.cell.run_cell import ParsedCell
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import copy_notes, in_traced_code
 from jaxlens.views.questions.cell_calls import after_run, not_looked_at
@@ -78,7 +77,7 @@ class Looking:
         self,
         shell: Any,
         magic: MagicLine,
-        code: ParsedCell,
+        code: cells.ParsedCell,
         show: Show,
         text: str | None = None,
         previewed: Callable[[Callable[[], str]], Callable[[], None]] | None = None,
@@ -464,12 +463,13 @@ class Looking:
 
     def _fitted(self, call: EvaluatedCall) -> Any:
         """Captures a call for the device of --fits, as `jaxlens.fits` does; else for this one."""
-        if device := self._magic.show.get("fits"):
-            from jaxlens.lenses.memory.fits import target_of
+        from jaxlens.lenses.memory.fits import target_of
 
-            with suppress(LensError, LineError):  # a program, or what cannot be compiled for here
-                if target := target_of(str(device)):
-                    return self._capture(call, target)
+        show = self._magic.show
+        device = "" if show.get("run") else str(show.get("fits") or "")  # no other's can run
+        with suppress(LensError, LineError):  # a program, or what cannot be compiled for here
+            if device and (target := target_of(device)):
+                return self._capture(call, target)
         return self._capture(call)
 
     def _captures(

@@ -70,10 +70,18 @@ class ResolvedTarget:
 
         positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
         named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
+        return traceable.trace(*positional, **named)
+
+    def lower(self, traced: Any) -> Any:
+        """Lowers a traced function for the target.
+
+        Raises:
+            TargetError: The program is put on devices of another target.
+        """
         try:
-            return traceable.trace(*positional, **named)
+            return traced.lower(lowering_platforms=self.platforms)
         except ValueError as error:
-            if "incompatible devices" not in str(error):
+            if self.device is None or "incompatible devices" not in str(error):
                 raise
             raise TargetError(_elsewhere(self.target.kind)) from None
 
@@ -92,19 +100,22 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     """
     if name is None:
         return ResolvedTarget(target_of(_devices(leaves, settings)))
-    named = _resolve(name)
-    placed = (getattr(settings, f"{kind}_shardings_leaves", ()) for kind in ("in", "out"))
-    for sharding in filter(_has_devices, (leaf for leaves in placed for leaf in leaves)):
-        devices = sharding.device_set
-        if named.device is not None and all(d.client is not named.device.client for d in devices):
-            raise TargetError(_elsewhere(name))
-    return named
+    target = _resolve(name)
+    shardings = [
+        sharding
+        for kind in ("in", "out")
+        for sharding in getattr(settings, f"{kind}_shardings_leaves", ())
+        if _has_devices(sharding)
+    ]
+    if any(d.client is not target.device.client for s in shardings for d in s.device_set):
+        raise TargetError(_elsewhere(name))
+    return target
 
 
 def _elsewhere(name: str) -> str:
     return (
-        f"the program is put on devices of this process, by jit's shardings or within, and cannot "
-        f"be compiled for {name}: look at the function without them"
+        f"shardings of jit or within the function name devices of this process, so that it cannot "
+        f"be compiled for {name}: look at it without them"
     )
 
 
@@ -268,7 +279,7 @@ def _choices() -> str:
 
 
 def _hint(name: str) -> str:
-    """What to write instead of a name without a device; "" if nothing is near."""
+    """What to write instead of a name without a device."""
     if "," in name:
         return "; give each target an option of its own: --target cpu --target gpu:h100"
     if name in GPUS:

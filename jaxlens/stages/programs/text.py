@@ -245,7 +245,7 @@ def _lowered(
         warnings.simplefilter("ignore")
         if place is None:
             return jitted.lower(*shapes)
-        return place.trace(jitted, shapes, {}).lower(lowering_platforms=place.platforms)
+        return place.lower(place.trace(jitted, shapes, {}))
 
 
 def _parsed(module: bytes | str, context: Any = None) -> Any:

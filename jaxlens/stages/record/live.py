@@ -47,8 +47,8 @@ class LiveComparison:
     def start(self) -> str:
         """Returns the identity of this recording in all processes of the job; "" without a store.
 
-        Whichever process is first publishes it. It has no folder's name, as processes without a
-        disk in common may write into folders of other names.
+        The first process that asks publishes it. It does not contain the folder's name, which may
+        differ between hosts that share no disk.
         """
         if not coordinator.has_store():
             return ""

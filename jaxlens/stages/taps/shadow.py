@@ -246,8 +246,6 @@ def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
     with eqn.ctx.manager:
         params = eqn.primitive.get_bind_params({**eqn.params, **changed})
         results = eqn.primitive.bind(*operands, **params)
-    # On a CPU the array of a failed allocation ends the process where NumPy reads it.
-    results = jax.block_until_ready(results)  # type: ignore[no-untyped-call]
     return list(results) if eqn.primitive.multiple_results else [results]
 
 
@@ -264,7 +262,9 @@ def exactly(eqn: Any, operands: Sequence[Any]) -> list[Any]:
     changed |= {name: _wide_body(x) for name, x in eqn.params.items() if opened(x) is not None}
     if eqn.params.get("precision") is not None:
         changed["precision"] = None
-    return [np.asarray(x) for x in bind(eqn, values, **changed)]
+    # On a CPU the array of a failed allocation ends the process where NumPy reads it.
+    results = jax.block_until_ready(bind(eqn, values, **changed))  # type: ignore[no-untyped-call]
+    return [np.asarray(x) for x in results]
 
 
 def _wide_body(body: Any) -> Any:

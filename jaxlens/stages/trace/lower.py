@@ -43,7 +43,7 @@ def lower(done: Trace, call: TraceableCall, place: ResolvedTarget) -> Lowering:
         start = time.perf_counter()
         lowered, ids = stamp.lowered(
             done.traced,
-            lambda t: t.lower(lowering_platforms=place.platforms),
+            place.lower,
             program=written(done.traced),
         )
         return Lowering(lowered, time.perf_counter() - start, ids=ids)

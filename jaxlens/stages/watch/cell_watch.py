@@ -90,7 +90,8 @@ class ArrayGrowth:
         self._next = 0.0
         self._bytes: list[int] = []
         self._names: set[str] = set()
-        self._named = 0  # bytes of arrays when their names were first seen
+        self._total = 0
+        self._named = 0  # bytes that the arrays of new names added
 
     def look(self) -> tuple[int, int] | None:
         """Returns bytes before and now if they grew at each of the last looks by much; else None.
@@ -102,8 +103,10 @@ class ArrayGrowth:
             return None
         new = [n for n in list(self._namespace) if n not in self._names and n[:1] != "_"]
         self._names.update(new)
-        self._named += sum(live_arrays.bytes_of(self._namespace[name]) for name in new)
-        grown = live_arrays.total() - self._named
+        before, self._total = self._total, live_arrays.total()
+        named = live_arrays.bytes_of([self._namespace[name] for name in new])
+        self._named += min(named, max(self._total - before, 0))  # a second name adds nothing
+        grown = self._total - self._named
         if self._bytes[-1:] != [grown]:
             self._bytes = [*self._bytes[-_LOOKS:], grown]
         now = time.perf_counter()

@@ -67,8 +67,8 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
 def _function_once(cause: RecompileCause) -> Cure:
     """Cure for a new function object at each call: create it once."""
     line = cause.last.line
-    called = f" that {line.file}:{line.line} calls" if line else ""
-    text = f"make the jitted function{called} only once"
+    each = f", not for each call at {line.file}:{line.line}" if line else ""
+    text = f"make the jitted function only once{each}"
     if equal := cause.equal_programs():
         return Cure(f"{text}, and call that object", equal)
     changes = [change for call in cause.calls for change in call.changes]
@@ -209,10 +209,9 @@ def _pad(cause: RecompileCause) -> Cure:
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
     names = cause.names("type")
-    if len(names) > 1 or len({len(shape) for shape in shapes}) > 1:
+    is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
+    if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
         return _padded(cause, f"pad {few(names)} to a few common shapes")
-    if len(axes) != 1 or not all(shape[axes[0]].isdigit() for shape in shapes):
-        return _padded(cause, f"pad {cause.name} to a few common shapes")
     by_size = {int(shape[axes[0]]): text for shape, text in reversed(types)}
     sizes, axis = sorted(by_size), f"axis {axes[0]}"
     powers = {_power(size) for size in sizes}

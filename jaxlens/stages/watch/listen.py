@@ -237,9 +237,9 @@ class _Recorder:
                 programs.append(parts)
         if kind == "compile":
             self._explain_compile(call)
-        if kind == "compile" and (call.role == "user" or call.function in LOOPS):
-            call.program = _fingerprint(stack.module)
-            call.others = compat_events.on_disk(name)
+            if call.role == "user" or call.function in LOOPS:
+                call.program = _fingerprint(stack.module)
+                call.others = compat_events.on_disk(name)
         for watch in self._watching():
             watch.began(kind, call, stack)
         return call

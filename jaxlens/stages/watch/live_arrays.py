@@ -75,9 +75,9 @@ def total() -> int:
 
 
 def bytes_of(value: Any) -> int:
-    """Returns the bytes of the arrays in a pytree, all devices together."""
+    """Returns the bytes of the distinct arrays in a pytree, counted as `total` counts them."""
     arrays = {id(leaf): leaf for _, leaf in leaves(value) if isinstance(leaf, jax.Array)}
-    return sum(sum(_bytes(a).values()) for a in arrays.values() if not a.is_deleted())
+    return sum(array.nbytes for array in arrays.values() if not array.is_deleted())
 
 
 def _all_live() -> Iterator[Any]:

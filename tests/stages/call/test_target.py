@@ -207,6 +207,6 @@ def test_a_program_of_other_devices_is_refused(monkeypatch):
     elsewhere = SimpleNamespace(client=object())
     away = targets.ResolvedTarget(targets.target_of(jax.devices()), elsewhere)
     monkeypatch.setattr(targets, "_resolve", lambda name: away)
-    with pytest.raises(TargetError, match="put on devices of this process"):
+    with pytest.raises(TargetError, match="name devices of this process"):
         targets.resolve("gpu:h100", (X,), placed._jit_info)
     assert targets.resolve("gpu:h100", (X,)) is away
