@@ -174,8 +174,26 @@ def compared(
     # Where settings are the same, a program from the persistent cache has another text.
     remade = tuple(_other_programs(left, rest)) if settings else ()
     sources = tuple(_other_sources(left, rest, labels))
-    if not first_unlike:
-        return StartComparison(None, tuple(extras.values()), settings, remade, sources)
+    found = _mismatch(left, rest, first_unlike, stage_of, labels) if first_unlike else None
+    return StartComparison(found, tuple(extras.values()), settings, remade, sources)
+
+
+def _mismatch(
+    left: ProcessRecord,
+    rest: Sequence[ProcessRecord],
+    first_unlike: Mapping[str, tuple[_Unlike, str]],
+    stage_of: StageOf,
+    labels: Mapping[str, str],
+) -> Mismatch:
+    """Returns the earliest difference, and which processes compiled the same there.
+
+    Args:
+        left: The process that the others are compared with.
+        rest: The others.
+        first_unlike: The first difference of each, and where it is, by the process's folder.
+        stage_of: Gives a stage of a program.
+        labels: The processes' names by their folders.
+    """
     folder, (unlike, where) = min(first_unlike.items(), key=lambda row: row[1][0].i)
     right = next(p for p in rest if p.folder == folder)
     groups: dict[object, list[str]] = {None: [], _there(unlike): []}
@@ -184,7 +202,7 @@ def compared(
         is_here = other is not None and other.i == unlike.i
         groups.setdefault(_there(other) if is_here else None, []).append(labels[p.folder])
     names = f"process {labels[left.folder]}", f"process {labels[right.folder]}"
-    found = Mismatch(
+    return Mismatch(
         unlike.i + 1,
         left,
         right,
@@ -195,7 +213,6 @@ def compared(
         tuple(differences(unlike.first, unlike.second, names, stage_of)),
         unfit(unlike.first, unlike.second, names, stage_of),
     )
-    return StartComparison(found, tuple(extras.values()), settings, remade, sources)
 
 
 def _other_settings(
