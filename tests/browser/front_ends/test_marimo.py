@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from urllib.request import urlopen
 
 import pytest
 
@@ -82,8 +83,10 @@ def marimo(chromium, tmp_path_factory, free_port):
     page = chromium.new_page(viewport={"width": 1280, "height": 1400})
     page.on("pageerror", lambda error: errors.append(str(error)))
     try:
-        wait_for(lambda: "URL" in (folder / "log").read_text(), "marimo")
-        page.goto(f"http://127.0.0.1:{free_port}")
+        address = f"http://127.0.0.1:{free_port}"
+        # The log names the address before the port is open.
+        wait_for(lambda: urlopen(address).close() or True, "marimo")
+        page.goto(address)
         wait_for(lambda: len(outputs(page)) == 2, "the cells to run", 120)
         yield page
     finally:
