@@ -7,7 +7,7 @@ from typing import Any
 from jaxlens.ir.compile_log import KeyChange, KeyChangeKind
 from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.arguments.value_diff import AuxData, PyTreeDef, differences
-from jaxlens.stages.keys.jax_key import JaxKey, sharding_text
+from jaxlens.stages.keys.jax_key import JaxKey, sharding_text, value_text
 
 Comparison = tuple[tuple[KeyChange, ...], int]
 """The differences to the nearest earlier key, and the number of earlier keys."""
@@ -114,7 +114,7 @@ def _changed(
         else:
             default = f" (so {static_text(defaults[name])})" if name in defaults else ""
             missing = f"not given{default}"
-            texts = (static_text(k[name]) if name in k else missing for k in (new, old))
+            texts = (value_text(k[name]) if name in k else missing for k in (new, old))
             yield _change(kind, name, *texts)
 
 
@@ -129,7 +129,7 @@ def _differ(new: Any, old: Any) -> bool:
 def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:
     """Yields the parts in which two values of one name differ."""
     if kind not in ("static", "structure"):
-        yield _change(kind, name, static_text(new), static_text(old))
+        yield _change(kind, name, value_text(new), value_text(old))
         return
     for path, now, was in differences(name, new, old):
         if isinstance(now, AuxData) and isinstance(was, AuxData):
@@ -152,7 +152,7 @@ def _tree_text(value: Any) -> str:
         kind, keys = value.node_data() or (None, None)
         if kind is OrderedDict and keys:
             return f"OrderedDict of {', '.join(map(str, keys))}"
-    return static_text(value)
+    return value_text(value)
 
 
 def _mesh_text(mesh: Any) -> str:

@@ -27,7 +27,7 @@ from jaxlens.stages.keys.changes import (
     moved,
     nearest,
 )
-from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function
+from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function, value_text
 
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read
@@ -98,7 +98,7 @@ def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...]
 def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
     """Returns the keys in JAX's trace cache of this function object, and of others of its line.
 
-    Without those in `memory`.
+    Without those in `memory`, and without traces for another function or `jax.eval_shape`.
     """
     fun = new.function()
     keys: list[tuple[bool, JaxKey]] = []
@@ -111,11 +111,19 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
             continue
         if any(key.function() is function and key.exact == exact for key in memory):
             continue
+        if context == new.exact[0] and not _is_lowered(inner, rest):
+            continue
         call = Call(inner, (), {}, signature_of(inner))
         keys.append((is_own, cached_key(call, *exact)))
         if len(keys) == _MOST:
             break
     return [key for own, key in keys if own], [key for own, key in keys if not own]
+
+
+def _is_lowered(inner: Any, rest: tuple[Any, ...]) -> bool:
+    """Whether an entry of the trace cache in the current context was lowered on its own."""
+    program = compat.traced_program(inner, rest)
+    return program is not None and compat.lower_keys(program) != []
 
 
 def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
@@ -160,8 +168,11 @@ def _lowering_changes(
             for name, is_donated, was_donated in zip(names, *ends, strict=False):
                 if is_donated != was_donated:
                     yield donated(name, bool(is_donated))
+        elif option == "out_shardings" and len(now) == len(was):
+            outputs = (f"{option} of output {i}" if now[1:] else option for i in range(len(now)))
+            yield from differing("option", zip(outputs, now, was, strict=True), value_text)
         else:
-            yield from differing("option", [(option, now, was)])
+            yield from differing("option", [(option.removesuffix("_kvs"), now, was)], value_text)
 
 
 def entry_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:

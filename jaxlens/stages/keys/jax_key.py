@@ -80,7 +80,7 @@ class JaxKey:
                 yield KeyPart(name, "structure", static_text(tree))
         for name, value in self.options.items():
             if with_defaults or not _is_default(name, value):
-                yield KeyPart(name, "option", static_text(value))
+                yield KeyPart(name, "option", value_text(value))
         for name, value in self.settings.items():
             if with_defaults or (name in _SHOWN and value is not None and value is not False):
                 yield KeyPart(name, "setting", static_text(value))
@@ -88,11 +88,41 @@ class JaxKey:
 
 def _is_default(name: str, value: Any) -> bool:
     """Whether an option has the default of `jax.jit`."""
-    if name.endswith("_treedef") or name == "inline":  # containers of the options below
-        return True
-    if value is None or value is False or (isinstance(value, tuple) and not value):
-        return True
-    return "Unspecified" in repr(value) or repr(value) == "(None,)"
+    return name == "inline" or value is None or value is False or value == ()
+
+
+def _options(info: Any) -> dict[str, Any]:
+    """Returns what `jax.jit` was given, by name; shardings and layouts by their paths.
+
+    JAX has those as treedef and leaves, and a leaf for what was not given: None, or a class.
+    """
+    given = {k: v for k, v in info._asdict().items() if not k.startswith(("fun_", "user_"))}
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        argument, _, part = name.rpartition("_")
+        if part == "leaves":
+            leaves = leaf_paths(argument, given[f"{argument}_treedef"].unflatten(value))
+            options |= {p: v for p, v in leaves if not _is_unspecified(v)}
+        elif part != "treedef":
+            options[name.removesuffix("_kvs")] = value
+    return options
+
+
+def value_text(value: Any) -> str:
+    """Returns the text of a static value or an option: of a sharding, its spec and mesh."""
+    if isinstance(value, jax.sharding.NamedSharding):
+        return f"P{tuple(value.spec)}{_mesh_text(value)}"
+    return "not given" if _is_unspecified(value) else static_text(value)
+
+
+def _is_unspecified(value: Any) -> bool:
+    return type(value).__name__ == "UnspecifiedValue"
+
+
+def _mesh_text(sharding: Any) -> str:
+    sizes = getattr(getattr(sharding, "mesh", None), "shape", None) or {}
+    mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return f" on mesh {mesh}" if mesh else ""
 
 
 def key_of(call: Call, info: Any, origin: FunctionOrigin | None = None) -> JaxKey | None:
@@ -150,7 +180,7 @@ def cached_key(call: Call, context: Sequence[Any], rest: tuple[Any, ...]) -> Jax
             for name, value in zip(names, context, strict=True)
             if not name.endswith("mesh_context_manager")
         },
-        options={k: v for k, v in info._asdict().items() if not k.startswith("fun_")},
+        options=_options(info),
         statics=statics,
         inputs=dict(zip(paths, map(aval_text, avals), strict=True)),
         structures=structures,
@@ -195,9 +225,7 @@ def aval_text(aval: Any) -> str:
     sharding = getattr(aval, "sharding", None)
     spec = getattr(sharding, "spec", None) or ()
     explicit = f" sharded {tuple(spec)}" if any(axis is not None for axis in spec) else ""
-    sizes = getattr(getattr(sharding, "mesh", None), "shape", None) or {}
-    mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    return f"{weak}{kind}{explicit}{f' on mesh {mesh}' if mesh else ''}"
+    return f"{weak}{kind}{explicit}{_mesh_text(sharding)}"
 
 
 def sharding_text(sharding: Any) -> str:

@@ -420,7 +420,7 @@ class _Recorder:
         others = self._others(call.key)
         compiled = [o.key for o in others if o.key is not None and "compile" in o.begun]
         traced = [o.key for o in others if o.key is not None and "compile" not in o.begun]
-        if call.layer == "trace" and traced:
+        if "trace" in call.begun and traced:
             call.changes, call.earlier = explain.trace_changes(call.key, compiled, traced)
         elif call.layer == "lower" and not call.earlier:
             call.changes, call.earlier = explain.compile_changes(call.key, compiled)

@@ -188,7 +188,7 @@ def test_an_option_of_jit():
     asked = {"xla_cpu_enable_fast_math": True}
     log = watched(lambda: jax.jit(f)(X), lambda: jax.jit(f, compiler_options=asked)(X))
     (reason,) = reasons(log)
-    assert reason.startswith("jit's compiler_options_kvs: (('xla_cpu_enable_fast_math', True)")
+    assert reason.startswith("jit's compiler_options: (('xla_cpu_enable_fast_math', True)")
 
 
 def test_committed():
@@ -457,3 +457,32 @@ def test_a_function_that_another_traced_first():
         inner(np.ones(2, np.float32))
     first, second = log.log.compiles
     assert (first.changes, second.reason) == ((), "x: f32[2], was f32[3]")
+
+
+def test_shardings_are_named_as_the_user_wrote_them():
+    def init(x):
+        return {"a": x, "w": x * 9}
+
+    mesh = jax.make_mesh((1,), ("x",))
+    where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    jax.eval_shape(init, X)
+    with jaxlens.recompiles() as log:
+        jax.jit(init, out_shardings={"a": None, "w": where})(X)
+        jax.jit(init)(X)
+        jax.jit(init, out_shardings=where)(X)
+    first, second, third = log.log.compiles
+    assert first.changes == ()
+    # The trace without shardings is in the cache, and the lowering knows outputs by number.
+    assert second.reason == "jit's out_shardings of output 1: not given, was P('x',) on mesh x=1"
+    words = " ".join(str(log).split())
+    assert "jit's out_shardings of output 1 changed: P('x',) on mesh x=1, not given" in words
+    assert third.reason == "jit's out_shardings: P('x',) on mesh x=1, was not given"
+
+
+def test_a_trace_without_a_compile_is_no_earlier_call():
+    f = jax.jit(lambda x: x * 11)
+    with jaxlens.recompiles() as log:
+        jax.make_jaxpr(f)(np.ones(5, np.float32))
+        f(np.ones(4, np.float32))
+    (call,) = log.log.compiles
+    assert call.changes == ()
