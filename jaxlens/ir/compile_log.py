@@ -95,7 +95,7 @@ class KeyChange:
 
 
 _FEWEST = 3  # arrays of one container whose changes are one
-_OF_ARRAYS = ("place", "new", "gone", "donated", "holder")
+_OF_ARRAYS = ("place", "new", "gone", "donated", "holder", "option")
 _STEP = re.compile(r"^[^.\[]++|\.[^.\[]++|\[[^\[\]]*+\]")
 
 
@@ -114,7 +114,13 @@ def merged(changes: Sequence[KeyChange]) -> tuple[KeyChange, ...]:
     for group in groups.values():
         outer = container([change.name for change in group])
         if len(group) >= _FEWEST and outer:
-            merged_changes.append(replace(group[0], name=f"{len(group):,} arrays of {outer}"))
+            is_option = group[0].kind == "option"
+            name = (
+                f"{outer} ({len(group):,} leaves)"
+                if is_option
+                else f"{len(group):,} arrays of {outer}"
+            )
+            merged_changes.append(replace(group[0], name=name))
         elif created.get(name := group[0].name, name) != name:
             merged_changes.append(KeyChange(group[0].kind, created[name], "another object"))
         else:

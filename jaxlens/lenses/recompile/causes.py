@@ -14,6 +14,7 @@ from jaxlens.ir.compile_log import (
     KeyChange,
     merged,
     recreated_objects,
+    root,
 )
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.sentences import listed, ordinal
@@ -32,6 +33,7 @@ _SENTENCES = {
     "calling": "{name} was passed {new}, and {old} before",
     "donated": "{name} was {new}, and {old} before",
 }
+_OBJECT = ("function", "closed")  # changes that come with a new function object
 Identity = tuple[str, Span | None, str]
 """Function, definition and transform of a call."""
 
@@ -102,8 +104,8 @@ def _with(calls: Sequence[CallEvent]) -> str:
     """Returns what changed together with the main argument in all calls of a cause."""
     kind = calls[0].main.kind
     if kind == "function":
-        return _closed(calls)
-    if kind not in ("type", "static", "field", "calling"):
+        return f"{_closed(calls)}{_besides(calls)}"
+    if kind not in ("type", "static", "field", "calling", "option"):
         return ""
     changes = [[c for c in call.changes if c.kind in (kind, "setting")] for call in calls]
     names = set.intersection(*map(_names, calls, changes)) - _names(calls[0], [calls[0].main])
@@ -114,6 +116,13 @@ def _names(call: CallEvent, changes: Sequence[KeyChange]) -> set[str]:
     """Returns the names of changes of a call; a new object counts once, its functions do not."""
     whole = recreated_objects(call.changes)
     return {whole.get(change.name, change.name) for change in changes}
+
+
+def _besides(calls: Sequence[CallEvent]) -> str:
+    """Returns what would have recompiled the same function object too."""
+    every = ({root(c.name) for c in call.changes if c.kind not in _OBJECT} for call in calls)
+    names = sorted(set.intersection(*every))
+    return f", and {listed(names, 3)} changed too" if names else ""
 
 
 def _closed(calls: Sequence[CallEvent]) -> str:

@@ -129,7 +129,10 @@ def _differ(new: Any, old: Any) -> bool:
 def _parts(kind: KeyChangeKind, name: str, new: Any, old: Any) -> Iterator[KeyChange]:
     """Yields the parts in which two values of one name differ."""
     if kind not in ("static", "structure"):
-        yield _change(kind, name, value_text(new), value_text(old))
+        now, was = (value_text(value).partition(" on mesh ") for value in (new, old))
+        of_meshes = now[0] == was[0] and now[2] != was[2]  # the specs of shardings are equal
+        texts = ("".join(text[of_meshes:]).strip() for text in (now, was))
+        yield _change(kind, name, *texts)
         return
     for path, now, was in differences(name, new, old):
         if isinstance(now, AuxData) and isinstance(was, AuxData):

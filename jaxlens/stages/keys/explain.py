@@ -55,8 +55,7 @@ def trace_changes(
     cached_own, cached_siblings = _cached(new, known) if len(own) < _ENOUGH else ([], [])
     own = [*reversed(own), *cached_own]
     if own:
-        differences, _ = _nearest(new, own)
-        return tuple(_as_place(new, change) for change in differences), len(own)
+        return _nearest(new, own)[0], len(own)
     siblings = [key for key in reversed(memory) if key.origin == new.origin] + cached_siblings
     if not siblings:
         return (), 0
@@ -92,7 +91,8 @@ def _of_function(new: JaxKey, memory: Sequence[JaxKey]) -> list[JaxKey]:
 def _nearest(new: JaxKey, keys: Sequence[JaxKey]) -> tuple[tuple[KeyChange, ...], JaxKey]:
     """Returns the differences to the nearest key, and that key, of several the first."""
     differences = ((tuple(changes_by_argument(new, key)), key) for key in keys[:_MOST])
-    return min(differences, key=lambda pair: apart(pair[0]))
+    nearest_changes, old = min(differences, key=lambda pair: apart(pair[0]))
+    return tuple(_as_place(new, change) for change in nearest_changes), old
 
 
 def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[JaxKey]]:
@@ -131,8 +131,9 @@ def _as_place(new: JaxKey, change: KeyChange) -> KeyChange:
     now, was = TYPE_TEXT.fullmatch(change.new), TYPE_TEXT.fullmatch(change.old)
     if change.kind != "type" or not now or not was or now.group(1, 2, 3) != was.group(1, 2, 3):
         return change
-    place = new.places.get(change.name) or now[4].strip() or "on no mesh"
-    return KeyChange("place", change.name, place, was[4].strip() or "on no mesh")
+    mesh, before = now[4].strip(), was[4].strip()
+    place = (not before and new.places.get(change.name)) or mesh or "on no mesh"
+    return KeyChange("place", change.name, place, before or "on no mesh")
 
 
 def lower_changes(stack: Stack, new: JaxKey | None) -> Comparison:

@@ -78,7 +78,9 @@ def _function_once(cause: RecompileCause) -> Cure:
         return _as_arguments(text, plain, cause, cause.key)
     count, different = cause.programs()
     if not count:
-        return Cure(f"{text}, and call that object")
+        tried = cause.alone(lambda change: change.kind == "closed")
+        is_hit = len(cause.last.changes) == 1
+        return Cure(f"{text}, and call that object", "" if is_hit else tried)
     tried = f"of {count} programs {different} differ: each object closes over other values"
     if names:
         roots = few([re.split(r"[\[.]", name)[0] for name in names])

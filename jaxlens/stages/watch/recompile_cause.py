@@ -66,6 +66,7 @@ class RecompileCause:
         main = self.last.main
         is_consequence = follows or (lambda change: change.kind == main.kind)
         rest = [c.name for c in self.last.changes if c is not main and not is_consequence(c)]
+        rest = [*map(root, rest)] if len(rest) > _NAMED else rest
         return f"the nearest earlier key differs in {few(rest)} too" if rest else _ALONE
 
     def programs(self) -> tuple[int, int]:
