@@ -330,15 +330,20 @@ class SessionWatch:
         self.has_grown = (growth is not None or self.has_grown) and self._watch.is_empty
         if self._watch.is_empty:
             return AfterCell(CompileLog(), {}, {}, growth)
-        ended = RecompileLog(self._watch.split())
-        after = AfterCell(ended.log, {}, {}, growth)
+        ended = self._watch.split()
+        log = RecompileLog(ended)
+        after = AfterCell(log.log, {}, {}, growth)
         if not after.compiles:
             return after
         causes = [(call.identity, call.cause) for call in after.compiles if call.changes]
-        self._programs.update(call.identity for call in after.compiles)
+        # A step and the vmap of it have one name and place; neither is a recompile of the other.
+        keys = {("user", number): key for number, key in ended.keys().items()}
+        origins = [getattr(keys.get((c.role, c.number)), "origin", None) for c in after.compiles]
+        functions = [(c.identity, o) for c, o in zip(after.compiles, origins, strict=True)]
+        self._programs.update(functions)
         self._recompiles.update(causes)
-        programs = {call.identity: self._programs[call.identity] for call in after.compiles}
+        programs = {function[0]: self._programs[function] for function in functions}
         recompiles = {cause: self._recompiles[cause] for cause in causes}
         self.after = replace(after, programs=programs, recompiles=recompiles)
-        self.answer, self._ways = ended.answer, None
+        self.answer, self._ways = log.answer, None
         return self.after

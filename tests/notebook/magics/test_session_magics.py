@@ -50,6 +50,12 @@ def test_nothing_after_others(run):
         assert run(code).shown == "", code
 
 
+def test_the_line_is_not_among_what_the_user_captures(run):
+    ran = run("%%capture cap\nstep(w, batch(8))")
+    assert ran.shown == "Compiled `step`."
+    assert run("assert len(cap.outputs) == 1").ok  # the value of the call
+
+
 def test_a_line_also_after_an_error(run):
     ran = run("step(w, batch(9))\n1 / 0")
     assert isinstance(ran.error, ZeroDivisionError)
@@ -61,6 +67,16 @@ def test_the_cell_that_defines_a_function_again(run):
     assert run("step(w, batch(8));").shown == "Compiled `step`."
     assert run("@jax.jit\ndef step(w, x):\n    return (x @ w).max()\nstep(w, batch(8));").shown == (
         "Compiled `step`."
+    )
+
+
+def test_a_transform_of_a_function_is_compiled_for_the_first_time(run):
+    run("def half(x):\n    return x / 2")
+    assert run("jax.jit(half)(np.ones(3));").shown == "Compiled `half`."
+    assert run("jax.jit(jax.vmap(half))(np.ones(3));").shown == "Compiled `half`."
+    assert "Nothing recompiled; 1 function was compiled" in run("%explain").shown
+    assert run("jax.jit(half)(np.ones(4));").shown == (
+        "Compiled `half` for the second time, because x's length changed: 3, 4."
     )
 
 
