@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.magic import line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 from IPython.display import display
@@ -162,6 +163,9 @@ class JaxLens(WholeCellMagics):
         try:
             if self._session is None:
                 return self._begin()
+            is_captured = isinstance(self.shell.display_pub, CapturingDisplayPublisher)
+            if is_captured and not result.info.store_history:
+                return None  # the inside of %%capture: the line belongs to the whole cell
             after = self._session.cell_done()
             if after.compiles:
                 self._has_failed, self._since_compile = has_failed, 0
