@@ -36,7 +36,7 @@ def argument_origin(
     except (SyntaxError, ValueError, RecursionError):
         return ""
     scope, call = _scope_and_call(tree, line.line, called, renamed)
-    argument = _argument(call, parameters, name) if call is not None else None
+    argument = _argument(call, called, parameters, name) if call is not None else None
     if argument is None:
         return ""
     creation: ast.AST | None = argument
@@ -68,8 +68,13 @@ def _scope_and_call(
     return scope, next(iter(named or (calls if renamed else ())), None)
 
 
-def _argument(call: ast.Call, parameters: Sequence[str], name: str) -> ast.expr | None:
+def _argument(call: ast.Call, called: str, parameters: Sequence[str], name: str) -> ast.expr | None:
     """Returns the expression passed to a parameter; None if it is in a starred argument."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == called
+    if parameters[:1] == ["self"] and (is_method or called == "__call__"):
+        if name == "self":
+            return call.func.value if is_method else call.func
+        parameters = parameters[1:]
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

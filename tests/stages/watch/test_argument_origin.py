@@ -32,6 +32,24 @@ def test_the_line_that_made_an_argument(text, line, place):
         del linecache.cache["t"]
 
 
+METHODS = [
+    ("Tr().step(tx)", 1, "self", "t:1: Tr()"),
+    ("t = Tr()\nt.step(adam(3))", 2, "self", "t:1: t = Tr()"),
+    ("t = Tr()\nt.step(adam(3))", 2, "tx", "t:2: adam(3)"),
+    ("run = jit(Tr.step)\nrun(Tr(), tx)", 2, "self", "t:2: Tr()"),
+    ("t.step(*both)", 1, "self", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "name", "place"), METHODS)
+def test_the_object_of_a_method_is_its_first_argument(text, line, name, place):
+    linecache.cache["t"] = (len(text), None, text.splitlines(True), "t")
+    try:
+        assert argument_origin(Span("t", line, line), "step", ["self", "tx"], name) == place
+    finally:
+        del linecache.cache["t"]
+
+
 def test_a_function_of_a_library_is_not_taken_for_the_call_on_the_line():
     linecache.cache["t"] = (20, None, ["run(PRNGKey(0), x)\n"], "t")
     try:
