@@ -113,7 +113,7 @@ class CompileWatch:
         last = calls[-1:] if calls and calls[-1].begun - {"trace"} == {"lower"} else []
         self._calls, ended._calls = last, calls[: len(calls) - len(last)]
         ended._forgotten, self._forgotten = self._forgotten, 0
-        ended._troubles |= self._troubles
+        ended._troubles, self._troubles = self._troubles, self._troubles & {UNHEARD}
         return ended
 
     def trouble(self, text: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from jaxlens.stages.watch import cell_watch
 from jaxlens.stages.watch.cell_watch import ArrayGrowth, CellWatch
+from jaxlens.stages.watch.listen import UNHEARD
 
 pytestmark = pytest.mark.backend
 
@@ -66,6 +67,13 @@ def test_a_split_takes_what_has_ended(watch):
     (call,) = compiled(watch)
     assert [step.kind for step in call.steps] == ["trace", "lower", "compile"]
     assert compiled(watch) == ()
+
+
+def test_a_note_belongs_to_the_cell_in_which_it_was_made(watch):
+    watch.trouble("a call could not be read")
+    assert watch.split().log().trouble == ("a call could not be read",)
+    watch.trouble(UNHEARD)
+    assert [watch.split().log().trouble for _ in range(2)] == [(UNHEARD,), (UNHEARD,)]
 
 
 def test_growth_needs_five_looks_and_bytes(monkeypatch):
