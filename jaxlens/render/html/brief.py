@@ -9,24 +9,26 @@ from jaxlens.report import Finding
 
 _STYLE = "font:13px/1.6 system-ui,sans-serif"
 _WARNING = "border-left:3px solid #d55e00;padding-left:8px"
+_CAPTION = '<caption style="font-weight:600;text-align:left">'
 
 
 def brief_html(
     line: Finding | None, warnings: Sequence[Finding], behind: Sequence[TableBlock]
 ) -> str:
-    """Returns one line that opens, and warnings below it.
+    """Returns one line that opens, and warnings below it, above what it opens.
 
     Args:
         line: The line; None for none.
         warnings: One sentence each.
         behind: What a click on the line opens.
     """
-    parts = []
-    if line is not None:
-        tables = "".join(table_html(block.table) for block in behind)
-        parts.append(f"<details><summary>{prose(line.measured)}</summary>{tables}</details>")
-    parts += [
+    html = "".join(
         f'<div style="{_WARNING}"><b>Warning:</b> {prose(warning.measured)}</div>'
         for warning in warnings
-    ]
-    return f'<div role=note aria-label=jaxlens style="{_STYLE}">{"".join(parts)}</div>'
+    )
+    if line is not None:
+        tables = "".join(table_html(block.table) for block in behind)
+        tables = tables.replace("<caption>", _CAPTION)
+        summary = f"<summary>{prose(line.measured)}{html}</summary>"
+        html = f"<details>{summary}{tables}</details>"
+    return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'

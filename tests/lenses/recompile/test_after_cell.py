@@ -140,6 +140,14 @@ def test_growing_arrays_without_a_compile():
     assert "<details>" not in cell_html(cell)
 
 
+def test_a_warning_stands_above_the_tables_that_the_line_opens():
+    page = cell_html(after(call(size(2, 3)), earlier=3))
+    summary, tables = page.split("</summary>")
+    assert "<b>Warning:</b>" in summary
+    assert "<b>Warning:</b>" not in tables
+    assert '<caption style="font-weight:600;text-align:left">Calls that' in tables
+
+
 def test_names_are_data_in_html():
     page = cell_html(after(call(function="<script>alert(1)</script>")))
     assert "<script>" not in page
