@@ -60,6 +60,8 @@ class Constant:
         defined: Where that function is defined.
         reads: Equations that read it, in all bodies; 0 where they were not counted.
         bodies: Bodies of the jaxpr that hold it as a constant of their own.
+        argument: The attribute that can be an argument ("model.params"), where what holds it is
+            an object that JAX refuses as one; else "".
     """
 
     name: str
@@ -71,6 +73,7 @@ class Constant:
     defined: Span | None = None
     reads: int = 0
     bodies: int = 1
+    argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)

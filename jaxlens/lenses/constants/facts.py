@@ -174,6 +174,7 @@ def _first(facts: Captured) -> Finding:
     cure = ""
     if largest.bytes >= _LARGE:
         value = "the object, as a pytree," if largest.held == "attribute" else "it"
+        value = f"`{largest.argument}`" if largest.argument else value
         cure = f": pass {value} as an argument, and its values are no part of the program"
     if len(facts.constants) == 1:
         return Finding(f"One array is closed over, {_named(largest)}{cure}.")

@@ -168,6 +168,7 @@ def _constant(
         binding.span,
         captured.reads,
         captured.bodies,
+        binding.argument,
     )
 
 

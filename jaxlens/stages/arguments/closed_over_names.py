@@ -10,7 +10,7 @@ import functools
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -33,12 +33,14 @@ class Binding:
         how: "global", "closure", "default argument", "argument of a partial" or "attribute".
         function: The function or class that uses the name.
         span: Where that function is defined; None if unknown.
+        argument: See `Constant.argument`.
     """
 
     name: str
     how: str
     function: str
     span: Span | None
+    argument: str = ""
 
 
 def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
@@ -71,8 +73,7 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
                 if callable(leaf) or hasattr(leaf, "__dict__"):
                     pending.append((leaf, name))
                 for identity in identities(leaf):
-                    named = Binding(name, binding.how, binding.function, binding.span)
-                    bindings[identity].append(named)
+                    bindings[identity].append(replace(binding, name=name))
     return bindings
 
 
@@ -167,9 +168,12 @@ def _of_object(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     call = kind.__dict__.get("__call__")
     own = call if isinstance(call, FunctionType) else None
     span = definition(own) if own else None
-    for name, value in list(attributes.items()):
-        if isinstance(name, str) and name != "__wrapped__":
-            yield Binding(f"{path or 'self'}.{name}", "attribute", kind.__qualname__, span), value
+    is_pytree = not jax.tree_util.all_leaves([obj])
+    for attribute, value in list(attributes.items()):
+        if isinstance(attribute, str) and attribute != "__wrapped__":
+            name = f"{path or 'self'}.{attribute}"
+            argument = "" if is_pytree else name
+            yield Binding(name, "attribute", kind.__qualname__, span, argument), value
     if own is not None:
         yield Binding(path, "closure", "", None), own
 

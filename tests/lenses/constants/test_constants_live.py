@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ import pytest
 import jaxlens
 from jaxlens import core
 from jaxlens.ir.facts import Constant
+from jaxlens.lenses.constants.facts import Captured, alarm
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.arguments.closed_over_names import closed_over
 from jaxlens.stages.core.program import is_core_call
@@ -137,6 +139,15 @@ def test_nothing_of_the_users_is_called() -> None:
     careful = Careful()
     found = closed_over(lambda x: careful and x * 2)
     assert [held.name for names in found.values() for held in names] == ["careful"]
+
+
+def test_an_object_that_jit_refuses_is_not_to_be_an_argument() -> None:
+    constant = only(by_object())
+    assert constant.argument == "model.params"
+    (finding,) = alarm(Captured((replace(constant, bytes=10**7),), {}))
+    assert ": pass `model.params` as an argument, and its values" in finding.text
+    tree = jax.tree_util.Partial(lambda table, x: x * table, numbers(16))
+    assert not only(lambda x: tree(x)).argument
 
 
 def test_an_attribute_is_no_global_of_the_same_name() -> None:
