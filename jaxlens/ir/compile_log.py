@@ -154,6 +154,11 @@ def root(name: str) -> str:
     return next(iter(_STEP.findall(name)), name)
 
 
+def field_name(name: str) -> str:
+    """What a pytree keeps beside its arrays: a field, or all of a class that names no fields."""
+    return f"the aux data of {name}" if name == root(name) else name
+
+
 @dataclass(frozen=True, slots=True)
 class DiskKey:
     """The key by which the persistent cache looked a program up.

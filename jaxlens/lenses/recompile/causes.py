@@ -12,6 +12,7 @@ from jaxlens.ir.compile_log import (
     CallEvent,
     CompileLog,
     KeyChange,
+    field_name,
     merged,
     recreated_objects,
     root,
@@ -151,6 +152,7 @@ def _sentence(cause: tuple[str, ...], calls: Sequence[CallEvent]) -> str:
         return f"{name} is {where} and each time another {last.old}"
     if kind in _SENTENCES:
         values = _listed_values([_bare(changes[0].old), *(_bare(c.new) for c in changes)])
+        name = field_name(name) if kind == "field" else name
         return _SENTENCES[kind].format(name=name, values=values, new=last.new, old=last.old)
     if kind == "place":
         alike = [c for c in calls[-1].changes if (c.kind, c.new) == (kind, last.new)]

@@ -25,6 +25,7 @@ from jaxlens.ir.compile_log import (
     Cure,
     KeyChange,
     container,
+    field_name,
     recreated_objects,
     root,
 )
@@ -282,7 +283,7 @@ def _constant_field(cause: RecompileCause) -> Cure:
         objects = few([*recreated_objects(cause.last.changes).values()])
         text = f"make {objects} once, and use the same object each time{cause.argument_origin()}"
         return Cure(text, tried)
-    names = few(cause.names("field"))
+    names = few([*map(field_name, cause.names("field"))])
     return Cure(f"give {names} one value at every call, or make it an array of the pytree", tried)
 
 

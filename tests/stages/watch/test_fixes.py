@@ -648,3 +648,27 @@ def test_all_arrays_on_another_mesh_are_one_change():
     moved = "on mesh x=2, y=4, was on mesh x=4, y=2"
     _, *reasons = done.stdout.strip().split("; ")
     assert reasons == [f"jit's in_shardings[0] (6 leaves): {moved}", f"6 arrays of s: {moved}"]
+
+
+@jax.tree_util.register_pytree_node_class
+class Tagged:
+    def __init__(self, array, tag):
+        self.array, self.tag = array, tag
+
+    def tree_flatten(self):
+        return (self.array,), self.tag
+
+    @classmethod
+    def tree_unflatten(cls, tag, children):
+        return cls(*children, tag)
+
+
+def test_what_a_class_keeps_without_names():
+    f = jax.jit(lambda p: p.array * 2)
+    with jaxlens.recompiles() as log:
+        f(Tagged(X, "a"))
+        f(Tagged(X, "b"))
+    assert "because the aux data of p is kept in the pytree and its value changed: 'a', 'b'" in (
+        log.findings[0].text
+    )
+    assert the_cure(log).text.startswith("give the aux data of p one value at every call")
