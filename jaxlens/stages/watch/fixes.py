@@ -211,7 +211,8 @@ def _pad(cause: RecompileCause) -> Cure:
     types = [(parts[1], text) for text in cause.values if (parts := _split(text))]
     shapes = [shape for shape, _ in types]
     axes = [i for i, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1]
-    names = cause.names("type")
+    changes = (change for call in cause.calls for change in call.changes)
+    names = list(dict.fromkeys(change.name for change in changes if change.kind == "type"))
     is_one = len(names) == 1 and len({*map(len, shapes)}) == 1 and len(axes) == 1
     if not is_one or not all(shape[axes[0]].isdigit() for shape in shapes):
         return _padded(cause, f"pad {few(names)} to a few common shapes")

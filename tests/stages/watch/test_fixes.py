@@ -3,10 +3,6 @@
 import dataclasses
 import functools
 import gc
-import os
-import subprocess
-import sys
-import textwrap
 from collections import OrderedDict
 
 import jax
@@ -611,64 +607,3 @@ def test_padding_names_all_arguments_that_change():
     cure = the_cure(log)
     assert cure.text == "pad x and y to a few common shapes, and mask what was padded"
     assert "hit it" not in cure.tried
-
-
-def test_a_new_function_object_beside_other_changes():
-    def make():
-        return jax.jit(lambda x, n: x[0] * n, static_argnames="n")
-
-    with jaxlens.recompiles() as log:
-        make()(np.ones(3, np.float32), n=1)
-        make()(np.ones(4, np.float32), n=2)
-    words = " ".join(str(log).split())
-    assert ", and n and x changed too." in words
-    assert "and call that object (the nearest earlier key differs in n and x too)" in words
-
-
-MESHES = """
-    import jax, numpy as np, jaxlens
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-    def make(*shape):
-        mesh = Mesh(np.reshape(jax.devices(), shape), ("x", "y"))
-        where = [NamedSharding(mesh, P(*spec)) for spec in ((), ("x",), ("y",))] * 2
-        state = jax.device_put([np.ones(4 + 4 * i) for i in range(6)], where)
-        return jax.jit(lambda s: s[0].sum(), in_shardings=(where,)), state
-    with jaxlens.recompiles() as log:
-        for shape in ((4, 2), (2, 4)):
-            step, state = make(*shape)
-            step(state)
-    print(log.log.compiles[-1].reason)
-"""
-
-
-def test_all_arrays_on_another_mesh_are_one_change():
-    flags = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    command = [sys.executable, "-c", textwrap.dedent(MESHES)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=flags)
-    moved = "on mesh x=2, y=4, was on mesh x=4, y=2"
-    _, *reasons = done.stdout.strip().split("; ")
-    assert reasons == [f"jit's in_shardings[0] (6 leaves): {moved}", f"6 arrays of s: {moved}"]
-
-
-@jax.tree_util.register_pytree_node_class
-class Tagged:
-    def __init__(self, array, tag):
-        self.array, self.tag = array, tag
-
-    def tree_flatten(self):
-        return (self.array,), self.tag
-
-    @classmethod
-    def tree_unflatten(cls, tag, children):
-        return cls(*children, tag)
-
-
-def test_what_a_class_keeps_without_names():
-    f = jax.jit(lambda p: p.array * 2)
-    with jaxlens.recompiles() as log:
-        f(Tagged(X, "a"))
-        f(Tagged(X, "b"))
-    assert "because the aux data of p is kept in the pytree and its value changed: 'a', 'b'" in (
-        log.findings[0].text
-    )
-    assert the_cure(log).text.startswith("give the aux data of p one value at every call")
