@@ -70,10 +70,11 @@ def _scope_and_call(
 
 def _argument(call: ast.Call, called: str, parameters: Sequence[str], name: str) -> ast.expr | None:
     """Returns the expression passed to a parameter; None if it is in a starred argument."""
-    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == called
-    if parameters[:1] == ["self"] and (is_method or called == "__call__"):
+    func = call.func
+    method = func if isinstance(func, ast.Attribute) and func.attr == called else None
+    if parameters[:1] == ["self"] and (method or called == "__call__"):
         if name == "self":
-            return call.func.value if is_method else call.func
+            return method.value if method else func
         parameters = parameters[1:]
     for keyword in call.keywords:
         if keyword.arg == name:
