@@ -5,9 +5,9 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -20,7 +20,6 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
-_ALIKE = 0.8  # of the bytes: axes that differ less are alike
 _ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
 
@@ -169,36 +168,59 @@ def _checkpointing(capture: Capture) -> Iterator[Action]:
 
 
 def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the axis of an input whose size most bytes at the peak have, over two devices."""
-    by_size: Counter[int] = Counter()
-    for value in use.at_peak:
-        for size in {int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type) if int(n) > 1}:
-            by_size[size] += value.bytes
-    inputs = capture.program.inputs
+    """Yields the first axis of an argument over two devices: that of a batch, if there is one.
+
+    Which values have the axis is read from their sizes: where axes of other inputs have the same
+    size, nothing is promised.
+    """
+    inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
+    # A result takes the place of an argument that is state; all that are none are one batch.
+    given = [leaf.name for leaf in inputs if leaf.donated]
+    state = {root_name(name) for name in (*given, *(one.name for one in donatable(capture)))}
+    axes: dict[object, set[tuple[str, int]]] = {}  # of each size
     firsts: dict[str, set[object]] = {}  # sizes of the first axes, by argument
     for leaf in inputs:
-        firsts.setdefault(root_name(leaf.name), set()).update(leaf.type.shape[:1])
+        root = root_name(leaf.name)
+        firsts.setdefault(root, set()).add(leaf.type.shape[0])
+        for axis, n in enumerate(leaf.type.shape):
+            axes.setdefault(n, set()).add((leaf.name if root in state else "", axis))
 
-    def batched(leaf: Input) -> bool:
-        return len(firsts[root_name(leaf.name)]) == 1  # all arrays of the argument have it
+    def order(leaf: Input) -> tuple[bool, bool, bool]:
+        root = root_name(leaf.name)
+        # All arrays of a batch have one first axis.
+        return len(firsts[root]) > 1, len(axes[leaf.type.shape[0]]) > 1, root in state
 
-    axes = [
-        (size, leaf, axis)
+    @cache
+    def with_axis(size: int, is_merged: bool) -> int:
+        """Returns bytes at the peak with an axis of a size, or of one that XLA merged it into."""
+        whole = 0
+        for value in use.at_peak:
+            sizes = [int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type)]
+            merged = is_merged and any(n % size == 0 and n not in axes for n in sizes)
+            whole += value.bytes if merged or size in sizes else 0
+        return whole
+
+    candidates = [
+        (order(leaf), leaf, size)
         for leaf in inputs
-        for axis, size in enumerate(leaf.type.shape)
-        if isinstance(size, int) and size % 2 == 0 and size in by_size
+        if isinstance(size := leaf.type.shape[0], int)
+        and size
+        and not size % 2
+        and with_axis(size, False) > (1 - _LESS) * (use.peak or 0)
     ]
-    if not axes or not use.peak:
+    if not candidates or not use.peak or capture.program.target.devices > 1:
         return
-    # Of those that most bytes have, an axis of a batch, else the first axis of the largest array.
-    most = max(by_size[size] for size, *_ in axes)
-    alike = (one for one in axes if by_size[one[0]] >= _ALIKE * most)
-    size, leaf, axis = min(alike, key=lambda one: (one[2], not batched(one[1]), -one[0]))
-    spec = ", ".join([*["None"] * axis, "'x'"])
+    first = min(ranks for ranks, *_ in candidates)
+    rest = [one for one in candidates if one[0] == first]
+    _, leaf, size = max(rest, key=lambda one: with_axis(one[2], False))
+    is_apart, is_ambiguous, is_state = first
+    if is_ambiguous and (is_apart or is_state):
+        return  # which of the arrays to shard is not known either
     yield Action(
-        f"sharding axis {axis} of {leaf.name} ({size:,}) over 2 devices",
-        f"jax.NamedSharding(mesh, jax.P({spec}))",
-        at_best=use.peak - by_size[size] // 2,
+        f"sharding axis 0 of {leaf.name} ({size:,}) over 2 devices",
+        "jax.NamedSharding(mesh, jax.P('x'))",
+        why="other axes have its size, so by how much is not known" if is_ambiguous else "",
+        at_best=None if is_ambiguous else use.peak - with_axis(size, True) // 2,
     )
 
 
