@@ -22,12 +22,13 @@ TRANSFORMS: Mapping[str, str] = {
     "custom_jvp": "with a derivative of its own",
     "custom_vjp": "with a derivative of its own",
 }
+RECOMPUTED = "rematted_computation"  # the part of what `jax.checkpoint` computes again
 # Transforms by the parts without brackets, and by the primitives, that denote them.
 _NAMES = {
     "remat": "remat",
     "remat2": "remat",
     "checkpoint": "remat",
-    "rematted_computation": "remat",
+    RECOMPUTED: "remat",
     "custom_jvp_call": "custom_jvp",
     "custom_vjp_call": "custom_vjp",
     "custom_vjp_call_jaxpr": "custom_vjp",

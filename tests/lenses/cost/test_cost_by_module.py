@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.ir.facts import Limits
+from jaxlens.lenses.cost import roofline
 from jaxlens.links.name_stack import module_path
 
 pytestmark = pytest.mark.backend
@@ -129,14 +131,48 @@ def test_flax_scopes_have_their_names():
     assert found["Net", "Dense_1"].forward == 2 * B * H * 4 + B * 4
 
 
-def test_mfu_is_flops_over_seconds_and_peak():
+LIMITS = Limits("this CPU", {"f32": 1e11}, 1e11, 1e10, measured=True)
+
+
+def test_mfu_is_flops_over_seconds_and_peak(monkeypatch):
+    monkeypatch.setattr(roofline, "limits_of", lambda *_: LIMITS)
     n = 256
     cap = jaxlens.capture(lambda x: x @ x, jnp.ones((n, n)))
-    answer = jaxlens.cost(cap, run=3, roofline="h100")
+    answer = jaxlens.cost(cap, run=3, roofline="here")
     seconds = sorted(answer.facts.run().seconds)[1]
-    assert answer.mfu == pytest.approx(2 * n**3 / seconds / 494.5e12)
+    assert answer.mfu == pytest.approx(2 * n**3 / seconds / 1e11)
     assert any("model flops utilisation" in finding.measured for finding in answer.findings)
     assert jaxlens.cost(cap).mfu is None
+
+
+def test_mfu_is_none_where_another_device_ran_it():
+    cap = jaxlens.capture(lambda x: x @ x, jnp.ones((8, 8)))
+    answer = jaxlens.cost(cap, run=2, roofline="h100")
+    assert answer.mfu is None
+    assert not any("utilisation" in finding.measured for finding in answer.findings)
+
+
+def test_mfu_is_without_what_checkpoint_computes_again(monkeypatch):
+    monkeypatch.setattr(roofline, "limits_of", lambda *_: LIMITS)
+
+    def block(x, w):
+        return jax.nn.relu(jnp.tanh(x @ w) @ w.T), None
+
+    def gradient(body):
+        return jax.grad(lambda w, x: (jax.lax.scan(body, x, w)[0] ** 2).sum())
+
+    w, x = jnp.ones((6, 32, 32)), jnp.ones((64, 32))
+    plain = jaxlens.cost(gradient(block), w, x)
+    again = jaxlens.cost(
+        jaxlens.capture(gradient(jax.checkpoint(block)), w, x), run=3, roofline="here"
+    )
+    forward = 6 * 2 * 2 * 64 * 32 * 32
+    assert again.flops - plain.flops in range(forward // 2, 2 * forward)
+    assert again.flops - again.again == pytest.approx(plain.flops, rel=0.02)
+    seconds = sorted(again.facts.run().seconds)[1]
+    assert again.mfu == pytest.approx((again.flops - again.again) / seconds / 1e11)
+    said = [finding.text for finding in again.findings if "utilisation" in finding.measured]
+    assert "without what jax.checkpoint computes again" in said[0]
 
 
 def test_a_wrapper_of_nnx_around_a_derivative_is_no_module():
