@@ -4,6 +4,7 @@ A program is compared by what it reserves from start to end. What else is on the
 arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -59,6 +60,8 @@ class FitFacts:
         target: What it was compiled for.
         actions: What would make it take less, least first; () where it fits.
         refused: XLA's reason not to compile it; "" where it does.
+        widened: Bytes at the peak that may be f32 copies of bf16 and f16 values, which a CPU's
+            program has and that of the device of the limit may not.
     """
 
     capacity: Capacity
@@ -67,10 +70,11 @@ class FitFacts:
     target: Target
     actions: tuple[Action, ...] = ()
     refused: str = ""
+    widened: int = 0
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where it is too near to the limit to say."""
+        """Whether it fits; None where it is too near, or the program of a CPU does not say it."""
         peak = self.use.peak if self.use else None
         return False if self.refused else self.would_fit(self.takes, peak)
 
@@ -80,7 +84,13 @@ class FitFacts:
         # For TPUs the sum of XLA's sizes can exceed a memory for which XLA compiles the program.
         if self.target.platform == "tpu" and (peak or limit) < limit < (takes or 0):
             return None
-        return within(takes or 0, limit)
+        fits = within(takes or 0, limit)
+        may = self.widened and within((takes or 0) - self.widened, limit) is not False
+        return None if may and not fits else fits
+
+    def near(self, takes: int | None) -> bool:
+        """Whether a size is too near to the limit to say."""
+        return within(takes or 0, self.capacity.usable) is None
 
 
 def within(takes: int, limit: float) -> bool | None:
@@ -101,7 +111,8 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
     """
     limit = capacity(fits) if fits else _own(capture.program.target.kind)
     use, takes, refused = _sized(capture)
-    found = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    widened = _widened(capture, use) if use and limit.name else 0
+    found = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
     if found.fits:
         return found
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
@@ -127,6 +138,22 @@ def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
     return use, takes, ""
+
+
+def _widened(capture: Capture, use: MemoryUse) -> int:
+    """Returns bytes of f32 temporaries at a CPU's peak that have the size of bf16 or f16 values."""
+    if capture.program.target.platform != "cpu":
+        return 0
+    values = (value for node in capture.optimized.module.nodes() for value in node.results)
+    narrow = {count for value in values for count in _elements(str(value.type), "bf16|f16")}
+    kept = (one for one in use.at_peak if one.kind == "temporary")
+    return sum(one.bytes for one in kept if narrow & {*_elements(one.type, "f32")})
+
+
+def _elements(type: str, dtypes: str) -> Iterator[int]:
+    """Yields the numbers of elements of the arrays in a type that have one of the dtypes."""
+    for sizes in re.findall(rf"\b(?:{dtypes})\[([\d,]*)\]", type):
+        yield math.prod(int(n) for n in sizes.split(",") if n)
 
 
 def _own(kind: str) -> Capacity:
@@ -206,7 +233,7 @@ def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
         if isinstance(size := leaf.type.shape[0], int)
         and size
         and not size % 2
-        and with_axis(size, False) > (1 - _LESS) * (use.peak or 0)
+        and not (leaf.type.dtype == "u32" and len(leaf.type.shape) == 1)  # a random key
     ]
     if not candidates or not use.peak or capture.program.target.devices > 1:
         return
@@ -230,12 +257,16 @@ def report(found: FitFacts) -> Report:
     rows = [action for action in found.actions if action.takes is not None]
     peak = found.use.peak if found.use else None
     now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
+
+    def unsure(action: Action) -> str:
+        return "too near" if found.near(action.takes) else "unknown"
+
     cells = (
         (
             Cell(action.name),
             Cell(_takes(action), action.takes),
             Cell("" if action.peak is None else amount(action.peak), action.peak),
-            Cell({True: "yes", False: "no", None: "too near"}[_fits(found, action)]),
+            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(found, action)]),
             Cell(action.code),
         )
         for action in (now, *rows)
@@ -270,6 +301,14 @@ def _verdict(found: FitFacts) -> Finding:
         None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
     }[found.fits]
+    if found.fits is None and found.widened and not found.near(found.takes):
+        floor = (found.takes or 0) - (use.temporaries or 0)
+        said = (
+            f"Whether it fits {limit.words} cannot be said: it takes {amount(found.takes)} as "
+            f"compiled for cpu, but up to {amount(found.widened)} of it can be f32 copies of bf16 "
+            f"or f16 values, which other devices do not need; arguments and results take "
+            f"{amount(floor)}."
+        )
     return Finding(said, "xla", weight=0.0 if found.fits else 1.0)
 
 
@@ -303,7 +342,8 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
         if action.takes is not None:
             if not found.takes or action.takes > _LESS * found.takes:
                 continue
-            fits = {True: "which fits", False: "which does not fit", None: "too near to say"}
+            unsure = "too near to say" if found.near(action.takes) else "which may fit"
+            fits = {True: "which fits", False: "which does not fit", None: unsure}
             verdict = fits[_fits(found, action)]
             text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")
