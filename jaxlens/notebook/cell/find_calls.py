@@ -209,6 +209,28 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
     return works or (on_arrays and operates)
 
 
+def is_beside(statement: ast.stmt, expression: ast.expr, names: Namespace) -> bool:
+    """Whether a statement's expression only reads, reduces or prints values: `print(g[0].sum())`.
+
+    Args:
+        statement: The statement.
+        expression: What `expression_in` returns of it.
+        names: What the names mean.
+    """
+    value = getattr(statement, "value", None)
+    if value is None or waited_for(value) is not expression:
+        return True
+    return not any(
+        isinstance(part, ast.MatMult)
+        or (
+            isinstance(part, ast.Call)
+            and not _is_method(part.func, names)
+            and _call_computes(part, names)
+        )
+        for part in _parts(expression)
+    )
+
+
 def _call_computes(call: ast.Call, names: Namespace) -> bool | None:
     """Returns True if a call computes with JAX, False if it is pure, None if it may do anything."""
     if isinstance(call.func, ast.Call):

@@ -43,6 +43,7 @@ from jaxlens.notebook.cell.find_calls import (
     calls_beside,
     calls_in,
     expression_in,
+    is_beside,
     loads,
     waited_for,
 )
@@ -201,7 +202,9 @@ class Looking:
         if candidates:
             return self._run_offering(last, self._take, candidates)
         expression = expression_in(last, names)
-        if expression is not None:
+        # A line that prints a result must not hide the program that computed it.
+        own = self._earlier or any(program.own for program in self._calls.programs)
+        if expression is not None and not (own and is_beside(last, expression, names)):
             self._look_at_expression(expression, names)
         return self._run_one(last)
 
