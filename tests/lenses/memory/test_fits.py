@@ -38,7 +38,7 @@ def test_what_is_reserved_is_compared_with_the_limit():
     assert answer.takes == 2 * 4 * N + 4  # the argument, the result and the factor
     assert answer.fits is True
     assert answer.actions == ()
-    assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, 0% of that."
+    assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, < 1% of that."
 
 
 def test_a_donation_is_tried_and_frees_the_argument():
