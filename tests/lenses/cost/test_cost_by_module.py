@@ -8,6 +8,7 @@ import jaxlens
 from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost import roofline
 from jaxlens.links.name_stack import module_path
+from jaxlens.report import share
 
 pytestmark = pytest.mark.backend
 B, D, H = 8, 16, 32
@@ -207,3 +208,38 @@ def test_a_loop_that_xla_rewrites_has_its_module_once():
     loss = jax.grad(lambda p, x: Net().apply(p, x, rngs={"dropout": key}).sum())
     paths = by_path(jaxlens.cost(jax.jit(loss), params, x))
     assert {path for path in paths if len(path) > 1} == {("Net", "Dense_0"), ("Net", "Dropout_0")}
+
+
+def test_modules_are_in_the_text_of_a_measured_answer_too():
+    w = [jnp.ones(one.shape) for one in W]
+    text = str(jaxlens.cost(jaxlens.capture(jax.grad(net), w, jnp.ones(X.shape)), run=2))
+    tree = text.partition("By module")[2]
+    assert "backward" in tree.partition("Cost:")[0]
+
+
+def test_a_scan_of_layers_is_one_module_with_its_slices():
+    nn = pytest.importorskip("flax.linen")
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, _):
+            return nn.Dense(8)(nn.relu(x)), None
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            scan = nn.scan(
+                Block, variable_axes={"params": 0}, split_rngs={"params": True}, length=3
+            )
+            return scan(name="layers")(x, None)[0]
+
+    params = Net().init(jax.random.key(0), x := jnp.ones((4, 8)))
+    answer = jaxlens.cost(jax.grad(lambda p: (Net().apply(p, x) ** 2).sum()), params)
+    roots = [one.path[0] for one in answer.modules if len(one.path) == 1]
+    assert roots == ["Net", "(in no module)"]
+    net, layers = by_path(answer)["Net",], by_path(answer)["Net", "layers"]
+    assert layers.bytes > 0.9 * net.bytes  # slices of stacked weights are the layers' too
+
+
+def test_a_share_below_one_percent_is_not_zero():
+    assert [share(n, 1000) for n in (0, 1, 6, 500)] == ["0%", "< 1%", "1%", "50%"]
