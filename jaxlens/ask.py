@@ -146,9 +146,9 @@ def out_of_memory(error: BaseException) -> View | None:
                 cap = without(cap, "xla_gpu_autotune_level=0")
             if is_known or (size and allocates(cap, size)):
                 memory = show.ask(table.MEMORY, cap).document
-                return View(cap, partial(no_memory, size, memory, cap.program.call, is_tuning))
+                return View(cap, partial(no_memory, size, memory, is_tuning=is_tuning))
     compiled = name if failed.failed_to_compile(error) else ""
-    return View(None, lambda: no_memory(size, None, compiled, is_tuning))
+    return View(None, lambda: no_memory(size, name=compiled, is_tuning=is_tuning))
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:

@@ -22,20 +22,20 @@ def document(failure: Failure) -> Document:
 
 
 def no_memory(
-    size: int | None, memory: Document | None = None, call: str = "", is_tuning: bool = False
+    size: int | None, memory: Document | None = None, name: str = "", is_tuning: bool = False
 ) -> Document:
     """Returns the document of a program that ran out of memory.
 
     Args:
         size: The bytes that XLA could not get; None where it does not say.
         memory: What the program takes; None where it was not found, or does not compile.
-        call: The call of the program, if it was found.
+        name: The call of a program that does not compile, if it was found.
         is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
     """
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
-        return Document("memory", wanted, (Findings((_not_shown(call, is_tuning),)),))
-    text = f'%compile --fits "16 GB" {call} tries what takes less; a device (h100) is a limit too.'
+        return Document("memory", wanted, (Findings((_not_shown(name, is_tuning),)),))
+    text = '%compile --fits "16 GB" before that call tries what takes less; h100 is a limit too.'
     findings, *rest = memory.blocks
     advice = Finding(text, "counted")
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")

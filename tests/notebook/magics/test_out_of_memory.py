@@ -59,7 +59,7 @@ def test_the_program_that_failed_is_shown_below_the_traceback(run, cell):
     assert type(ran.error).__name__ == "JaxRuntimeError"
     assert "for outer(x) with x f32[60000000]" in ran.shown  # 4 * 6e7 ** 2 bytes
     assert "The peak is 1.44e+04 TB" in ran.shown
-    assert '%compile --fits "16 GB" outer(x) tries what takes less' in ran.shown
+    assert '%compile --fits "16 GB" before that call tries what takes less' in ran.shown
 
 
 def test_other_errors_show_nothing(run):
