@@ -43,7 +43,6 @@ from jaxlens.notebook.cell.find_calls import (
     calls_beside,
     calls_in,
     expression_in,
-    is_beside,
     loads,
     waited_for,
 )
@@ -201,10 +200,8 @@ class Looking:
         candidates = calls_in(last, names)
         if candidates:
             return self._run_offering(last, self._take, candidates)
-        expression = expression_in(last, names)
-        # A line that prints a result must not hide the program that computed it.
         own = self._earlier or any(program.own for program in self._calls.programs)
-        if expression is not None and not (own and is_beside(last, expression, names)):
+        if (expression := expression_in(last, names, bool(own))) is not None:
             self._look_at_expression(expression, names)
         return self._run_one(last)
 
