@@ -202,8 +202,9 @@ def read_amount(text: str) -> float | None:
 
 
 def share(part: float, whole: float | None) -> str:
-    """Formats a part of a whole in percent: `12%`."""
-    return f"{part / whole:.0%}" if whole else "0%"
+    """Formats a part of a whole in percent: `12%`, `< 1%`."""
+    percent = f"{part / whole:.0%}" if whole else "0%"
+    return "< 1%" if part > 0 and percent == "0%" else percent
 
 
 def tally(names: Iterable[str]) -> list[str]:

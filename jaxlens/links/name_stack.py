@@ -5,7 +5,7 @@ JAX writes a transform around the part of the name stack that it was applied to:
 transposed. Named scopes, loops and calls are parts without brackets.
 
 A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an object's `__call__`
-(Equinox, Flax NNX), identified by the line that calls it.
+(the user's, of Equinox or Flax NNX), identified by the line that calls it.
 """
 
 import re
@@ -22,12 +22,13 @@ TRANSFORMS: Mapping[str, str] = {
     "custom_jvp": "with a derivative of its own",
     "custom_vjp": "with a derivative of its own",
 }
+RECOMPUTED = "rematted_computation"  # the part of what `jax.checkpoint` computes again
 # Transforms by the parts without brackets, and by the primitives, that denote them.
 _NAMES = {
     "remat": "remat",
     "remat2": "remat",
     "checkpoint": "remat",
-    "rematted_computation": "remat",
+    RECOMPUTED: "remat",
     "custom_jvp_call": "custom_jvp",
     "custom_vjp_call": "custom_vjp",
     "custom_vjp_call_jaxpr": "custom_vjp",
@@ -42,6 +43,8 @@ _OF_JAX = re.compile(
     "(closed|core|custom_jvp|custom_vjp|pallas)_call"
 )
 _CALL = ".__call__"
+# Where libraries have layers: what else they call is a wrapper, a handler or a metaclass.
+_LAYERS = re.compile(r"\b(equinox/nn|flax/(linen|nnx/(nn|helpers)))\b")
 _WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 
@@ -98,18 +101,19 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], boo
         return tuple(names), backward
     path: list[str] = []
     caller: Span | None = None
-    for span in reversed(spans):
+    bound: Span | None = None  # the line that calls a method of an Equinox module
+    # XLA joins the frames of a loop or a window with those of its body: they start again.
+    start = spans.index(spans[-1]) if spans else 0
+    for span in reversed(spans[: start + 1]):
         if span.function.endswith(_CALL):
             name = span.function.removesuffix(_CALL).rpartition(".")[2]
-            if not _is_wrapper(name, span):
-                path.append(f"{name} ({caller})" if caller else name)
+            if not span.library or _LAYERS.search(span.file):
+                path.append(f"{name} ({bound or caller})" if caller else name)
+                bound = None
+            elif name == "BoundMethod":
+                bound = caller
         caller = span
     return tuple(path) or tuple(names), backward
-
-
-def _is_wrapper(name: str, span: Span) -> bool:
-    """Whether a class is a library's wrapper of a transform, such as `GradFn` of Flax NNX."""
-    return span.library and (name.startswith("_") or "/transforms/" in span.file)
 
 
 def path_module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:

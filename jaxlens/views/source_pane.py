@@ -15,7 +15,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.lenses.lines import OwnedLines, lines
 from jaxlens.lenses.program.python_text import statements
 from jaxlens.render.document import Block, Fold, Line, Piece, SourceLine, SourcePane
-from jaxlens.report import Overlay, amount, count
+from jaxlens.report import Overlay, amount, count, share
 
 _CONTEXT = 2  # lines around a line whose function is unknown or too long to show whole
 _WHOLE = 60  # lines of a function that is shown whole
@@ -122,8 +122,7 @@ def _notes(
         value, note = float(len(ids)), count(len(ids), *noun)
     else:
         value = sum(measure.values.get(i, 0.0) for i in ids)
-        percent = f"{value / measure.total:.0%}" if measure.total else ""
-        percent = "< 1%" if value and percent == "0%" else percent
+        percent = share(value, measure.total) if measure.total else ""
         note = f"{percent}, {amount(value, measure.unit)}" if value else f"0 {measure.unit}"
     parts = [f"{backward:,} backward"] if backward and measure.values is None else []
     parts += [f"{inside:,} more in calls"] if inside > 0 and measure.values is None else []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.ir.graph import Module, Region
+from jaxlens.ir.graph import Module, Region, Span
 from jaxlens.links.name_stack import equation_transforms, module_path, transforms
 from tests.support import linked_modules as by_hand
 
@@ -70,3 +70,26 @@ def test_the_subscripts_of_an_einsum_are_no_module():
     )
     assert module_path("transpose(jvp(Model))/bij,jk->bik", ()) == (("Model",), True)
     assert module_path("jvp(ij,jk)", ()) == ((), False)
+
+
+def frame(function, line, file="model.py"):
+    return Span(file, line, function=function, library="/" in file)
+
+
+def test_handlers_and_metaclasses_of_libraries_are_no_modules():
+    frames = [
+        frame("Linear.__call__", 10, "equinox/nn/_linear.py"),
+        frame("MultiheadAttention._project", 9, "equinox/nn/_attention.py"),
+        frame("BoundMethod.__call__", 8, "equinox/_module/_prebuilt.py"),
+        frame("DistributionMeta.__call__", 7, "numpyro/distributions/distribution.py"),
+        frame("Messenger.__call__", 6, "numpyro/primitives.py"),
+        frame("Net.__call__", 5),
+        frame("loss", 4),
+    ]
+    path, _ = module_path("jvp()", frames)
+    assert path == ("Net (model.py:4)", "Linear (numpyro/distributions/distribution.py:7)")
+
+
+def test_frames_that_start_again_are_read_once():
+    once = [frame("Pool.__call__", 9), frame("Net.__call__", 5), frame("loss", 4)]
+    assert module_path("", [*once, *once])[0] == module_path("", once)[0]

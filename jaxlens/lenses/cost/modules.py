@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.graph import Node
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.lenses.cost.facts import EquationSums, known_trips
+from jaxlens.lenses.lines import shared_frames
 from jaxlens.lenses.program.kernel_cost import KernelCost
 from jaxlens.links.name_stack import module_path, nested_path
 from jaxlens.report import Cell, Table, amount, barred, duration, share
@@ -70,8 +72,7 @@ def module_costs(
         for (path, backward), flops in _flops(capture).items():
             add(path, "backward" if backward else "forward", flops)
     if kernels:
-        nodes = capture.optimized.module.nodes()
-        paths = {node.id: module_path(_of_hlo(node.scope), node.spans)[0] for node in nodes}
+        paths = _paths(capture.optimized.module.nodes())
         for kernel in kernels:
             path = paths.get(kernel.instruction, ())
             add(path, "bytes", kernel.bytes or 0)
@@ -81,8 +82,33 @@ def module_costs(
             add(paths.get(instruction, ()), "at_peak", size)
     if sums.keys() == {(_NONE,)}:
         return ()
-    in_order = sorted(sums, key=lambda path: (path == (_NONE,), path))
+    # A loop's constants have the name of a module within, but not that of the one around it.
+    in_order = sorted(
+        (path for path in sums if any(sums[path].values())),
+        key=lambda path: (path == (_NONE,), path),
+    )
     return tuple(ModuleCost(path, **sums[path]) for path in in_order)
+
+
+def _paths(instructions: Iterable[Node]) -> dict[str, Path]:
+    """Returns the modules of instructions.
+
+    What slices and stacks the arrays of a loop is of the module that the whole body is of.
+    """
+    paths: dict[str, Path] = {}
+    loops: defaultdict[str, list[str]] = defaultdict(list)
+    for node in instructions:
+        scope = _of_hlo(node.scope)
+        paths[node.id], _ = module_path(scope, node.spans)
+        loop, body, _ = scope.rpartition("/while/body")
+        if body:
+            loops[loop].append(node.id)
+    for loop, inside in loops.items():
+        around, _ = module_path(loop, ())
+        deeper = [paths[id] for id in inside if len(paths[id]) > len(around)]
+        whole = deeper[0][: shared_frames(deeper)] if deeper else around
+        paths.update((id, whole) for id in inside if paths[id] == around)
+    return paths
 
 
 def _at_peak(capture: Capture) -> Iterable[tuple[str, int]]:
@@ -148,4 +174,7 @@ def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
     columns = (*names, "measured") if timed else names
     right = tuple(range(1, len(columns)))
     title = " / ".join(within) or "By module"
-    return Table(title, columns, barred(shown, (1, 2), (4,), (5,)), volatile=timed, right=right)
+    cells = barred(shown, (1, 2), (4,), (5,))
+    by_line = any(" (" in m.path[-1] for m in rows if m.path != (_NONE,))
+    note = "All calls on one line are one row, such as the layers of a list." if by_line else ""
+    return Table(title, columns, cells, note, volatile=timed, right=right)

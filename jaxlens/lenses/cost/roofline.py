@@ -115,17 +115,21 @@ class CostFacts(Forwarding):
     def mfu(self) -> float | None:
         """Model flops utilisation: counted flops per second over the device's peak for products.
 
-        The flops are those of the equations, so those of `jax.checkpoint`'s second forward pass
-        count too. The seconds are the median of the runs. None without `run` and `roofline`.
+        The flops are those of the equations, without what `jax.checkpoint` computes again. The
+        seconds are the median of the runs. None without `run`, and without the limits of the device
+        that ran it (`roofline`).
         """
         if self._run is None or self.limits is None or self.cost is None:
+            return None
+        if not _is_of(self.limits, self.counted().subject.program.target.kind):
             return None
         products = Counter[str]()
         for kernel in self.kernels:
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        return self.cost.flops / (median(self._run.seconds) * peak * self._devices)
+        flops = self.cost.flops - self.cost.again
+        return flops / (median(self._run.seconds) * peak * self._devices)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -261,7 +265,10 @@ def roofline(facts: CostFacts) -> Report:
             findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
         tables.append(_bound_table(facts.points, limits))
     if facts.mfu is not None and limits is not None:
-        text = f"The flops per second of the measured runs were compared with {limits.name}'s peak."
+        again = facts.cost.again if facts.cost else 0
+        without = ", without what jax.checkpoint computes again," if again else ""
+        text = f"The flops per second of the measured runs{without} were compared with "
+        text += f"{limits.name}'s peak."
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"
         findings.append(Finding(text, "measured", tail=f"{tail}."))
     if facts.seconds is not None:

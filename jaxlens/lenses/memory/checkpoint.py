@@ -53,9 +53,9 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     """Compiles the program with each way of `jax.checkpoint` that could change it.
 
     Raises:
-        UnavailableError: The capture was loaded from a file, or has no backward pass.
+        UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
     """
-    ways = capture.checkpointed()
+    ways = list(capture.checkpointed())  # raises where there is no function to trace again
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
     scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())

@@ -4,10 +4,11 @@ A program is compared by what it reserves from start to end. What else is on the
 arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
 """
 
+import math
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -20,7 +21,6 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
-_ALIKE = 0.8  # of the bytes: axes that differ less are alike
 _ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
 
@@ -60,6 +60,8 @@ class FitFacts:
         target: What it was compiled for.
         actions: What would make it take less, least first; () where it fits.
         refused: XLA's reason not to compile it; "" where it does.
+        widened: Bytes at the peak that may be f32 copies of bf16 and f16 values, which a CPU's
+            program has and that of the device of the limit may not.
     """
 
     capacity: Capacity
@@ -68,10 +70,11 @@ class FitFacts:
     target: Target
     actions: tuple[Action, ...] = ()
     refused: str = ""
+    widened: int = 0
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where it is too near to the limit to say."""
+        """Whether it fits; None where it is too near, or the program of a CPU does not say it."""
         peak = self.use.peak if self.use else None
         return False if self.refused else self.would_fit(self.takes, peak)
 
@@ -81,7 +84,13 @@ class FitFacts:
         # For TPUs the sum of XLA's sizes can exceed a memory for which XLA compiles the program.
         if self.target.platform == "tpu" and (peak or limit) < limit < (takes or 0):
             return None
-        return within(takes or 0, limit)
+        fits = within(takes or 0, limit)
+        may = self.widened and within((takes or 0) - self.widened, limit) is not False
+        return None if may and not fits else fits
+
+    def near(self, takes: int | None) -> bool:
+        """Whether a size is too near to the limit to say."""
+        return within(takes or 0, self.capacity.usable) is None
 
 
 def within(takes: int, limit: float) -> bool | None:
@@ -102,7 +111,8 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
     """
     limit = capacity(fits) if fits else _own(capture.program.target.kind)
     use, takes, refused = _sized(capture)
-    found = FitFacts(limit, takes, use, capture.program.target, (), refused)
+    widened = _widened(capture, use) if use and limit.name else 0
+    found = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
     if found.fits:
         return found
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
@@ -128,6 +138,22 @@ def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
     return use, takes, ""
+
+
+def _widened(capture: Capture, use: MemoryUse) -> int:
+    """Returns bytes of f32 temporaries at a CPU's peak that have the size of bf16 or f16 values."""
+    if capture.program.target.platform != "cpu":
+        return 0
+    values = (value for node in capture.optimized.module.nodes() for value in node.results)
+    narrow = {count for value in values for count in _elements(str(value.type), "bf16|f16")}
+    kept = (one for one in use.at_peak if one.kind == "temporary")
+    return sum(one.bytes for one in kept if narrow & {*_elements(one.type, "f32")})
+
+
+def _elements(type: str, dtypes: str) -> Iterator[int]:
+    """Yields the numbers of elements of the arrays in a type that have one of the dtypes."""
+    for sizes in re.findall(rf"\b(?:{dtypes})\[([\d,]*)\]", type):
+        yield math.prod(int(n) for n in sizes.split(",") if n)
 
 
 def _own(kind: str) -> Capacity:
@@ -169,36 +195,59 @@ def _checkpointing(capture: Capture) -> Iterator[Action]:
 
 
 def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the axis of an input whose size most bytes at the peak have, over two devices."""
-    by_size: Counter[int] = Counter()
-    for value in use.at_peak:
-        for size in {int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type) if int(n) > 1}:
-            by_size[size] += value.bytes
-    inputs = capture.program.inputs
+    """Yields the first axis of an argument over two devices: that of a batch, if there is one.
+
+    Which values have the axis is read from their sizes: where axes of other inputs have the same
+    size, nothing is promised.
+    """
+    inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
+    # A result takes the place of an argument that is state; all that are none are one batch.
+    given = [leaf.name for leaf in inputs if leaf.donated]
+    state = {root_name(name) for name in (*given, *(one.name for one in donatable(capture)))}
+    axes: dict[object, set[tuple[str, int]]] = {}  # of each size
     firsts: dict[str, set[object]] = {}  # sizes of the first axes, by argument
     for leaf in inputs:
-        firsts.setdefault(root_name(leaf.name), set()).update(leaf.type.shape[:1])
+        root = root_name(leaf.name)
+        firsts.setdefault(root, set()).add(leaf.type.shape[0])
+        for axis, n in enumerate(leaf.type.shape):
+            axes.setdefault(n, set()).add((leaf.name if root in state else "", axis))
 
-    def batched(leaf: Input) -> bool:
-        return len(firsts[root_name(leaf.name)]) == 1  # all arrays of the argument have it
+    def order(leaf: Input) -> tuple[bool, bool, bool]:
+        root = root_name(leaf.name)
+        # All arrays of a batch have one first axis.
+        return len(firsts[root]) > 1, len(axes[leaf.type.shape[0]]) > 1, root in state
 
-    axes = [
-        (size, leaf, axis)
+    @cache
+    def with_axis(size: int, is_merged: bool) -> int:
+        """Returns bytes at the peak with an axis of a size, or of one that XLA merged it into."""
+        whole = 0
+        for value in use.at_peak:
+            sizes = [int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type)]
+            merged = is_merged and any(n % size == 0 and n not in axes for n in sizes)
+            whole += value.bytes if merged or size in sizes else 0
+        return whole
+
+    candidates = [
+        (order(leaf), leaf, size)
         for leaf in inputs
-        for axis, size in enumerate(leaf.type.shape)
-        if isinstance(size, int) and size % 2 == 0 and size in by_size
+        if isinstance(size := leaf.type.shape[0], int)
+        and size
+        and not size % 2
+        and not (leaf.type.dtype == "u32" and len(leaf.type.shape) == 1)  # a random key
     ]
-    if not axes or not use.peak:
+    if not candidates or not use.peak or capture.program.target.devices > 1:
         return
-    # Of those that most bytes have, an axis of a batch, else the first axis of the largest array.
-    most = max(by_size[size] for size, *_ in axes)
-    alike = (one for one in axes if by_size[one[0]] >= _ALIKE * most)
-    size, leaf, axis = min(alike, key=lambda one: (one[2], not batched(one[1]), -one[0]))
-    spec = ", ".join([*["None"] * axis, "'x'"])
+    first = min(ranks for ranks, *_ in candidates)
+    rest = [one for one in candidates if one[0] == first]
+    _, leaf, size = max(rest, key=lambda one: with_axis(one[2], False))
+    is_apart, is_ambiguous, is_state = first
+    if is_ambiguous and (is_apart or is_state):
+        return  # which of the arrays to shard is not known either
     yield Action(
-        f"sharding axis {axis} of {leaf.name} ({size:,}) over 2 devices",
-        f"jax.NamedSharding(mesh, jax.P({spec}))",
-        at_best=use.peak - by_size[size] // 2,
+        f"sharding axis 0 of {leaf.name} ({size:,}) over 2 devices",
+        "jax.NamedSharding(mesh, jax.P('x'))",
+        why="other axes have its size, so by how much is not known" if is_ambiguous else "",
+        at_best=None if is_ambiguous else use.peak - with_axis(size, True) // 2,
     )
 
 
@@ -208,12 +257,16 @@ def report(found: FitFacts) -> Report:
     rows = [action for action in found.actions if action.takes is not None]
     peak = found.use.peak if found.use else None
     now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
+
+    def unsure(action: Action) -> str:
+        return "too near" if found.near(action.takes) else "unknown"
+
     cells = (
         (
             Cell(action.name),
             Cell(_takes(action), action.takes),
             Cell("" if action.peak is None else amount(action.peak), action.peak),
-            Cell({True: "yes", False: "no", None: "too near"}[_fits(found, action)]),
+            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(found, action)]),
             Cell(action.code),
         )
         for action in (now, *rows)
@@ -248,6 +301,14 @@ def _verdict(found: FitFacts) -> Finding:
         None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
     }[found.fits]
+    if found.fits is None and found.widened and not found.near(found.takes):
+        floor = (found.takes or 0) - (use.temporaries or 0)
+        said = (
+            f"Whether it fits {limit.words} cannot be said: it takes {amount(found.takes)} as "
+            f"compiled for cpu, but up to {amount(found.widened)} of it can be f32 copies of bf16 "
+            f"or f16 values, which other devices do not need; arguments and results take "
+            f"{amount(floor)}."
+        )
     return Finding(said, "xla", weight=0.0 if found.fits else 1.0)
 
 
@@ -281,7 +342,8 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
         if action.takes is not None:
             if not found.takes or action.takes > _LESS * found.takes:
                 continue
-            fits = {True: "which fits", False: "which does not fit", None: "too near to say"}
+            unsure = "too near to say" if found.near(action.takes) else "which may fit"
+            fits = {True: "which fits", False: "which does not fit", None: unsure}
             verdict = fits[_fits(found, action)]
             text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")

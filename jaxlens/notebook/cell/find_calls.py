@@ -152,8 +152,15 @@ def waited_for(expression: ast.expr) -> ast.expr:
     return expression
 
 
-def expression_in(statement: ast.stmt, names: Namespace) -> ast.expr | None:
-    """Returns the first expression of a statement that only computes with JAX, or None."""
+def expression_in(statement: ast.stmt, names: Namespace, own: bool = False) -> ast.expr | None:
+    """Returns the first expression of a statement that only computes with JAX, or None.
+
+    Args:
+        statement: The statement.
+        names: What names mean.
+        own: Whether the cell called a function of the user's above: then an expression that only
+            reads or prints results must not hide that program.
+    """
     if not isinstance(
         statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert
     ):
@@ -165,7 +172,7 @@ def expression_in(statement: ast.stmt, names: Namespace) -> ast.expr | None:
         if isinstance(node, _LATER):
             continue
         if _is_computing(node, names):
-            return waited_for(node)
+            return None if own and _is_beside(node, value, names) else waited_for(node)
         if isinstance(node, _EACH):
             continue  # names that the comprehension binds are not in the namespace
         pending[:0] = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
@@ -207,6 +214,19 @@ def _is_computing(node: ast.expr, names: Namespace) -> bool:
         if part is not node
     )
     return works or (on_arrays and operates)
+
+
+def _is_beside(expression: ast.expr, whole: ast.expr | None, names: Namespace) -> bool:
+    """Whether an expression of a statement only reads, reduces or prints: `print(g[0].sum())`."""
+    return expression is not whole or not any(
+        isinstance(part, ast.MatMult)
+        or (
+            isinstance(part, ast.Call)
+            and not _is_method(part.func, names)
+            and _call_computes(part, names)
+        )
+        for part in _parts(expression)
+    )
 
 
 def _call_computes(call: ast.Call, names: Namespace) -> bool | None:

@@ -200,8 +200,8 @@ class Looking:
         candidates = calls_in(last, names)
         if candidates:
             return self._run_offering(last, self._take, candidates)
-        expression = expression_in(last, names)
-        if expression is not None:
+        own = self._earlier or any(program.own for program in self._calls.programs)
+        if (expression := expression_in(last, names, bool(own))) is not None:
             self._look_at_expression(expression, names)
         return self._run_one(last)
 

@@ -24,6 +24,7 @@ from jaxlens.questions.table import about
 
 _WORD = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[^\s"'])+)""")
 _OPTION = re.compile(r"--[A-Za-z]|-[a-z]$")
+_HELP = re.compile(r"(^|\s)(-h|--help)(\s|$)")
 _CALL = re.compile(r"[A-Za-z_][\w.\[\]]*\(")
 _NUMBERS = re.compile(r"-?\d+(,(-?\d+|None))*$|None(,(-?\d+|None))+$")
 _SEVERAL = ("compile", "explore")  # the verbs that show several targets
@@ -288,8 +289,10 @@ def split(
             raise OptionError(f"{called} has no option {name}; {nearest(name, actions)}")
         words.append(f"{name}={_unquoted(value)}" if equals else name)
         for _ in range(0 if equals else _wanted(actions[name], rest, alone)):
-            if not rest or rest.startswith("--"):
-                break  # the parser says that a value is missing
+            if not rest or rest.startswith(("--", "-h")):
+                # The parser says that a value is missing; help on an option needs none.
+                words[-1] += "=" if _HELP.search(line) and not actions[name].nargs else ""
+                break
             if not alone and (call := _CALL.match(rest)):
                 given = f"{name} {_values(actions[name])}"
                 raise OptionError(

@@ -126,8 +126,8 @@ WAYS: tuple[Way, ...] = (
         functools.partial(jax.checkpoint, policy=_PRODUCTS),
     ),
     Way(
-        "stretches of it, about a layer each",
-        "x = jax.checkpoint(layer)(params, x)",
+        "about √n stretches of its n products",
+        "x = jax.checkpoint(stretch)(params, x)",
         _by_jaxpr(checkpoint_segments.checkpointed),
     ),
     Way(

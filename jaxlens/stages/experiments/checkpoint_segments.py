@@ -71,8 +71,9 @@ def _cuts(jaxpr: Any) -> list[int]:
     """Returns the eqn indices to cut at: where the fewest bytes are live, near an even split.
 
     For p products in k parts, part i ideally ends at product i*p/k. The cut may move half a part
-    either way, to the index with the fewest live bytes. For example, with 9 products in 3 parts
-    the first cut lies between products[2] and products[4].
+    either way, to the index with the fewest live bytes, of several the nearest: between equal
+    layers. For example, with 9 products in 3 parts the first cut lies between products[2] and
+    products[4].
     """
     products = [n for n, eqn in enumerate(jaxpr.eqns) if _is_product(eqn)]
     parts = min(max(2, round(math.sqrt(len(products)))), _MOST)
@@ -85,7 +86,9 @@ def _cuts(jaxpr: Any) -> list[int]:
         middle = part * len(products) / parts
         low = products[max(math.ceil(middle - near), 0)]
         high = products[min(math.floor(middle + near), len(products) - 1)]
-        cut = min(range(low + 1, high + 1), key=lambda n: crossing[n], default=low)
+        ideal = products[round(middle)]
+        near_ideal = sorted(range(low + 1, high + 1), key=lambda n: abs(n - ideal))
+        cut = min(near_ideal, key=lambda n: crossing[n], default=low)
         if cut > (cuts[-1] if cuts else 0):
             cuts.append(cut)
     return cuts

@@ -12,8 +12,9 @@ import linecache
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from inspect import getclosurevars, signature
 from traceback import walk_tb
-from types import FrameType
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -78,24 +79,51 @@ def _calls(error: BaseException) -> Iterator[Call]:
     for frame, line in reversed(frames):
         file = describe(frame.f_code.co_filename)
         if not file.library and not file.own:
-            yield from _written(frame, line)
+            names = {**frame.f_globals, **frame.f_locals}
+            yield from _written(frame.f_code.co_filename, range(1, line + 1), names)
 
 
-def _written(frame: FrameType, line: int) -> Iterator[Call]:
-    """Yields the calls of jitted functions in a frame's source, from the failing line upwards."""
-    names = {**frame.f_globals, **frame.f_locals}
+def _written(
+    file: str, lines: range, names: Mapping[str, Any], within: bool = True
+) -> Iterator[Call]:
+    """Yields the calls of jitted functions in lines of a source, from the last line upwards.
+
+    Args:
+        file: The source's file.
+        lines: The lines.
+        names: What names mean there.
+        within: Whether to read the functions that are called there too, one level down.
+    """
     try:
-        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+        tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno <= line]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno in lines]
     for call in sorted(calls, key=lambda node: -node.lineno):
         with suppress(_UnknownError, TypeError, ValueError):  # the latter are raised by jax.jit
             function = _value(call.func, names)
-            if compat.jit_parts(function) is None:
+            is_jitted = compat.jit_parts(function) is not None
+            if not is_jitted and not (within and isinstance(function, FunctionType)):
                 continue
             args = tuple(_value(arg, names) for arg in call.args)
-            yield function, args, {k.arg: _value(k.value, names) for k in call.keywords if k.arg}
+            kwargs = {k.arg: _value(k.value, names) for k in call.keywords if k.arg}
+            if is_jitted:
+                yield function, args, kwargs
+            elif not describe(function.__code__.co_filename).library:
+                yield from _called_by(function, args, kwargs)
+
+
+def _called_by(
+    function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[Call]:
+    """Yields the calls of jitted functions in a function, such as a training loop."""
+    bound = signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    names = {**getclosurevars(function).nonlocals, **bound.arguments}
+    code = function.__code__
+    last = max(line or 0 for *_, line in code.co_lines())
+    lines = range(code.co_firstlineno, last + 1)
+    yield from _written(code.co_filename, lines, {**function.__globals__, **names}, False)
 
 
 class _UnknownError(Exception):

@@ -53,7 +53,7 @@ def _modules(modules: Sequence[ModuleCost], within: tuple[str, ...] = ()) -> Ite
     """Yields the modules within one as a table, and those of them that have modules in folds."""
     if not modules:
         return
-    yield TableBlock(module_table(modules, within))
+    yield TableBlock(module_table(modules, within), asked=True)  # whether measured too or not
     depth = len(within) + 1
     inner = [m for m in modules if len(m.path) == depth and m.path[: depth - 1] == within]
     for module in sorted(inner, key=lambda m: -m.flops):

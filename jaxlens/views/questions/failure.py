@@ -35,7 +35,7 @@ def no_memory(
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
         return Document("memory", wanted, (Findings((_not_shown(name, is_tuning),)),))
-    text = 'jaxlens.fits(f, ..., device="h100") or a size tries what takes less.'
+    text = '%compile --fits "16 GB" before that call tries what takes less; h100 is a limit too.'
     findings, *rest = memory.blocks
     advice = Finding(text, "counted")
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")

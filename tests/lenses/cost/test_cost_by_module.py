@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import pytest
 
 import jaxlens
+from jaxlens.ir.facts import Limits
+from jaxlens.lenses.cost import roofline
 from jaxlens.links.name_stack import module_path
+from jaxlens.report import share
 
 pytestmark = pytest.mark.backend
 B, D, H = 8, 16, 32
@@ -129,14 +132,48 @@ def test_flax_scopes_have_their_names():
     assert found["Net", "Dense_1"].forward == 2 * B * H * 4 + B * 4
 
 
-def test_mfu_is_flops_over_seconds_and_peak():
+LIMITS = Limits("this CPU", {"f32": 1e11}, 1e11, 1e10, measured=True)
+
+
+def test_mfu_is_flops_over_seconds_and_peak(monkeypatch):
+    monkeypatch.setattr(roofline, "limits_of", lambda *_: LIMITS)
     n = 256
     cap = jaxlens.capture(lambda x: x @ x, jnp.ones((n, n)))
-    answer = jaxlens.cost(cap, run=3, roofline="h100")
+    answer = jaxlens.cost(cap, run=3, roofline="here")
     seconds = sorted(answer.facts.run().seconds)[1]
-    assert answer.mfu == pytest.approx(2 * n**3 / seconds / 494.5e12)
+    assert answer.mfu == pytest.approx(2 * n**3 / seconds / 1e11)
     assert any("model flops utilisation" in finding.measured for finding in answer.findings)
     assert jaxlens.cost(cap).mfu is None
+
+
+def test_mfu_is_none_where_another_device_ran_it():
+    cap = jaxlens.capture(lambda x: x @ x, jnp.ones((8, 8)))
+    answer = jaxlens.cost(cap, run=2, roofline="h100")
+    assert answer.mfu is None
+    assert not any("utilisation" in finding.measured for finding in answer.findings)
+
+
+def test_mfu_is_without_what_checkpoint_computes_again(monkeypatch):
+    monkeypatch.setattr(roofline, "limits_of", lambda *_: LIMITS)
+
+    def block(x, w):
+        return jax.nn.relu(jnp.tanh(x @ w) @ w.T), None
+
+    def gradient(body):
+        return jax.grad(lambda w, x: (jax.lax.scan(body, x, w)[0] ** 2).sum())
+
+    w, x = jnp.ones((6, 32, 32)), jnp.ones((64, 32))
+    plain = jaxlens.cost(gradient(block), w, x)
+    again = jaxlens.cost(
+        jaxlens.capture(gradient(jax.checkpoint(block)), w, x), run=3, roofline="here"
+    )
+    forward = 6 * 2 * 2 * 64 * 32 * 32
+    assert again.flops - plain.flops in range(forward // 2, 2 * forward)
+    assert again.flops - again.again == pytest.approx(plain.flops, rel=0.02)
+    seconds = sorted(again.facts.run().seconds)[1]
+    assert again.mfu == pytest.approx((again.flops - again.again) / seconds / 1e11)
+    said = [finding.text for finding in again.findings if "utilisation" in finding.measured]
+    assert "without what jax.checkpoint computes again" in said[0]
 
 
 def test_a_wrapper_of_nnx_around_a_derivative_is_no_module():
@@ -171,3 +208,38 @@ def test_a_loop_that_xla_rewrites_has_its_module_once():
     loss = jax.grad(lambda p, x: Net().apply(p, x, rngs={"dropout": key}).sum())
     paths = by_path(jaxlens.cost(jax.jit(loss), params, x))
     assert {path for path in paths if len(path) > 1} == {("Net", "Dense_0"), ("Net", "Dropout_0")}
+
+
+def test_modules_are_in_the_text_of_a_measured_answer_too():
+    w = [jnp.ones(one.shape) for one in W]
+    text = str(jaxlens.cost(jaxlens.capture(jax.grad(net), w, jnp.ones(X.shape)), run=2))
+    tree = text.partition("By module")[2]
+    assert "backward" in tree.partition("Cost:")[0]
+
+
+def test_a_scan_of_layers_is_one_module_with_its_slices():
+    nn = pytest.importorskip("flax.linen")
+
+    class Block(nn.Module):
+        @nn.compact
+        def __call__(self, x, _):
+            return nn.Dense(8)(nn.relu(x)), None
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            scan = nn.scan(
+                Block, variable_axes={"params": 0}, split_rngs={"params": True}, length=3
+            )
+            return scan(name="layers")(x, None)[0]
+
+    params = Net().init(jax.random.key(0), x := jnp.ones((4, 8)))
+    answer = jaxlens.cost(jax.grad(lambda p: (Net().apply(p, x) ** 2).sum()), params)
+    roots = [one.path[0] for one in answer.modules if len(one.path) == 1]
+    assert roots == ["Net", "(in no module)"]
+    net, layers = by_path(answer)["Net",], by_path(answer)["Net", "layers"]
+    assert layers.bytes > 0.9 * net.bytes  # slices of stacked weights are the layers' too
+
+
+def test_a_share_below_one_percent_is_not_zero():
+    assert [share(n, 1000) for n in (0, 1, 6, 500)] == ["0%", "< 1%", "1%", "50%"]

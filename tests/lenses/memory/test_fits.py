@@ -1,5 +1,6 @@
 """Whether a program fits a limit, against sizes counted by hand and JAX's own donation."""
 
+import functools
 from dataclasses import replace
 
 import equinox as eqx
@@ -37,7 +38,7 @@ def test_what_is_reserved_is_compared_with_the_limit():
     assert answer.takes == 2 * 4 * N + 4  # the argument, the result and the factor
     assert answer.fits is True
     assert answer.actions == ()
-    assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, 0% of that."
+    assert answer.findings[0].text == "It fits 16 GB: it takes 8.39 MB, < 1% of that."
 
 
 def test_a_donation_is_tried_and_frees_the_argument():
@@ -166,3 +167,78 @@ def test_barriers_that_xla_removes_are_said():
     w, x = [shape(64, 64)] * 6, shape(512, 64)
     answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
     assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)
+
+
+def test_the_batch_of_a_training_step_is_sharded_before_its_state():
+    def step(params, batch):
+        return jax.tree.map(jnp.add, params, jax.grad(net)(params, batch))
+
+    def net(params, batch):
+        return (jnp.tanh(batch @ params["a"]) @ params["b"]).sum()
+
+    params = {"a": shape(64, 64), "b": shape(64, 8)}
+    (shard,) = sharded(step, params, shape(512, 64))
+    assert shard.name == "sharding axis 0 of batch (512) over 2 devices"
+    assert shard.at_best > 512 * 64 * 4 // 2
+    (alike,) = sharded(step, params, shape(64, 64))  # whose axis is that of a value?
+    assert alike.name == "sharding axis 0 of batch (64) over 2 devices"
+    assert alike.at_best is None
+    assert "other axes have its size" in alike.why
+
+
+def test_axes_that_xla_merged_with_the_batch_count():
+    def loss(w, tokens):
+        return (jnp.tanh(w[tokens] @ w.T) ** 2).sum()
+
+    w, tokens = shape(50, 30), jax.ShapeDtypeStruct((8, 64), "int32")
+    (shard,) = sharded(jax.grad(loss), w, tokens)
+    assert shard.name.startswith("sharding axis 0 of tokens (8)")
+    assert shard.at_best < 0.7 * jaxlens.memory(jax.grad(loss), w, tokens).peak
+
+
+def test_arrays_whose_axes_are_alike_promise_nothing():
+    assert not sharded(lambda a, b: (a @ b, b @ a), shape(64, 64), shape(64, 64))
+
+
+def sharded(f, *args):
+    actions = jaxlens.fits(f, *args, device="1 kB").actions
+    return [action for action in actions if "sharding axis" in action.name]
+
+
+def test_a_stretch_takes_what_the_code_beside_it_takes():
+    w, x = [shape(64, 64)] * 8, shape(4096, 64)
+    stretch = jax.checkpoint(lambda w, x: functools.reduce(layer, w, x))
+
+    def layer(x, part):
+        return jnp.tanh(jnp.tanh(x @ part) @ part.T)
+
+    def by_hand(w, x):  # 16 products in 4 stretches
+        for n in range(0, 8, 2):
+            x = stretch(w[n : n + 2], x)
+        return (x * x).sum()
+
+    answer = jaxlens.fits(jax.grad(loss), w, x, device="1 MB")
+    (tried,) = [action for action in answer.actions if "stretches" in action.name]
+    assert tried.takes == jaxlens.receipt(jax.grad(by_hand), w, x).reserved
+
+
+def test_a_lowered_gradient_is_not_said_to_have_none():
+    lowered = jax.jit(jax.grad(loss)).lower([shape(8, 8)] * 2, shape(64, 8))
+    texts = [finding.text for finding in jaxlens.fits(lowered, device="1 kB").findings]
+    (text,) = [text for text in texts if text.startswith("jax.checkpoint was not tried")]
+    assert "no Python function" in text
+
+
+def test_wide_copies_of_a_cpu_leave_the_verdict_open():
+    x = jax.ShapeDtypeStruct((100_000, 100_000), "bfloat16")
+    answer = jaxlens.fits(jaxlens.capture(lambda x: x @ x, x, target="cpu"), device="h100")
+    assert answer.fits is None
+    text = answer.findings[0].text
+    assert text.startswith("Whether it fits the 63.8 GB")
+    assert "up to 80 GB of it can be f32 copies" in text
+    assert text.endswith("arguments and results take 40 GB.")
+    assert "unknown" in str(answer)
+    larger = jax.ShapeDtypeStruct((200_000, 100_000), "bfloat16")
+    cap = jaxlens.capture(lambda x: x.T @ x, larger, target="cpu")
+    assert jaxlens.fits(cap, device="v5e").fits is False  # the arguments alone exceed it
+    assert jaxlens.fits(lambda x: x @ x, shape(1000, 1000), device="5 MB").fits is False

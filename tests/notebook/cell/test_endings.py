@@ -111,6 +111,33 @@ def test_any_other_expression(cell: Any, shell: Any, expression: str, inputs: li
     assert shell.user_ns["Out"][shell.execution_count - 1] is not None
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "print(out[0].shape)",
+        "print(out[0].sum())",
+        "out[0] * 2",
+        "out.sum()",
+        "print(jnp.mean(out))",
+        "assert (out == out).all()",
+    ],
+)
+@pytest.mark.parametrize("call", ["out = k(x)", "for _ in range(2):\n    out = k(x)"])
+def test_a_line_that_prints_a_result_hides_no_program(
+    cell: Any, shell: Any, call: str, last: str
+) -> None:
+    assert cell("@jax.jit\ndef k(x):\n    return jnp.tanh(x) + 1").ok
+    ran = cell(f"%%jaxpr -o view\n{call}\n{last}")
+    assert ran.ok, ran.out
+    assert "tanh" in ran.shown
+    assert program(shell).name != "expression"
+
+
+def test_a_product_with_a_result_is_looked_at(cell: Any, shell: Any) -> None:
+    assert cell("%%jaxpr -o view\ny = g(x, w)\njnp.tanh(x @ w) * y").ok
+    assert program(shell).name == "expression"
+
+
 def test_a_def_on_written_shapes(cell: Any, shell: Any) -> None:
     ran = cell(
         "%%jaxpr -o view --in \"f32[8,128], params={'w': f32[128,4], 'b': f32[4]}\"\n"

@@ -56,6 +56,12 @@ def test_help_says_how_it_is_known(edited, capsys) -> None:
     assert capsys.readouterr().out.startswith("What changed since then?")
 
 
+@pytest.mark.parametrize("line", ["--fits -h", "-h --fits", "--fits h100 -h", "--fits --help"])
+def test_help_on_an_option_needs_no_value_of_it(edited, capsys, line) -> None:
+    edited.run_line_magic("compile", line)
+    assert capsys.readouterr().out.startswith("Will it fit a device")
+
+
 def test_a_pass_is_left_out_and_what_comes_out_is_stored(edited) -> None:
     edited.run_cell("%%compile --without fusion -o apart\nf(x)").raise_error()
     text = " ".join(str(edited.user_ns["apart"]).split())
