@@ -44,7 +44,7 @@ def differences(
             yield _line(stages[0], stages[1], names)
             return
     if not (first.program and second.program):
-        yield "the record does not have both programs, whose lines could be compared"
+        yield "not both programs were written, whose lines could be compared"
 
 
 def parts_differ(
@@ -53,6 +53,13 @@ def parts_differ(
     """Yields what differs between two keys: the type of an argument, a static value, an option."""
     left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
     both = [key for key in left if key in right and left[key] != right[key]]
+    if both:  # one cast of many arrays is one change
+        old, new = (f"{side[both[0]].partition('[')[0]}[" for side in (left, right))
+        cast = [key for key in both if left[key].replace(old, new) == right[key]]
+        if len(cast) > _FEW:
+            types = f"{old[:-1]} in {names[0]}, {new[:-1]} in {names[1]}"
+            yield f"{len(cast):,} inputs, such as {cast[0][1]}, are {types}"
+            both = [key for key in both if key not in cast]
     texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
     if texts:
         yield listed(texts, _FEW)

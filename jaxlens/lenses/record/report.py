@@ -173,6 +173,9 @@ def _longest(job: JobFacts) -> Iterator[Finding]:
         several = ", both summed over processes" if len(job.job.processes) > 1 else ""
         tail = f": {took} for all, in {duration(recorded)} that were recorded{several}."
         yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
+    if job.cached:
+        served = f"{job.cached:,} of {count(job.compiles, 'program')} came from"
+        yield Finding(f"{served} the persistent cache: its compile is the time to read it.")
 
 
 def _recompiled(job: JobFacts) -> Iterator[Finding]:
@@ -242,9 +245,8 @@ def _compiles(job: JobFacts) -> Table:
 
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
-    last = call.step("compile")
     state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
-    disk = "from the persistent cache; " if last and last.served == "disk" else ""
+    disk = "from the persistent cache; " if row.cached else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),
         Cell(duration(row.start), row.start),

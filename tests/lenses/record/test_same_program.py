@@ -62,7 +62,7 @@ def static(compile, value):
         (
             compiled(2),
             compiled(2, program="f2"),
-            "the record does not have both programs, whose lines could be compared",
+            "not both programs were written, whose lines could be compared",
         ),
     ],
     ids=["shape", "static", "alone", "function", "constant", "unknown"],
