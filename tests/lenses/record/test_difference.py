@@ -91,7 +91,7 @@ def test_programs_of_one_key_are_compared_line_by_line():
     def stage_of(program, name):
         nodes = SimpleNamespace(nodes=list)
         return SimpleNamespace(
-            text=f"mul {program}", info=SimpleNamespace(title=name), module=nodes
+            text=f"mul {program}", info=SimpleNamespace(title=name, name=""), module=nodes
         )
 
     line = ("line 1 of the jaxpr is `mul 0.1` in a, `mul 0.2` in b",)

@@ -281,7 +281,9 @@ def test_a_long_line_is_cut_around_what_differs():
     texts = ["x" * 500 + end for end in ("left", "right")]
     stages = {
         str(i): SimpleNamespace(
-            text=text, info=SimpleNamespace(title="jaxpr"), module=SimpleNamespace(nodes=list)
+            text=text,
+            info=SimpleNamespace(title="jaxpr", name=""),
+            module=SimpleNamespace(nodes=list),
         )
         for i, text in enumerate(texts)
     }
@@ -290,6 +292,25 @@ def test_a_long_line_is_cut_around_what_differs():
     (said,) = facts(two, lambda name, _: stages[name]).mismatch.differences
     assert "xleft` in process 0" in said
     assert "xright` in process 1" in said
+
+
+def jaxpr(line, *lines):
+    """A stage with one equation a line, made at `line` of the user's file."""
+    nodes = tuple(Node(f"e{n}", "op", spans=(Span("red.py", line),)) for n in range(len(lines)))
+    body = Region("main", (), nodes, (), "jaxpr")
+    text = "\n".join(["b0()", *lines, "return v1"])
+    info = SimpleNamespace(title="jaxpr", name="jaxpr")
+    return SimpleNamespace(text=text, info=info, module=SimpleNamespace(regions={"main": body}))
+
+
+def test_each_side_has_its_own_line():
+    stages = {"a": jaxpr(7, "v1 = sin"), "b": jaxpr(8, "v1 = sin", "v2 = cos")}
+    pair = [replace(compiled(1, program=name), program=name) for name in "ab"]
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    found = facts(two, lambda name, stage: stages[name] if stage == "jaxpr" else None)
+    assert found.mismatch.differences == (
+        "line 3 of the jaxpr is `return v1` in process 0, `v2 = cos` (red.py:8) in process 1",
+    )
 
 
 def test_a_clock_that_jumped_back_leaves_no_negative_time():
