@@ -204,7 +204,7 @@ def _table(found: JobDifference) -> Table:
     if not all(change.same_programs for change in found.functions):
         note += " jaxlens.compare(runs[#].capture, others[#].capture) compares two programs."
     right = (1, 2, 3, 4, 5, 6)
-    return Table("Functions of both", columns, rows, note, volatile=True, right=right)
+    return Table("Functions of both", columns, rows, note, right=right, volatile_columns=(3, 4))
 
 
 def _pair(change: FunctionChange, cell: Callable[[FunctionRow], Cell]) -> tuple[Cell, ...]:

@@ -262,8 +262,8 @@ def test_sources_that_are_not_the_same():
 def test_a_record_without_some_processes():
     texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
     assert texts[0] == (
-        "The record has only process 0 of 2: the others wrote nothing here; put their folders "
-        "process-* beside these to compare them."
+        "The record has only process 0 of 2: the others wrote nothing here; copy their process-* "
+        "and programs into it to compare them."
     )
 
 

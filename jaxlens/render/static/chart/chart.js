@@ -31,6 +31,7 @@ function amount(bytes) {
 
 /** A time as Python's `report.duration` writes it. @param {number} seconds */
 function duration(seconds) {
+  if (seconds >= 999.5) return `${Number((seconds / (seconds < 3598 ? 60 : 3600)).toPrecision(3))} ${seconds < 3598 ? "min" : "h"}`;
   for (const [unit, scale] of /** @type {[string, number][]} */ ([["s", 1], ["ms", 1e-3], ["µs", 1e-6]]))
     if (seconds >= 0.9995 * scale) return `${Number((seconds / scale).toPrecision(3))} ${unit}`;
   return seconds > 0 ? `${Number((seconds / 1e-9).toPrecision(3))} ns` : "0 s";
