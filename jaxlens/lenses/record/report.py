@@ -241,6 +241,11 @@ def _compiles(job: JobFacts) -> Table:
     left = len(job.rows) - len(rows)
     note = "jaxlens.runs(...)[#].capture opens a program."
     note += f" {left:,} more compiles are left out." if left else ""
+    if job.pages:
+        folder = next(iter(job.pages.values())).partition("/")[0]
+        written = {row.compile.program for row in job.rows} & job.job.programs
+        some = f"the first {len(job.pages):,} " if len(job.pages) < len(written) else ""
+        note += f" The pages of {some}programs are in {folder}, which this page needs beside it."
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
     return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 

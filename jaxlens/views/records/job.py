@@ -58,6 +58,8 @@ def picture(job: JobFacts) -> Picture:
     shown = dict(sorted(lanes.items(), key=lambda lane: _order(lane[1]))[:LANES])
     legend = "Left to right: time since the first process began. Colours are functions; a bar is "
     legend += "tracing, lowering and compiling."
+    if job.pages:
+        legend += " A click on a bar, or Enter, opens the page of its program."
     note = ""
     if len({row.process.process.index for row in job.rows}) > 1:
         note = "The order between processes is by the clocks of their hosts, which may differ."
@@ -74,14 +76,15 @@ def _order(rows: Sequence[CompileRow]) -> tuple[int, str]:
 def _drawing(job: JobFacts, lanes: dict[str, list[CompileRow]]) -> str:
     names = [function.name for function in job.functions]
     return lanes_svg(
-        [(f"process {label}", [_bar(row) for row in rows]) for label, rows in lanes.items()],
+        [(f"process {label}", [_bar(row, job) for row in rows]) for label, rows in lanes.items()],
         line_hues(names),
         dict(zip(names, names, strict=True)),
     )
 
 
-def _bar(row: CompileRow) -> LaneBar:
-    return LaneBar(row.start, _seconds(row), row.function, row.function, _tip(row))
+def _bar(row: CompileRow, job: JobFacts) -> LaneBar:
+    page = job.pages.get(row.compile.program, "")
+    return LaneBar(row.start, _seconds(row), row.function, row.function, _tip(row), page)
 
 
 def _seconds(row: CompileRow) -> float:
