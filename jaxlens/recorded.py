@@ -209,7 +209,16 @@ def opened(path: str | os.PathLike[str]) -> Capture:
             f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
         )
     if head != b"PK":
-        return capture(file.read_text(errors="replace"))
+        from jaxlens.stages.existing.module_text import is_program_text
+
+        text = file.read_text(errors="replace")
+        if not is_program_text(text):  # `capture` would call the text a name
+            cure = ", or XLA's dumps with XLA_FLAGS=--xla_dump_hlo_as_text" * (file.suffix == ".pb")
+            raise CaptureFileError(
+                f"{file.name} is no program: give a saved capture, the text of an HLO or StableHLO "
+                f"module{cure}"
+            )
+        return capture(text)
     try:
         from jaxlens.stages.record.opened import opened_program
     except ImportError:  # no JAX here: what is in the file can be read
