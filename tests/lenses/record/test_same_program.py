@@ -167,6 +167,19 @@ def test_a_program_more_without_a_collective_is_no_mismatch():
     assert found[1].text.endswith("or get wrong numbers: a f32[] by add in process 1.")
 
 
+@pytest.mark.parametrize("some", [(0,), (0, 1), (1, 2), (0, 2), (2,)])
+def test_the_processes_with_a_program_more_are_named(some):
+    own = {"processes": (0, 1, 2)}
+    more = replace(compiled(2, "metric", program="m", **own), program="none")
+    both = compiled(1, **own), compiled(3, "eval", program="e", **own)
+    three = [
+        process(i, both[0], *([more] if i in some else []), both[1], count=3) for i in range(3)
+    ]
+    found = facts(job(*three), lambda name, _: hlo() if name == "none" else None)
+    assert [extra.processes for extra in found.extras] == [tuple(map(str, some))]
+    assert found.together == 2
+
+
 def test_a_difference_behind_a_program_more_is_named():
     more = replace(compiled(2, "metric", program="m"), program="none")
     left = process(0, compiled(1), compiled(2, "eval", program="e"))
