@@ -154,7 +154,7 @@ def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path,
     page.goto(home)
     chart.focus()
     page.keyboard.press("Home")
-    assert page.locator(WORDS).inner_text().endswith("; Enter opens its page")
+    assert page.locator(WORDS).inner_text().endswith("; Enter opens it")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/{names[0]}.html")
     page.goto(home)
