@@ -51,7 +51,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     page.set_defaults(run=_page)
     explore = commands.add_parser("explore", help="write a function's program as a page")
     explore.add_argument("function", metavar="MODULE:FUNCTION")
-    explore.add_argument("--in", dest="shapes", default="", metavar="SHAPES", help="f32[8,128]")
+    explore.add_argument(
+        "--in", dest="shapes", action="append", default=[], metavar="SHAPES", help="f32[8,128]"
+    )
     explore.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
     explore.set_defaults(run=_explore)
     for command in (show, diff, page, explore):
@@ -181,7 +183,7 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
             f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
             f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
         )
-    capture = take(function, (), {}, target=options.target, shapes=options.shapes)
+    capture = take(function, (), {}, target=options.target, shapes=", ".join(options.shapes))
     return _written(explore(capture).save, options.output or Path(f"{path}.html"))
 
 

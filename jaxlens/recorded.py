@@ -133,7 +133,11 @@ class JobAnswer(Answer[JobFacts]):
             other: Its record, or the folder of it.
         """
         second = other if isinstance(other, JobAnswer) else runs(other)
-        known = difference(self.facts, second.facts)
+        first, then = (_stages(Path(facts.job.name)) for facts in (self.facts, second.facts))
+        # A program's name is a hash of its text: it is the same in both records.
+        known = difference(
+            self.facts, second.facts, lambda name, stage: first(name, stage) or then(name, stage)
+        )
         return Answer(
             None,
             lambda: difference_document(known),
@@ -205,7 +209,16 @@ def opened(path: str | os.PathLike[str]) -> Capture:
             f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
         )
     if head != b"PK":
-        return capture(file.read_text(errors="replace"))
+        from jaxlens.stages.existing.module_text import is_program_text
+
+        text = file.read_text(errors="replace")
+        if not is_program_text(text):  # `capture` would call the text a name
+            cure = ", or XLA's dumps with XLA_FLAGS=--xla_dump_hlo_as_text" * (file.suffix == ".pb")
+            raise CaptureFileError(
+                f"{file.name} is no program: give a saved capture, the text of an HLO or StableHLO "
+                f"module{cure}"
+            )
+        return capture(text)
     try:
         from jaxlens.stages.record.opened import opened_program
     except ImportError:  # no JAX here: what is in the file can be read

@@ -100,6 +100,8 @@ class Table:
             text form leaves such a table out and says so.
         right: Indices of columns aligned right (numbers).
         stage: The stage of the cells' node ids, which a viewer links; "" for none.
+        volatile_columns: Indices of columns with such figures, of a table whose others do not
+            change: the stable text form leaves these out and says so.
     """
 
     title: str
@@ -109,6 +111,21 @@ class Table:
     volatile: bool = False
     right: tuple[int, ...] = ()
     stage: str = ""
+    volatile_columns: tuple[int, ...] = ()
+
+    def stable(self) -> "Table":
+        """Returns the table without the columns that change from run to run."""
+        if not self.volatile_columns:
+            return self
+        kept = [i for i in range(len(self.columns)) if i not in self.volatile_columns]
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept),
+            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
+            right=tuple(n for n, i in enumerate(kept) if i in self.right),
+            note=f"{self.note} .text(times=True) writes its times too.".lstrip(),
+            volatile_columns=(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +240,9 @@ def total(sizes: Iterable[int | None]) -> int | None:
 
 
 def duration(seconds: float) -> str:
-    """Formats a time with three significant digits: `12.3 ms`, `1.25 s`, `840 µs`."""
+    """Formats a time with three significant digits: `1.5 h`, `1.25 s`, `12.3 ms`, `840 µs`."""
+    if seconds >= 999.5:
+        return f"{seconds / 3600:.3g} h" if seconds >= 3598 else f"{seconds / 60:.3g} min"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
         if seconds >= 0.9995 * scale:
             return f"{seconds / scale:.3g} {unit}"

@@ -108,6 +108,9 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
     (tmp_path / "of_command.py").write_text("def train(x): ...\nsize = 3")
     (tmp_path / "a" / "process-0-host-1").mkdir(parents=True)
     (tmp_path / "a" / "process-0-host-1" / "process.json").touch()
+    (tmp_path / "dumps").mkdir()
+    for name in ("log.json", "m.hlo.pb", "dumps/module_0001.jit_f.before_optimizations.hlo.pb"):
+        (tmp_path / name).write_text("{}")
     cases = [
         (["record", "-o", "a", "no.py"], "no script 'no.py' here; a module is -m no"),
         (["show", "none"], "expected the folder of a record, got 'none', no such folder"),
@@ -120,6 +123,10 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
         (["explore", "of_command.py:train"], "expected MODULE:FUNCTION, got 'of_command.py:train'"),
         (["explore", "of_command:train"], "train takes x: give a shape for each"),
         (["page", "a"], "'a' is the record of a job: jaxlens show a -o page.html"),
+        (["page", "log.json"], "log.json is no program: give a saved capture"),
+        (["page", "m.hlo.pb"], "m.hlo.pb is no program: give a saved capture, the text of an HLO"),
+        (["page", "dumps"], "'dumps' has XLA's dumps as protos only: add --xla_dump_hlo_as_text"),
+        (["explore", "of_command:train", "--in", "8xf32"], '--in takes shapes such as "f32[8,128]'),
         (["page", "none.jaxlens"], "cannot read none.jaxlens: No such file"),
         (["page", str(CAPTURES[0]), "-o", "a.pdf"], "a view is saved as .html"),
         (["page", str(CAPTURES[0]), "-o", "no/a.html"], "cannot write no/a.html"),
@@ -141,6 +148,9 @@ def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeyp
     assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]"]) == 0
     assert capsys.readouterr().out == "M.f.html\n"
     assert "f32[8,2]" in (tmp_path / "M.f.html").read_text()
+    (tmp_path / "of_two.py").write_text("def g(x, w): return x @ w")
+    assert main(["explore", "of_two:g", "--in", "f32[3,2]", "--in", "f32[2,5]"]) == 0
+    assert "f32[2,5]" in (tmp_path / "g.html").read_text()
     assert main(["page", str(CAPTURES[0])]) == 0
     assert (tmp_path / f"{CAPTURES[0].stem}.html").stat().st_size > 10_000
 

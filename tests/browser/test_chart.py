@@ -1,10 +1,17 @@
 """The memory chart in a page: it names what is under the pointer or the keys, zooms, and links."""
 
+from dataclasses import replace
+
 import pytest
 
 import jaxlens
+from jaxlens.ir.compile_log import KeyChange
 from jaxlens.ir.run.timeline import CodeLine, Dispatch, Execution, RunTimeline, Wait
+from jaxlens.lenses.record.facts import facts
 from jaxlens.running import answer
+from jaxlens.views.answer import Answer
+from jaxlens.views.records.job import document
+from tests.lenses.record.job_records import compiled, job, process
 from tests.support.paths import RECORDS
 
 WORDS = ".chart-figure [role=status]"
@@ -118,3 +125,40 @@ def test_lanes_over_time_zoom_along_time_and_keys_keep_to_a_lane(saved):
     page.keyboard.press("0")
     ticks = page.locator(".ticks text").all_text_contents()
     assert ticks == ["0 s", "10 ms", "20 ms", "30 ms", "40 ms"]
+
+
+@pytest.mark.parametrize("width", [1200, 420])
+def test_programs_of_a_record_open_from_bars_and_folded_rows(chromium, tmp_path, width):
+    names = "a" * 24, "b" * 24
+    calls = [replace(compiled(n, program=name), program=name) for n, name in enumerate(names, 1)]
+    long = "PyTreeDef({'b':*,'w':*})" * 5  # does not break
+    calls = [replace(c, call=replace(c.call, changes=(KeyChange("new", long),))) for c in calls]
+    record = replace(job(process(0, *calls, count=1)), programs=frozenset(names))
+    pages = {name: f"a-programs/{name}.html" for name in names}
+    (tmp_path / "a-programs").mkdir()
+    for address in pages.values():
+        (tmp_path / address).write_text(f"<title>{address}</title>")
+    known = replace(facts(record, lambda *_: None), pages=pages)
+    Answer(None, lambda: document(known), None, None).save(tmp_path / "a.html")
+    page = chromium.new_page(viewport={"width": width, "height": 900})
+    home = (tmp_path / "a.html").as_uri()
+    page.goto(home)
+    chart = page.locator(".jaxlens-chart[tabindex]")
+    for name in names:  # by click, in the rows below
+        page.locator(".below a", has_text=name[:8]).click()
+        page.wait_for_url(f"**/{name}.html")
+        page.go_back()
+        chart.wait_for()
+    page.locator(".plot rect[data-opens]").last.click()
+    page.wait_for_url(f"**/{names[1]}.html")
+    page.goto(home)
+    chart.focus()
+    page.keyboard.press("Home")
+    assert page.locator(WORDS).inner_text().endswith("; Enter opens it")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{names[0]}.html")
+    page.goto(home)
+    page.locator(".below a").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{names[0]}.html")
+    page.close()

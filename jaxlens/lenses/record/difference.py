@@ -1,19 +1,25 @@
 """What changed between the records of two runs, function by function."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
-from jaxlens.ir.compile_log import KeyPart
-from jaxlens.lenses.record.facts import FunctionRow, JobFacts
-from jaxlens.lenses.record.program_difference import parts_differ
+from jaxlens.ir.compile_log import KeyPart, KeyPartKind
+from jaxlens.ir.record import RecordedCompile
+from jaxlens.lenses.record.collectives import StageOf
+from jaxlens.lenses.record.facts import FunctionRow, JobFacts, identity
+from jaxlens.lenses.record.program_difference import differences, parts_differ
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration
 
 _FEW = 3  # parts of a key that are named
 _RATIO = 1.2  # times of compiles that differ by less are not mentioned
 
-_Key: TypeAlias = tuple[tuple[str, str, str], ...]  # kind, name and text of each part
+_Key: TypeAlias = tuple[tuple[KeyPartKind, str, str], ...]  # kind, name and text of each part
+_Texts: TypeAlias = dict[tuple[KeyPartKind, str], dict[str, None]]  # by kind and name of a part
+_Compiles: TypeAlias = dict[tuple[_Key, int], RecordedCompile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class FunctionChange:
     before: FunctionRow | None
     after: FunctionRow | None
     keys: tuple[str, ...] = ()  # what differs between the keys of the compiles
+    programs: tuple[str, ...] = ()  # what differs between programs of one key
 
     @property
     def same_programs(self) -> bool:
@@ -46,74 +53,100 @@ class JobDifference:
     functions: tuple[FunctionChange, ...]
 
 
-def difference(before: JobFacts, after: JobFacts) -> JobDifference:
-    """Compares two records; functions are the same if they have one name."""
+def difference(before: JobFacts, after: JobFacts, stage_of: StageOf) -> JobDifference:
+    """Compares two records; functions are the same if they have one name.
+
+    Args:
+        before: The first.
+        after: The second.
+        stage_of: Gives a stage of a program of either; called where programs differ.
+    """
     left, right = ({f.name: f for f in reversed(job.functions)} for job in (before, after))
-    names = dict.fromkeys(f.name for f in (*before.functions, *after.functions))
-    rows = (
-        FunctionChange(n, left.get(n), right.get(n), tuple(_keys(before, after, n))) for n in names
-    )
+    jobs, rows = (before.job.name, after.job.name), []
+    for name in dict.fromkeys(f.name for f in (*before.functions, *after.functions)):
+        one, two = (_compiles(job, name) for job in (before, after))
+        keys = tuple(_keys(one, two, jobs)) if one and two else ()
+        programs = _programs(one, two, jobs, stage_of)
+        rows.append(FunctionChange(name, left.get(name), right.get(name), keys, programs))
     return JobDifference(before, after, tuple(rows))
 
 
-def _keys(before: JobFacts, after: JobFacts, name: str) -> Iterator[str]:
+def _keys(before: _Compiles, after: _Compiles, names: tuple[str, str]) -> Iterator[str]:
     """Yields what differs between the keys that only one of two runs compiled a function for."""
-    left, right = ({_key(p): p for p in _parts(job, name)} for job in (before, after))
-    names = before.job.name, after.job.name
-    alone = [
-        [parts for key, parts in own.items() if key not in others]
-        for own, others in ((left, right), (right, left))
-    ]
-    if [len(keys) for keys in alone] == [1, 1]:
-        yield from parts_differ(alone[0][0], alone[1][0], names)
-        return
-    # First what changed in all keys, such as each weight of a wider model. What then remains of a
-    # key is compared alone, or the weights would be repeated for each of the keys.
-    shared = [_shared(left), _shared(right)]
-    changed = {p[:2] for p in shared[0]} & {p[:2] for p in shared[1]}
-    changed -= {p[:2] for p in shared[0] & shared[1]}
+    keys = [dict.fromkeys(key for key, _ in own) for own in (before, after)]
+    alone = [[key for key in own if key not in keys[1 - n]] for n, own in enumerate(keys)]
+    # Part by part: a batch that has one size more is no change of each weight of the model.
+    texts = [_texts(own or keys[n]) for n, own in enumerate(alone)]
     parts = [
-        [p for p in next(iter(keys.values()), ()) if _of(p) in changed] for keys in (left, right)
+        [*_new_parts(texts[n], texts[1 - n], all(alone))] if own else []
+        for n, own in enumerate(alone)
     ]
     yield from parts_differ(parts[0], parts[1], names)
-    same = shared[0] & shared[1]
-    rests = [
-        dict.fromkeys(
-            tuple(p for p in key if p not in same and p[:2] not in changed) for key in keys
-        )
-        for keys in (left, right)
-    ]
-    for job, own, others in zip(names, rests, reversed(rests), strict=True):
-        texts = [_few([f"{n} {text}" for _, n, text in rest]) for rest in own if rest not in others]
-        if any(texts):
-            yield f"only {job} has {listed([text for text in texts if text])}"
+    if any(parts):
+        return
+    # All texts are in both runs, but not together.
+    same = set.intersection(*(set(key) for own in keys for key in own)) if any(alone) else set()
+    for job, own in zip(names, alone, strict=True):
+        rests = [", ".join(f"{p[1]} {p[2]}" for p in key if p not in same) for key in own]
+        if rests:
+            yield f"only {job} has {listed(rests, _FEW)}"
 
 
-def _shared(keys: Collection[_Key]) -> set[tuple[str, str, str]]:
-    """Returns the parts that all keys have."""
-    return set.intersection(*map(set, keys)) if keys else set()
+def _texts(keys: Iterable[_Key]) -> _Texts:
+    """Returns the texts that each part has in keys, in order."""
+    texts: _Texts = {}
+    for kind, name, text in chain.from_iterable(keys):
+        texts.setdefault((kind, name), {})[text] = None
+    return texts
 
 
-def _few(texts: Sequence[str]) -> str:
-    return listed(texts, _FEW) if len(texts) > _FEW else ", ".join(texts)
+def _new_parts(own: _Texts, other: _Texts, are_pairs: bool) -> Iterator[KeyPart]:
+    """Yields parts with the texts that another run does not have.
+
+    Args:
+        own: The texts of one run.
+        other: Those of the other.
+        are_pairs: Whether texts that only the other has are in the place of these; where there is
+            none in their place, they are in the part's name.
+    """
+    for part, texts in own.items():
+        there = other.get(part, {})
+        if new := [text for text in texts if text not in there]:
+            kind, name, text = *part, listed(new, _FEW)
+            is_name = not there or (are_pairs and any(t not in texts for t in there))
+            yield KeyPart(name if is_name else f"{name} {text}", kind, text)
 
 
-def _of(part: KeyPart) -> tuple[str, str]:
-    return part.kind, part.name
+def _programs(
+    before: _Compiles, after: _Compiles, names: tuple[str, str], stage_of: StageOf
+) -> tuple[str, ...]:
+    """Returns what differs in the first programs that are not the same, though their key is."""
+    pairs = ((first, after[key]) for key, first in before.items() if key in after)
+    others = ((a, b) for a, b in pairs if identity(a) != identity(b))
+    sentences = (tuple(differences(a, b, names, stage_of)) for a, b in others)
+    return next(filter(None, sentences), ())
 
 
-def _parts(job: JobFacts, name: str) -> list[tuple[KeyPart, ...]]:
-    return [row.compile.call.parts for row in job.rows if row.function == name]
-
-
-def _key(parts: Sequence[KeyPart]) -> _Key:
-    return tuple((part.kind, part.name, part.text) for part in parts)
+def _compiles(job: JobFacts, name: str) -> _Compiles:
+    """Returns the compiles of a function, by their key and which of this key it is in a process."""
+    compiles: _Compiles = {}
+    seen: Counter[tuple[str, _Key]] = Counter()
+    for row in job.rows:
+        if row.function == name:
+            key = tuple((part.kind, part.name, part.text) for part in row.compile.call.parts)
+            seen[row.label, key] += 1
+            compiles.setdefault((key, seen[row.label, key]), row.compile)
+    return compiles
 
 
 def report(found: JobDifference) -> Report:
     """Reports what changed in sentences and a table."""
     a, b = found.before, found.after
-    totals = [f"{count(j.compiles, 'compile')} in {j.job.name}" for j in (a, b)]
+    totals = [
+        f"{count(j.compiles, 'compile')} in {j.job.name}"
+        + (f" ({j.cached:,} from the persistent cache)" if j.cached else "")
+        for j in (a, b)
+    ]
     several = max(len(j.job.processes) for j in (a, b)) > 1
     tail = f": {duration(a.seconds)} and {duration(b.seconds)}"
     tail += ", summed over processes." if several else "."
@@ -137,8 +170,8 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
             each = "in each process " if max(len(one.compiles), len(two.compiles)) > 1 else ""
             parts.append(f"compiled {each}{_times(two)}, before {_times(one)}")
         if not change.same_programs:
-            keys = f" ({'; '.join(change.keys)})" if change.keys else ""
-            parts.append(f"its programs are others{keys}")
+            what = "; ".join((*change.keys, *change.programs))
+            parts.append(f"its programs are others{f' ({what})' if what else ''}")
         if one.bytes != two.bytes:
             parts.append(f"takes {amount(two.bytes)} of memory, was {amount(one.bytes)}")
         ratio = two.seconds / one.seconds if one.seconds else 1.0
@@ -168,8 +201,10 @@ def _table(found: JobDifference) -> Table:
     )
     columns = ("function", "compiles", "then", "time", "then", "memory", "then", "programs")
     note = f"The first is {found.before.job.name}, then {found.after.job.name}."
+    if not all(change.same_programs for change in found.functions):
+        note += " jaxlens.compare(runs[#].capture, others[#].capture) compares two programs."
     right = (1, 2, 3, 4, 5, 6)
-    return Table("Functions of both", columns, rows, note, volatile=True, right=right)
+    return Table("Functions of both", columns, rows, note, right=right, volatile_columns=(3, 4))
 
 
 def _pair(change: FunctionChange, cell: Callable[[FunctionRow], Cell]) -> tuple[Cell, ...]:

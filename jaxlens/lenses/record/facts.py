@@ -37,6 +37,12 @@ class CompileRow:
         """Name of the function, with the transform that ran it op by op."""
         return self.compile.call.name
 
+    @property
+    def cached(self) -> bool:
+        """Whether the program came from the persistent cache."""
+        compile = self.compile.call.step("compile")
+        return compile is not None and compile.served == "disk"
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
@@ -106,6 +112,11 @@ class JobFacts:
         """Number of compiles."""
         return len(self.rows)
 
+    @property
+    def cached(self) -> int:
+        """Number of compiles that the persistent cache served."""
+        return sum(row.cached for row in self.rows)
+
 
 def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     """Returns the figures of a record.
@@ -140,7 +151,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     )
 
 
-def _identity(compile: RecordedCompile) -> str:
+def identity(compile: RecordedCompile) -> str:
     """The fingerprint of a program, and the hashes of the arrays that are part of it."""
     return " ".join((compile.call.program, *(one.digest for one in compile.constants)))
 
@@ -174,7 +185,7 @@ def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:
                 sum(bool(row.compile.call.changes) for row in own),
                 sum(row.compile.call.seconds for row in own),
                 max(sizes, default=None),
-                frozenset(_identity(row.compile) for row in own if row.compile.call.program),
+                frozenset(identity(row.compile) for row in own if row.compile.call.program),
             )
         )
     return sorted(functions, key=lambda function: -function.seconds)

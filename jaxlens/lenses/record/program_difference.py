@@ -7,7 +7,7 @@ from os.path import commonprefix
 from jaxlens.errors import LensError
 from jaxlens.ir.compile_log import KeyPart
 from jaxlens.ir.facts import Stage
-from jaxlens.ir.graph import Node
+from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.sentences import listed
@@ -44,7 +44,7 @@ def differences(
             yield _line(stages[0], stages[1], names)
             return
     if not (first.program and second.program):
-        yield "the record does not have both programs, whose lines could be compared"
+        yield "not both programs were written, whose lines could be compared"
 
 
 def parts_differ(
@@ -53,6 +53,13 @@ def parts_differ(
     """Yields what differs between two keys: the type of an argument, a static value, an option."""
     left, right = ({(p.kind, p.name): p.text for p in parts} for parts in (a, b))
     both = [key for key in left if key in right and left[key] != right[key]]
+    if both:  # one cast of many arrays is one change
+        old, new = (f"{side[both[0]].partition('[')[0]}[" for side in (left, right))
+        cast = [key for key in both if left[key].replace(old, new) == right[key]]
+        if len(cast) > _FEW:
+            types = f"{old[:-1]} in {names[0]}, {new[:-1]} in {names[1]}"
+            yield f"{len(cast):,} inputs, such as {cast[0][1]}, are {types}"
+            both = [key for key in both if key not in cast]
     texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
     if texts:
         yield listed(texts, _FEW)
@@ -100,14 +107,15 @@ def other_devices(
 
 
 def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
-    """Returns the first line that differs, and the user's line that made it."""
+    """Returns the first line that differs, and the user's lines that made it."""
     pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
     number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
     a, b = _windows(a.strip(), b.strip())
-    owner = _owner(left, right)
-    made = f" ({owner})" if owner else ""
+    here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right, number))
     name = left.info.title
-    return f"line {number} of the {name}{made} is `{a}` in {names[0]}, `{b}` in {names[1]}"
+    if here == there:
+        return f"line {number} of the {name}{here} is `{a}` in {names[0]}, `{b}` in {names[1]}"
+    return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
 
 
 def _windows(a: str, b: str) -> tuple[str, str]:
@@ -118,15 +126,29 @@ def _windows(a: str, b: str) -> tuple[str, str]:
     return left, right
 
 
-def _owner(left: Stage, right: Stage) -> str:
-    """Returns the user's line of the first node that differs; "" where that is unknown."""
+def _owners(left: Stage, right: Stage, number: int) -> tuple[Span | None, Span | None]:
+    """Returns the user's line of each side's first line that differs; None where it is unknown."""
     try:
-        pairs = zip(left.module.nodes(), right.module.nodes(), strict=False)
-        found = next((a for a, b in pairs if _content(a) != _content(b)), None)
+        if left.info.name == "jaxpr":
+            nodes = _node_of_line(left, number), _node_of_line(right, number)
+        else:
+            pairs = zip_longest(left.module.nodes(), right.module.nodes())
+            none = (None, None)
+            nodes = next((p for p in pairs if _content(p[0]) != _content(p[1])), none)
     except LensError:
-        return ""
-    return str(found.owner or "") if found is not None else ""
+        return None, None
+    here, there = nodes
+    return here.owner if here else None, there.owner if there else None
 
 
-def _content(node: Node) -> tuple[object, ...]:
+def _node_of_line(jaxpr: Stage, number: int) -> Node | None:
+    """Returns the equation on a line of a canonical text, whose bodies have two lines more."""
+    lines = [node for r in jaxpr.module.regions.values() for node in (None, *r.nodes, None)]
+    is_whole = len(lines) == jaxpr.text.count("\n") + 1  # no parameter is of several lines
+    return lines[number - 1] if is_whole and number <= len(lines) else None
+
+
+def _content(node: Node | None) -> tuple[object, ...]:
+    if node is None:
+        return ()
     return node.opcode, node.operands, [value.type for value in node.results], dict(node.attrs)

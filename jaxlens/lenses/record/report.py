@@ -95,7 +95,7 @@ def _absent(job: JobFacts) -> Iterator[Finding]:
         if len(start) < start[0].process.count:
             names = _processes_named([job.labels[p.folder] for p in start])
             text = f"The record has only {names} of {start[0].process.count}: the others wrote "
-            text += "nothing here; put their folders process-* beside these to compare them."
+            text += "nothing here; copy their process-* and programs into it to compare them."
             yield Finding(text, "counted")
 
 
@@ -173,6 +173,9 @@ def _longest(job: JobFacts) -> Iterator[Finding]:
         several = ", both summed over processes" if len(job.job.processes) > 1 else ""
         tail = f": {took} for all, in {duration(recorded)} that were recorded{several}."
         yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
+    if job.cached:
+        served = f"{job.cached:,} of {count(job.compiles, 'program')} came from"
+        yield Finding(f"{served} the persistent cache: its compile is the time to read it.")
 
 
 def _recompiled(job: JobFacts) -> Iterator[Finding]:
@@ -223,10 +226,12 @@ def _functions(functions: Sequence[FunctionRow]) -> Table:
     columns = ("function", "defined at", "compiles a process", "recompiles", "programs")
     note = (
         "Time: tracing, lowering and compiling in all processes. Memory: XLA's arguments, results "
-        "and temporaries of its largest program, on one device."
+        "and temporaries of its largest program, on one device. Programs: by their StableHLO and "
+        "constants; one that several lines call has a file for each."
     )
     shown, right = barred(rows, (5,), (6,)), (2, 3, 4, 5, 6)
-    return Table("Functions", (*columns, "time", "memory"), shown, note, True, right)
+    heads = (*columns, "time", "memory")
+    return Table("Functions", heads, shown, note, right=right, volatile_columns=(5,))
 
 
 def _compiles(job: JobFacts) -> Table:
@@ -236,15 +241,19 @@ def _compiles(job: JobFacts) -> Table:
     left = len(job.rows) - len(rows)
     note = "jaxlens.runs(...)[#].capture opens a program."
     note += f" {left:,} more compiles are left out." if left else ""
+    if job.pages:
+        folder = next(iter(job.pages.values())).partition("/")[0]
+        written = {row.compile.program for row in job.rows} & job.job.programs
+        some = f"the first {len(job.pages):,} " if len(job.pages) < len(written) else ""
+        note += f" The pages of {some}programs are in {folder}, which this page needs beside it."
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
-    return Table("Compiles", columns, shown, note, True, right)
+    return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 
 
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
-    last = call.step("compile")
     state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
-    disk = "from the persistent cache; " if last and last.served == "disk" else ""
+    disk = "from the persistent cache; " if row.cached else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),
         Cell(duration(row.start), row.start),
@@ -271,7 +280,8 @@ def _processes(job: JobFacts) -> Table:
     left = len(job.job.processes) - len(shown)
     note = "Operations: JAX's own functions, compiled outside of jit."
     note += f" {left:,} more processes are left out." if left else ""
-    return Table("Processes", columns, rows, note, volatile=True, right=(2, 4, 5, 6))
+    right = (2, 4, 5, 6)
+    return Table("Processes", columns, rows, note, right=right, volatile_columns=(1, 2, 6))
 
 
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:

@@ -150,8 +150,8 @@ def compared(
     """
     left, *rest = sorted(processes, key=lambda p: p.process.index)
     first_unlike: dict[str, tuple[_Unlike, str]] = {}  # with where it is, by the right one's folder
-    absent: dict[int, set[str]] = {}  # programs of the left one that others do not have, by number
-    extras: dict[tuple[object, ...], ExtraProgram] = {}
+    # Programs without a collective, each with the processes that differ from the left one in it.
+    others: dict[tuple[object, ...], tuple[RecordedCompile, str, list[str]]] = {}
     for right in rest:
         both = {left.process.index, right.process.index}
         shared = [[c for c in together(p) if both <= {*c.processes}] for p in (left, right)]
@@ -160,22 +160,21 @@ def compared(
             if alone is None or collectives(alone, stage_of) != []:
                 first_unlike[right.folder] = unlike, where
                 break
-            where = where or "after all others"
-            if unlike.first is not None:
-                absent.setdefault(alone.number, set()).add(labels[right.folder])
-                has = [labels[p.folder] for p in processes]
-                has = [name for name in has if name not in absent[alone.number]]
-                key: tuple[object, ...] = ("left", alone.number)
-            else:
-                key = (unlike.i, *_ident(alone))
-                has = [*(extras[key].processes if key in extras else ()), labels[right.folder]]
-            extras[key] = ExtraProgram(alone, tuple(has), where)
+            is_left = unlike.first is not None
+            key = (is_left, *((alone.number,) if is_left else (unlike.i, *_ident(alone))))
+            row = others.setdefault(key, (alone, where or "after all others", []))
+            row[2].append(labels[right.folder])
+    names = [labels[p.folder] for p in (left, *rest)]
+    extras = tuple(
+        ExtraProgram(alone, tuple(n for n in names if (n in differ) != is_left), where)
+        for (is_left, *_), (alone, where, differ) in others.items()
+    )
     settings = tuple(_other_settings(left, rest, labels))
     # Where settings are the same, a program from the persistent cache has another text.
     remade = tuple(_other_programs(left, rest)) if settings else ()
     sources = tuple(_other_sources(left, rest, labels))
     found = _mismatch(left, rest, first_unlike, stage_of, labels) if first_unlike else None
-    return StartComparison(found, tuple(extras.values()), settings, remade, sources)
+    return StartComparison(found, extras, settings, remade, sources)
 
 
 def _mismatch(

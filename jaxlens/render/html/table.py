@@ -43,7 +43,8 @@ def table_html(
     late, remark = "".join(rows[head_rows:]), ""
     if late:
         late, remark = late_html(late, f"{len(rows) - head_rows:,} more rows")
-    kind = attr("class", "volatile" if table.volatile else "") + attr("data-stage", table.stage)
+    is_volatile = table.volatile or table.volatile_columns
+    kind = attr("class", "volatile" if is_volatile else "") + attr("data-stage", table.stage)
     label = attr("aria-label", table.title or "table")
     return (
         f"<div class=table-box tabindex=0 role=group{label}><table{kind}>{caption}"

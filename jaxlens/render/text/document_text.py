@@ -154,6 +154,8 @@ def block_lines(block: Block, form: Form) -> list[str]:
         case TableBlock() if block.table.volatile and not (form.times or block.asked):
             title = visible(block.table.title)
             return [f"{title}: left out, it changes from run to run; .text(times=True) writes it"]
+        case TableBlock() if not (form.times or block.asked):
+            return table_lines(block.table.stable(), form.width)
         case TableBlock() | TapeReel():
             return table_lines(block.table, form.width)
         case PassSteps():  # with an empty line between tables

@@ -48,7 +48,8 @@ def arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         call = ast.parse("_(" + _SCALAR.sub(r"\1[()]", text) + "\n)", mode="eval").body
     except SyntaxError as error:
-        raise _expected(text, error.msg) from None
+        why = "a shape is dtype[sizes]" if "literal" in error.msg else error.msg
+        raise _expected(text, why) from None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise _expected(text, "unbalanced parentheses")
     if any(k.arg is None for k in call.keywords):

@@ -48,6 +48,10 @@ def of_folder(path: Path, module: str = "") -> Capture:
             f"{path.name!r} is the record of a job: jaxlens show {path} -o page.html in a shell, "
             f"jaxlens.runs({str(path)!r}) in Python"
         )
+    if not stems and any(path.glob("module_*.pb")):
+        raise OptionError(
+            f"{path.name!r} has XLA's dumps as protos only: add --xla_dump_hlo_as_text to XLA_FLAGS"
+        )
     if not stems:
         raise OptionError(
             f"expected a folder that XLA dumped into, got {path.name!r} without any "

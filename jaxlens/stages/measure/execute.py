@@ -43,7 +43,8 @@ def run(
 
     Raises:
         OptionError: `n` is below 1, or an argument is a shape without data.
-        UnavailableError: The program was compiled for a device that this process lacks.
+        UnavailableError: The program was compiled for a device that this process lacks, or is for
+            devices of several processes.
         Exception: Any error of the program itself.
     """
     if n < 1:
@@ -86,12 +87,13 @@ def check_local(arguments: Any, asked: str, cure: str) -> None:
     hang, or a collective of it would meet another one of theirs.
 
     Args:
-        arguments: The arguments, as a pytree.
+        arguments: The arguments, as a pytree, or their shardings.
         asked: What was asked, for the message.
         cure: What to do instead.
     """
     if any(
-        isinstance(x, jax.Array) and not x.is_fully_addressable for x in jax.tree.leaves(arguments)
+        isinstance(x, jax.Array | jax.sharding.Sharding) and not x.is_fully_addressable
+        for x in jax.tree.leaves(arguments)
     ):
         raise UnavailableError(
             f"{asked} runs a program on arrays of several processes, in which this one would wait "
@@ -114,6 +116,8 @@ def _placed(compiled: Any, leaves: list[Any]) -> list[Any]:
             f"the program was compiled for {' and '.join(absent)}, which is not here; it cannot "
             "run: look without --run, or with a target of this process"
         )
+    cure = "look without it, or at a part with arrays that lie in this process"
+    check_local([*leaves, *shardings], "--run", cure)
     if len(shardings) != len(leaves):
         return [jax.numpy.asarray(leaf) for leaf in leaves]
     return [

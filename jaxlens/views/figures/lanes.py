@@ -32,6 +32,7 @@ class LaneBar:
         owner: What gives it its colour; one without a colour is drawn quietly.
         label: What is written on it where there is room.
         tip: What a page shows for it.
+        opens: Address of a page that a click on it opens; "" for none.
     """
 
     start: float
@@ -39,6 +40,7 @@ class LaneBar:
     owner: str
     label: str
     tip: str
+    opens: str = ""
 
 
 def lanes_svg(
@@ -70,7 +72,10 @@ def lanes_svg(
             kind = chart.hue(hues[bar.owner]) if has_hue else "quiet"
             x, w = _LEFT + max(bar.start, 0.0) * scale, max(bar.seconds * scale, _THIN)
             owner = bar.owner if has_hue else ""
-            drawn.append(chart.rect(x, y, w, _BAR, kind, tip=bar.tip, line=owner, digits=3))
+            row = chart.rect(
+                x, y, w, _BAR, kind, tip=bar.tip, line=owner, digits=3, opens=bar.opens
+            )
+            drawn.append(row)
             label = shorten(bar.label, 24)
             if columns(label) * _CHARACTER + 8 <= w:
                 labels.append(chart.words(x + 4, y + 14, label))

@@ -21,8 +21,11 @@ _KEYS = 50  # compiles whose keys are in the output
 def document(job: JobFacts) -> Document:
     """Returns the document of a record."""
     answer = report(job)
-    processes = count(len(job.job.processes), "process", "processes")
+    indices = {p.process.index for p in job.job.processes}
+    processes = count(len(indices), "process", "processes")
     taken = f"record {job.job.name}: {count(job.compiles, 'compile')} in {processes}"
+    if len(indices) < len(job.job.processes):  # several starts, or blocks of one process
+        taken += f", {len(job.job.processes):,} recordings"
     blocks: list[Block] = [Findings(answer.findings)] if answer.findings else []
     if job.rows:
         blocks.append(picture(job))
@@ -55,11 +58,15 @@ def picture(job: JobFacts) -> Picture:
     shown = dict(sorted(lanes.items(), key=lambda lane: _order(lane[1]))[:LANES])
     legend = "Left to right: time since the first process began. Colours are functions; a bar is "
     legend += "tracing, lowering and compiling."
+    if job.pages:
+        legend += " A click on a bar, or Enter, opens the page of its program."
     note = ""
+    if len({row.process.process.index for row in job.rows}) > 1:
+        note = "The order between processes is by the clocks of their hosts, which may differ."
     if len(shown) < len(lanes):
-        note = f"{len(lanes) - len(shown)} more processes are not drawn."
+        note += f" {len(lanes) - len(shown)} more processes are not drawn."
     drawn, text = _drawing(job, shown), tuple(_text(job.rows))
-    return Picture("Compiles over time", alt, drawn, text, note=note, legend=legend)
+    return Picture("Compiles over time", alt, drawn, text, note=note.strip(), legend=legend)
 
 
 def _order(rows: Sequence[CompileRow]) -> tuple[int, str]:
@@ -69,14 +76,15 @@ def _order(rows: Sequence[CompileRow]) -> tuple[int, str]:
 def _drawing(job: JobFacts, lanes: dict[str, list[CompileRow]]) -> str:
     names = [function.name for function in job.functions]
     return lanes_svg(
-        [(f"process {label}", [_bar(row) for row in rows]) for label, rows in lanes.items()],
+        [(f"process {label}", [_bar(row, job) for row in rows]) for label, rows in lanes.items()],
         line_hues(names),
         dict(zip(names, names, strict=True)),
     )
 
 
-def _bar(row: CompileRow) -> LaneBar:
-    return LaneBar(row.start, _seconds(row), row.function, row.function, _tip(row))
+def _bar(row: CompileRow, job: JobFacts) -> LaneBar:
+    page = job.pages.get(row.compile.program, "")
+    return LaneBar(row.start, _seconds(row), row.function, row.function, _tip(row), page)
 
 
 def _seconds(row: CompileRow) -> float:

@@ -35,7 +35,16 @@ def test_a_single_earlier_signature_is_singular() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.0, "0 s"), (1.25, "1.25 s"), (0.0123, "12.3 ms"), (8.4e-4, "840 µs"), (5e-9, "5 ns")],
+    [
+        (0.0, "0 s"),
+        (1.25, "1.25 s"),
+        (0.0123, "12.3 ms"),
+        (8.4e-4, "840 µs"),
+        (5e-9, "5 ns"),
+        (999.4, "999 s"),
+        (999.9, "16.7 min"),
+        (3599.0, "1 h"),
+    ],
 )
 def test_durations_have_three_digits(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected

@@ -1,18 +1,29 @@
 """What changed between the records of two runs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from jaxlens.ir.compile_log import KeyPart
+from jaxlens.ir.compile_log import CompileStep, KeyPart
+from jaxlens.ir.record import RecordedConstant
 from jaxlens.lenses.record.difference import difference, report
 from jaxlens.lenses.record.facts import facts
+from jaxlens.lenses.record.report import report as job_report
 from tests.lenses.record.job_records import compiled, job, process
+
+
+def none(*_):
+    """No stage of any program."""
+
+
+def of(name, *compiles):
+    return facts(replace(job(process(0, *compiles, count=1)), name=name), none)
 
 
 def run(name, *shapes):
     compiles = [compiled(i, x=f"f32[{n},4]", program=f"f{n}") for i, n in enumerate(shapes, 1)]
-    return facts(replace(job(process(0, *compiles, count=1)), name=name), lambda *_: None)
+    return of(name, *compiles)
 
 
 @pytest.mark.parametrize(
@@ -20,11 +31,12 @@ def run(name, *shapes):
     [
         ((8, 16), (8, 32), "x is f32[16,4] in a, f32[32,4] in b"),
         ((8, 16), (8,), "only a has x f32[16,4]"),
-        ((8,), (8, 16, 24), "only b has x f32[16,4] and x f32[24,4]"),
+        ((8,), (8, 16, 24), "only b has x f32[16,4] and f32[24,4]"),
     ],
 )
 def test_the_shapes_of_one_run_are_named(before, after, what):
-    texts = [f.text for f in report(difference(run("a", *before), run("b", *after))).findings]
+    both = run("a", *before), run("b", *after)
+    texts = [f.text for f in report(difference(*both, none)).findings]
     assert f"its programs are others ({what})" in texts[1]
 
 
@@ -35,16 +47,68 @@ def wider(number, rows, width):
     return replace(made, call=replace(made.call, parts=(*weights, *made.call.parts)))
 
 
+def changes(left, right, stage_of=none):
+    (change,) = difference(of("a", *left), of("b", *right), stage_of).functions
+    return change.keys, change.programs
+
+
 def test_weights_that_changed_in_all_programs_are_named_once():
-    before = process(0, wider(1, 8, 64), wider(2, 5, 64), count=1)
-    after = process(0, wider(1, 8, 96), count=1)
-    left, right = (
-        facts(replace(job(one), name=name), lambda *_: None)
-        for name, one in (("a", before), ("b", after))
-    )
-    (keys,) = [change.keys for change in difference(left, right).functions]
-    assert keys == (
+    assert changes([wider(1, 8, 64), wider(2, 5, 64)], [wider(1, 8, 96)])[0] == (
         "w[0] is f32[64] in a, f32[96] in b, w[1] is f32[64] in a, f32[96] in b, "
         "w[2] is f32[64] in a, f32[96] in b and 7 more",
         "only a has x f32[5,4]",
     )
+
+
+def with_part(compile, part):
+    parts = (*compile.call.parts, part)
+    return replace(compile, call=replace(compile.call, parts=parts, program=part.name))
+
+
+def test_a_layer_more_is_named_once_and_sizes_of_both_runs_are_not():
+    layer = KeyPart("layer[3]", "input", "f32[64]")
+    before = [wider(1, 8, 64), wider(2, 5, 64)]
+    assert changes(before, [with_part(c, layer) for c in before])[0] == ("only b has layer[3]",)
+
+
+def test_texts_that_are_not_together_in_the_other_run():
+    left = [with_part(compiled(n, x=f"f32[{n}]"), KeyPart("y", "input", str(n))) for n in (1, 2)]
+    mixed = with_part(compiled(3, x="f32[1]"), KeyPart("y", "input", "2"))
+    assert changes(left, [*left, mixed])[0] == ("only b has x f32[1], y 2",)
+
+
+def test_a_cast_of_many_inputs_is_one_change():
+    cast = [replace(p, text=p.text.replace("f32", "bf16")) for p in wider(1, 8, 64).call.parts]
+    other = compiled(1, program="bf16")
+    other = replace(other, call=replace(other.call, parts=tuple(cast)))
+    keys = ("11 inputs, such as w[0], are f32 in a, bf16 in b",)
+    assert changes([wider(1, 8, 64)], [other]) == (keys, ())
+
+
+def test_programs_of_one_key_are_compared_line_by_line():
+    both = [[replace(compiled(1, program=p), program=p)] for p in ("0.1", "0.2")]
+
+    def stage_of(program, name):
+        nodes = SimpleNamespace(nodes=list)
+        return SimpleNamespace(
+            text=f"mul {program}", info=SimpleNamespace(title=name, name=""), module=nodes
+        )
+
+    line = ("line 1 of the jaxpr is `mul 0.1` in a, `mul 0.2` in b",)
+    assert changes(*both, stage_of) == ((), line)
+    found = report(difference(of("a", *both[0]), of("b", *both[1]), stage_of))
+    assert f"step: its programs are others ({line[0]})." in [f.text for f in found.findings]
+    assert "jaxlens.compare(" in found.tables[0].note
+    values = [[compiled(1, constants=(RecordedConstant("f32[9]", d),))] for d in "ab"]
+    assert "has other values" in changes(*values)[1][0]
+
+
+def test_programs_of_the_persistent_cache_are_counted():
+    steps = (CompileStep("trace", 0.1), CompileStep("compile", 0.1, served="disk"))
+    served = compiled(1)
+    served = replace(served, call=replace(served.call, steps=steps))
+    a, b = of("a", compiled(1)), of("b", served)
+    head, *_ = report(difference(a, b, none)).findings
+    assert head.text == "1 compile in a, 1 compile in b (1 from the persistent cache)."
+    (cached,) = [f.text for f in job_report(b).findings if "cache" in f.text]
+    assert cached.startswith("1 of 1 program came from the persistent cache")

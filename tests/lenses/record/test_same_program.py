@@ -62,7 +62,7 @@ def static(compile, value):
         (
             compiled(2),
             compiled(2, program="f2"),
-            "the record does not have both programs, whose lines could be compared",
+            "not both programs were written, whose lines could be compared",
         ),
     ],
     ids=["shape", "static", "alone", "function", "constant", "unknown"],
@@ -167,6 +167,19 @@ def test_a_program_more_without_a_collective_is_no_mismatch():
     assert found[1].text.endswith("or get wrong numbers: a f32[] by add in process 1.")
 
 
+@pytest.mark.parametrize("some", [(0,), (0, 1), (1, 2), (0, 2), (2,)])
+def test_the_processes_with_a_program_more_are_named(some):
+    own = {"processes": (0, 1, 2)}
+    more = replace(compiled(2, "metric", program="m", **own), program="none")
+    both = compiled(1, **own), compiled(3, "eval", program="e", **own)
+    three = [
+        process(i, both[0], *([more] if i in some else []), both[1], count=3) for i in range(3)
+    ]
+    found = facts(job(*three), lambda name, _: hlo() if name == "none" else None)
+    assert [extra.processes for extra in found.extras] == [tuple(map(str, some))]
+    assert found.together == 2
+
+
 def test_a_difference_behind_a_program_more_is_named():
     more = replace(compiled(2, "metric", program="m"), program="none")
     left = process(0, compiled(1), compiled(2, "eval", program="e"))
@@ -262,8 +275,8 @@ def test_sources_that_are_not_the_same():
 def test_a_record_without_some_processes():
     texts = [f.text for f in report(facts(job(process(0, compiled(1))), lambda *_: None)).findings]
     assert texts[0] == (
-        "The record has only process 0 of 2: the others wrote nothing here; put their folders "
-        "process-* beside these to compare them."
+        "The record has only process 0 of 2: the others wrote nothing here; copy their process-* "
+        "and programs into it to compare them."
     )
 
 
@@ -281,7 +294,9 @@ def test_a_long_line_is_cut_around_what_differs():
     texts = ["x" * 500 + end for end in ("left", "right")]
     stages = {
         str(i): SimpleNamespace(
-            text=text, info=SimpleNamespace(title="jaxpr"), module=SimpleNamespace(nodes=list)
+            text=text,
+            info=SimpleNamespace(title="jaxpr", name=""),
+            module=SimpleNamespace(nodes=list),
         )
         for i, text in enumerate(texts)
     }
@@ -290,6 +305,25 @@ def test_a_long_line_is_cut_around_what_differs():
     (said,) = facts(two, lambda name, _: stages[name]).mismatch.differences
     assert "xleft` in process 0" in said
     assert "xright` in process 1" in said
+
+
+def jaxpr(line, *lines):
+    """A stage with one equation a line, made at `line` of the user's file."""
+    nodes = tuple(Node(f"e{n}", "op", spans=(Span("red.py", line),)) for n in range(len(lines)))
+    body = Region("main", (), nodes, (), "jaxpr")
+    text = "\n".join(["b0()", *lines, "return v1"])
+    info = SimpleNamespace(title="jaxpr", name="jaxpr")
+    return SimpleNamespace(text=text, info=info, module=SimpleNamespace(regions={"main": body}))
+
+
+def test_each_side_has_its_own_line():
+    stages = {"a": jaxpr(7, "v1 = sin"), "b": jaxpr(8, "v1 = sin", "v2 = cos")}
+    pair = [replace(compiled(1, program=name), program=name) for name in "ab"]
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    found = facts(two, lambda name, stage: stages[name] if stage == "jaxpr" else None)
+    assert found.mismatch.differences == (
+        "line 3 of the jaxpr is `return v1` in process 0, `v2 = cos` (red.py:8) in process 1",
+    )
 
 
 def test_a_clock_that_jumped_back_leaves_no_negative_time():

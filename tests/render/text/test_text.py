@@ -66,6 +66,19 @@ def test_text_is_the_same_each_time_and_has_no_blanks_at_line_ends(full):
     assert not re.search(r"[ \t]$", written, re.MULTILINE)
 
 
+def test_columns_of_times_are_left_out_of_a_table_whose_others_stay():
+    rows = (cells("trace", "12.1", "1 of 3"),)
+    table = Table("Steps", ("step", "ms", "part"), rows, right=(1, 2), volatile_columns=(1,))
+    lines = text(document(TableBlock(table))).splitlines()
+    assert [line.split() for line in lines[-4:]] == [
+        ["step", "part"],
+        ["-----", "------"],
+        ["trace", "1", "of", "3"],
+        [".text(times=True)", "writes", "its", "times", "too."],
+    ]
+    assert "12.1" in text(document(TableBlock(table)), times=True)
+
+
 def test_times_are_left_out_with_a_line_that_says_how_to_get_them():
     block = TableBlock(
         Table("Time per stage", ("stage", "ms"), (cells("trace", "12.1"),), "", True)

@@ -98,3 +98,12 @@ def test_arrays_of_several_processes_are_not_run_on_in_one_alone(monkeypatch, ve
     monkeypatch.setattr(type(x), "is_fully_addressable", property(lambda self: False))
     with pytest.raises(UnavailableError, match="arrays of several processes, in which this one"):
         str(getattr(jaxlens, verb)(jax.jit(jnp.sin), x))
+
+
+def test_a_program_of_several_processes_is_not_run_by_one_alone(monkeypatch):
+    capture = jaxlens.capture(jax.jit(jnp.sin), np.ones(3))  # arrays of the host lie nowhere
+    monkeypatch.setattr(
+        type(jnp.ones(3).sharding), "is_fully_addressable", property(lambda self: False)
+    )
+    with pytest.raises(UnavailableError, match="--run runs a program on arrays of several"):
+        str(jaxlens.compile(capture, run=1))

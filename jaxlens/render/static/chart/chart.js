@@ -31,8 +31,8 @@ function amount(bytes) {
 
 /** A time as Python's `report.duration` writes it. @param {number} seconds */
 function duration(seconds) {
-  for (const [unit, scale] of /** @type {[string, number][]} */ ([["s", 1], ["ms", 1e-3], ["µs", 1e-6]]))
-    if (seconds >= 0.9995 * scale) return `${Number((seconds / scale).toPrecision(3))} ${unit}`;
+  for (const [unit, scale, least] of /** @type {[string, number, number?][]} */ ([["h", 3600, 3598], ["min", 60, 999.5], ["s", 1], ["ms", 1e-3], ["µs", 1e-6]]))
+    if (seconds >= (least ?? 0.9995 * scale)) return `${Number((seconds / scale).toPrecision(3))} ${unit}`;
   return seconds > 0 ? `${Number((seconds / 1e-9).toPrecision(3))} ns` : "0 s";
 }
 
@@ -146,11 +146,18 @@ class Chart {
     this.at?.classList.remove("at");
     this.at = shape;
     shape.classList.add("at");
-    if (this.words) this.words.textContent = wordsOf(shape);
+    if (this.words) this.words.textContent = wordsOf(shape) + (this.link ? "; Enter opens it" : "");
     this.send("jl-point", this.node);
   }
 
+  /** The link beside the chart to the page of the shape that is pointed at. */
+  get link() {
+    const address = this.at?.getAttribute("data-opens");
+    return address && [...document.links].find((link) => link.getAttribute("data-opens") === address);
+  }
+
   pin() {
+    if (this.link) return this.link.click();
     const { id, line, pinned } = this.lit;
     const node = /** @type {any} */ (this.node);
     const same = pinned && node && (node.id ? id === node.id : line === node.line);

@@ -26,7 +26,8 @@ function layOut(table, kept) {
   const [head, ...rows] = [...table.rows].map((row) => [...row.cells]);
   for (const cells of [head, ...rows]) cells.forEach((cell, n) => (cell.hidden = n >= kept));
   for (const cells of rows) {
-    const parts = cells.flatMap(({ hidden, textContent }, n) => hidden && textContent ? [create("span", "", {}, create("i", "", {}, head[n].textContent ?? ""), ` ${textContent}`)] : []);
+    // Copies of what is in the cells: links must not be out of reach there
+    const parts = cells.flatMap(({ hidden, textContent, childNodes }, n) => hidden && textContent ? [create("span", "", {}, create("i", "", {}, head[n].textContent ?? ""), " ", ...[...childNodes].map((node) => node.cloneNode(true)))] : []);
     const row = cells[0].parentElement;
     row?.classList.toggle("above", parts.length > 0);
     const id = row?.getAttribute("data-id");

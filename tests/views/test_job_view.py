@@ -1,0 +1,29 @@
+"""The view of a job's record: its head, the order over time, and the text without times."""
+
+from jaxlens.lenses.record.facts import facts
+from jaxlens.render.text.document_text import text
+from jaxlens.views.records.job import document
+from tests.lenses.record.job_records import compiled, job, process
+
+CLOCKS = "The order between processes is by the clocks of their hosts, which may differ."
+
+
+def shown(*processes):
+    return text(document(facts(job(*processes), lambda *_: None)), width=200)
+
+
+def test_recordings_of_one_process_are_not_several_processes():
+    blocks = [process(0, compiled(1), count=1, started=at) for at in (10.0, 20.0)]
+    written = shown(*blocks)
+    assert written.startswith("record runs/a: 2 compiles in 1 process, 2 recordings\n")
+    assert CLOCKS not in written
+    hosts = shown(*(process(index, compiled(1)) for index in range(2)))
+    assert hosts.startswith("record runs/a: 2 compiles in 2 processes\n")
+    assert CLOCKS in hosts
+
+
+def test_the_text_without_times_has_the_tables():
+    lines = [line.split() for line in shown(process(0, compiled(1), count=1)).splitlines()]
+    assert "# process function called at memory why program".split() in lines
+    assert ["step", "1", "0", "1", "123", "B"] in lines
+    assert "process devices compiles operations state".split() in lines
