@@ -75,12 +75,12 @@ def report(folder: Path) -> Iterator[str]:
         rows.writerow(_COLUMNS)
         pool = ThreadPoolExecutor(_PROCESSES)
         stack.callback(pool.shutdown, cancel_futures=True)
-        judged = [
+        pending = [
             {id: pool.submit(best_verdict, answers) for id, answers in entry.answers.items()}
             for entry in learners
         ]
         yield f"{'':{width}}  answers  solved  by the progress file  solutions shown"
-        for entry, verdicts in zip(learners, judged, strict=True):
+        for entry, verdicts in zip(learners, pending, strict=True):
             solved = sum(verdict.result()[0] for verdict in verdicts.values())
             rows.writerows(_rows(entry, verdicts))
             file.flush()

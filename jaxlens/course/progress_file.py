@@ -101,11 +101,11 @@ def _write(folder: Path) -> None:
 
     A damaged file is kept under another name: a person may read in it what is lost here.
     """
-    path, kept = folder / FILE, folder / f"{FILE}.damaged"
+    path, copy = folder / FILE, folder / f"{FILE}.damaged"
     try:
         if is_damaged(path):
-            path.replace(kept)
-            print(f"{FILE} could not be read: it begins anew, and {kept.name} is what was there")
+            path.replace(copy)
+            print(f"{FILE} could not be read: it begins anew, and {copy.name} is what was there")
         write_whole(path, f"{json.dumps(_plain(current(folder)), indent=1)}\n".encode())
     except OSError as error:
         print(
