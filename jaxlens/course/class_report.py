@@ -106,7 +106,7 @@ def learner(home: Path) -> Learner:
     folder = home / _COURSE if os.path.isdir(home / _COURSE) else home
     progress = folder / progress_file.FILE
     stored = progress_file.read(progress)
-    answers: dict[str, list[GivenAnswer]] = {}
+    answers: dict[str, list[GivenAnswer]] = {id: [] for id in modules()}
     unreadable = [f"{progress.name} cannot be read"] if progress_file.is_damaged(progress) else []
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
@@ -114,34 +114,29 @@ def learner(home: Path) -> Learner:
         paths, unreadable = [], [f"the folder cannot be read ({error.strerror})"]
     for path in paths:
         try:
-            cells = code_cells(path)
+            for answer in answers_in(path):
+                answers[answer.id].append(answer)
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             why = getattr(error, "strerror", None) or "it is no notebook"
             unreadable.append(f"{path.name} cannot be read ({why}), so nothing of it is judged")
-            continue
-        for number, cell in enumerate(cells):
-            first, _, code = cell.partition("\n")
-            magic, _, id = map(str.strip, first.partition(" "))
-            if (
-                magic == "%%puzzle"
-                and id in modules()
-                and code.strip() != puzzle(id).starter.strip()
-            ):
-                answer = GivenAnswer(id, code, tuple(cells[:number]), str(folder.resolve()))
-                answers.setdefault(id, []).append(answer)
-    ordered = {id: answers[id] for id in modules() if id in answers}
+    given = {id: several for id, several in answers.items() if several}
     solved, shown = frozenset(stored["solved"]), frozenset(stored["revealed"])
-    return Learner(home.name, ordered, unreadable, solved, shown)
+    return Learner(home.name, given, unreadable, solved, shown)
 
 
-def code_cells(path: Path) -> list[str]:
-    """Returns the sources of a notebook's code cells, without blank lines before them.
+def answers_in(path: Path) -> Iterator[GivenAnswer]:
+    """Yields the answers in a notebook, without unchanged starters.
 
     Raises:
         OSError, ValueError, LookupError, TypeError, RecursionError: It is no notebook.
     """
     cells = json.loads(path.read_text("utf-8-sig"))["cells"]
-    return ["".join(cell["source"]).lstrip() for cell in cells if cell["cell_type"] == "code"]
+    codes = ["".join(cell["source"]).lstrip() for cell in cells if cell["cell_type"] == "code"]
+    for number, source in enumerate(codes):
+        first, _, code = source.partition("\n")
+        magic, _, id = map(str.strip, first.partition(" "))
+        if magic == "%%puzzle" and id in modules() and code.strip() != puzzle(id).starter.strip():
+            yield GivenAnswer(id, code, tuple(codes[:number]), str(path.parent.resolve()))
 
 
 def best_verdict(answers: list[GivenAnswer]) -> tuple[bool, str]:
