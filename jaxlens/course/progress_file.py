@@ -1,8 +1,8 @@
 """What a learner has done: one JSON file beside the lessons, ids only.
 
-The file is read before it is written and the two are joined, so two kernels lose nothing; it is
-written whole and renamed. Where the folder cannot be written, progress stays in memory, and
-`code` gives a line that `join` takes in the next session.
+The file is read before it is written and the two are joined, so two kernels lose nothing. Where
+the folder cannot be written, progress stays in memory, a line says so, and `code` gives what `join`
+takes in the next session.
 """
 
 import base64
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jaxlens.errors import OptionError
+from jaxlens.ir.saved.file import write_whole
 
 FILE = ".jaxlens-progress.json"
 VERSION = 1
@@ -57,7 +58,7 @@ def current(folder: str | os.PathLike[str] = ".") -> Record:
 def record(kind: str, id: str, folder: str | os.PathLike[str] = ".") -> None:
     """Adds an id to the file; keeps it in memory only where the folder cannot be written."""
     _memory[kind].add(id)
-    write(current(folder), Path(folder) / FILE)
+    _write(Path(folder))
 
 
 def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
@@ -74,7 +75,7 @@ def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
         ) from None
     for kind, ids in stored.items():
         _memory[kind].update(ids)
-    write(current(folder), Path(folder) / FILE)
+    _write(Path(folder))
 
 
 def read(path: Path) -> dict[str, list[str]]:
@@ -85,16 +86,32 @@ def read(path: Path) -> dict[str, list[str]]:
         return {kind: [] for kind in KINDS}
 
 
-def write(state: Record, path: Path) -> bool:
-    """Writes a file whole, under another name first; returns whether that was possible."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
+def is_damaged(path: Path) -> bool:
+    """Whether a file holds something else than ids, or cannot be read."""
     try:
-        part.write_text(json.dumps(_plain(state), indent=1) + "\n", "utf-8")
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
+        return not isinstance(json.loads(path.read_text("utf-8") or "{}"), dict)
+    except FileNotFoundError:
         return False
-    return True
+    except (OSError, ValueError):
+        return True
+
+
+def _write(folder: Path) -> None:
+    """Writes what is known into a folder, or prints why that is not possible.
+
+    A damaged file is kept under another name: a person may read in it what is lost here.
+    """
+    path, copy = folder / FILE, folder / f"{FILE}.damaged"
+    try:
+        if is_damaged(path):
+            path.replace(copy)
+            print(f"{FILE} could not be read: it begins anew, and {copy.name} is what was there")
+        write_whole(path, f"{json.dumps(_plain(current(folder)), indent=1)}\n".encode())
+    except OSError as error:
+        print(
+            f"{FILE} could not be written here ({error.strerror}), so a restart forgets this: copy "
+            "jaxlens.course.progress().code, and give it to jaxlens.course.paste afterwards"
+        )
 
 
 def _plain(state: Record) -> dict[str, object]:

@@ -201,7 +201,8 @@ class Learner:
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
         parts = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
         await socket.write_message(json.dumps({**parts, "buffers": [], "channel": "shell"}))
-        while True:
+        waiting = {"execute_reply", "status"}  # two channels: outputs may come after the reply
+        while waiting:
             text = await socket.read_message()
             if text is None:
                 self.errors.append("the kernel has gone")
@@ -209,9 +210,11 @@ class Learner:
             answer = json.loads(text)
             if answer["parent_header"].get("msg_id") != message:
                 continue
-            if answer["msg_type"] == "error":
-                self.errors.append(answer["content"]["ename"])
             if answer["msg_type"] in ("display_data", "update_display_data", "execute_result"):
                 self.outputs.append(answer["content"]["data"])
             if answer["msg_type"] == "execute_reply":
-                return
+                waiting.discard("execute_reply")
+                if answer["content"]["status"] != "ok":
+                    self.errors.append(answer["content"].get("ename", "aborted"))
+            if answer["content"].get("execution_state") == "idle":
+                waiting.discard("status")

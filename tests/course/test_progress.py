@@ -44,10 +44,24 @@ def test_a_broken_file_is_no_error(tmp_path, text):
     assert "8.1" in jaxlens.course.progress(tmp_path).solved
 
 
-def test_where_nothing_can_be_written_it_stays_in_memory(tmp_path):
+@pytest.mark.parametrize("text", ['{"solved": ["7.1", "7.2"', "[]", "\xff"])
+def test_a_damaged_file_is_kept(tmp_path, capsys, text):
+    (tmp_path / progress_file.FILE).write_text(text, "latin-1")
+    progress_file.record("solved", "8.1", tmp_path)
+    progress_file.record("solved", "8.2", tmp_path)
+    kept = tmp_path / f"{progress_file.FILE}.damaged"
+    assert kept.read_text("latin-1") == text
+    assert capsys.readouterr().out.count(kept.name) == 1
+    assert progress_file.read(tmp_path / progress_file.FILE)["solved"] == ["8.1", "8.2"]
+
+
+def test_where_nothing_can_be_written_it_stays_in_memory(tmp_path, capsys):
     missing = tmp_path / "missing"
     progress_file.record("solved", "7.1", missing)
     assert jaxlens.course.progress(missing).solved == {"7.1"}
+    said = capsys.readouterr().out
+    assert "could not be written here (No such file or directory)" in said
+    assert "copy jaxlens.course.progress().code" in said
 
 
 def test_the_line_of_one_session_goes_into_the_next(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """`%%puzzle`, `%hint`, `%reveal`, `%%predict` and `%glossary`: the course in a notebook."""
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
@@ -9,7 +8,6 @@ from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.tracebacks import of_the_user
 
 if TYPE_CHECKING:
-    from jaxlens.notebook.cell.run_cell import ParsedCell  # not imported by %load_ext
     from jaxlens.views.view import View  # not imported by %load_ext
 
 
@@ -36,6 +34,7 @@ class CourseMagics(Magics):
         from jaxlens import course
         from jaxlens.course import own
         from jaxlens.course.library import puzzle
+        from jaxlens.course.namespace import bound
         from jaxlens.notebook.cell import run_cell as cells  # not imported by %load_ext
 
         id = _one(line, "%%puzzle", "7.1")
@@ -51,7 +50,7 @@ class CourseMagics(Magics):
                 kind = type(error).__name__
                 print(f"Puzzle {id} is not solved. The cell raised {kind} as it ran; %hint {id}")
                 raise
-        given = before.keys() | bound(code)
+        given = before.keys() | bound(code.body)
         outcome = course.check(id, {name: names[name] for name in given if name in names})
         if outcome.solved and chosen.saves:
             try:
@@ -100,23 +99,6 @@ class CourseMagics(Magics):
         lines = [text for text in cell.splitlines() if text.strip() and text.strip()[0] != "#"]
         answer = lines[0].partition("#")[0].strip() if lines else ""
         return course.predict(id, "" if answer == "..." else answer)
-
-
-def bound(code: "ParsedCell") -> set[str]:
-    """Returns the names that the statements of a cell bind, also inside `if`, `for` and `with`."""
-    names = set()
-    todo: list[ast.AST] = list(code.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-            continue  # what is bound inside is its own
-        if isinstance(node, ast.alias):
-            names.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        todo += ast.iter_child_nodes(node)
-    return names
 
 
 def _one(line: str, magic: str, example: str) -> str:

@@ -173,7 +173,7 @@ class Shadow:
         own = [operand.own for operand in operands]
         if self.mantissa and eqn.primitive.name in _DOTS:
             own = [rounded(x, self.mantissa) for x in own]
-        made = bind(eqn, own)
+        made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
         results = [ShadowedValue(x) for x in made]
         if not self.follow or not any(is_float(x) for x in made):
             return results

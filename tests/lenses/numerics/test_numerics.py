@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -211,3 +213,16 @@ def test_the_branch_and_the_number_of_iterations_are_those_of_the_program():
     answer = jaxlens.numerics(f, F(1))  # in float64 1 + 1e-9 > 1
     assert "cos" in {answer.names[one.path[-1]] for one in answer.equations}
     assert "sin" not in {answer.names[one.path[-1]] for one in answer.equations}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's data")
+def test_what_cannot_be_allocated_ends_no_process():
+    script = (
+        "import resource, jax, jaxlens\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (2**31, 2**31))\n"
+        "g = jax.jit(lambda x: (x[:, None, :] * x[None]).sort(axis=0))\n"
+        "try:\n    str(jaxlens.numerics(g, jax.numpy.ones((1000, 800))))\n"
+        "except Exception as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "RESOURCE_EXHAUSTED" in done.stdout, done.stderr[-500:]
