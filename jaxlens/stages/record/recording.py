@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from multiprocessing.util import Finalize
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -56,13 +57,19 @@ class Recording(CompileWatch):
         root: The folder of the job's record, which other processes may write into too.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
+        parent: Process id of the recorded process that started this one; 0 for none.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int, parent: int) -> None:
         super().__init__()
-        self._live = LiveComparison(root)
-        self._writer = Writer(root, programs, most_bytes, self._live.start)
-        self._pid = os.getpid()
+        self._limits = root, programs, most_bytes
+        self._new_process(parent)
+
+    def _new_process(self, parent: int) -> None:
+        """Makes what is of one process: a child that was forked has its parent's, and no thread."""
+        self._pid, self._parent = os.getpid(), parent
+        self._live = LiveComparison(self._limits[0])
+        self._writer = Writer(*self._limits, self._live.start, parent)
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
@@ -70,19 +77,22 @@ class Recording(CompileWatch):
     def start(self) -> None:
         """Starts the recording and its thread."""
         self._writer.start()
+        if self._parent:  # also workers of `multiprocessing` call this, which leave by os._exit
+            Finalize(None, self.stop, exitpriority=-1000)
         super().start()
+
+    def settle(self, error: str) -> None:
+        """Writes all so far, or for 30 s, as of a process that ended by an exception, or ""."""
+        if os.getpid() == self._pid:  # not in a child that was forked from the process
+            self._live.stop()
+            self._writer.settle(error, _WAITS)
 
     def stop(self) -> None:
         """Ends the recording once all is written, or after 30 s."""
-        if os.getpid() == self._pid:  # not in a child that was forked from the process
+        if os.getpid() == self._pid:
             super().stop()
             self._live.stop()
             self._writer.stop(_WAITS)
-
-    def end(self, error: str) -> None:
-        """Stops, and notes the exception that ends the recording; "" for none."""
-        self._writer.error = error
-        self.stop()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -94,14 +104,14 @@ class Recording(CompileWatch):
         """Number of compiles that are written."""
         return len(self._writer.files)
 
-    def wants(self) -> bool:
-        return os.getpid() == self._pid
-
     def add(self, call: PendingCall) -> None:
         """Keeps nothing: a job may compile for days."""
 
     def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
         now = time.perf_counter()
+        if os.getpid() != self._pid:
+            self._new_process(self._parent or self._pid)
+            self.start()
         if call.role == "op" and call.function not in LOOPS:
             return
         mine = self._going.setdefault(call, _Open(now))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
@@ -36,26 +37,33 @@ class Writer:
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
         start: Gives the identity of the job's start, once the backend exists.
+        parent: Process id of the recorded process that started this one; 0 for none.
 
     Attributes:
         files: Numbers of the compiles that have a file.
-        error: Name of the exception that ends the record; "" for none.
     """
 
     def __init__(
-        self, root: Path, programs: int, most_bytes: int, start: Callable[[], str]
+        self,
+        root: Path,
+        programs: int,
+        most_bytes: int,
+        start: Callable[[], str],
+        parent: int,
     ) -> None:
         self._root, self._start = root, start
         self._programs, self._most_bytes = programs, most_bytes
         self._zero = time.perf_counter()
-        self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
+        self._process = RecordedProcess(
+            0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
+        )
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
         # Compiles to be written: those that go on, and those for which the disk had no room.
         self._left: dict[int, RecordedCompile] = {}
         self.files: set[int] = set()
-        self.error = ""
+        self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
@@ -67,12 +75,20 @@ class Writer:
         """Starts the thread."""
         self._thread.start()
 
+    def settle(self, error: str, seconds: float) -> None:
+        """Waits until all is written, as of a process that ended, at most for so long."""
+        written = threading.Event()
+        self._end = {"ended": True, "error": error}
+        for task in (self._write_left, self._write_process, written.set):
+            self._queue.put(task)
+        if not written.wait(seconds):
+            self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
+
     def stop(self, seconds: float) -> None:
-        """Waits until all is written, at most for so long."""
+        """Ends the thread once all is written, at most after so long."""
+        self._end = {"ended": True, **self._end}
         self._queue.put(None)
         self._thread.join(seconds)
-        if self._thread.is_alive():
-            self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
 
     @property
     def trouble(self) -> tuple[str, ...]:
@@ -130,7 +146,7 @@ class Writer:
                 self._safely(self._write_left)
                 last = time.perf_counter()
         self._safely(self._write_left)
-        self._safely(lambda: self._write_process(ended=True))
+        self._safely(self._write_process)
 
     def _safely(self, task: Callable[[], None]) -> None:
         try:
@@ -200,15 +216,14 @@ class Writer:
             self._write_process()
         return self._folder
 
-    def _write_process(self, ended: bool = False) -> None:
+    def _write_process(self) -> None:
         if self._folder is None:
             return
         with self._lock:
             operations = dict(self._operations.most_common(50))
         self._process = replace(
             self._process,
-            ended=ended,
-            error=self.error if ended else "",
+            **self._end,
             seconds=time.perf_counter() - self._zero,
             operations=operations,
             left_out=self._left_out,
