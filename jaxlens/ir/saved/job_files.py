@@ -67,6 +67,10 @@ class ProcessFolder:
         """Writes a program."""
         write_whole(self.programs / f"{name}{SUFFIX}", data)
 
+    def remove_program(self, name: str) -> None:
+        """Removes a program, if it is there, which only this process has written."""
+        (self.programs / f"{name}{SUFFIX}").unlink(missing_ok=True)
+
 
 def _dumped(value: Any) -> bytes:
     return json.dumps(to_json(value), separators=(",", ":")).encode()

@@ -9,9 +9,11 @@ import hashlib
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
@@ -40,6 +42,7 @@ class _Open:
         begun: When each of its running steps began.
         seconds: How long its steps took, by kind: a call has one of each.
         lowered: What it is lowered from.
+        text: Its StableHLO, if its program is recorded.
         data: What is recorded of it; None until it compiles.
     """
 
@@ -47,6 +50,7 @@ class _Open:
     begun: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     lowered: LoweredFrom | None = None
+    text: str = ""
     data: RecordedCompile | None = None
 
 
@@ -136,7 +140,13 @@ class Recording(CompileWatch):
                 key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
-            self._writer.begins(mine.data)
+            early = None
+            with suppress(Exception):  # of MLIR, which is noted where the compile ends
+                if not self._writer.refused():
+                    mine.text = _text(stack.module)
+                    whole = replace(event, parts=call.parts)
+                    early = CompiledProgram(whole, None, stack.devices, mine.text, mine.lowered)
+            self._writer.begins(mine.data, early)
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
                 # The executables of meshes in another order wait for each other, of one text too.
                 self._live.begins(event.name, f"{event.program} {mine.data.devices}")
@@ -157,11 +167,14 @@ class Recording(CompileWatch):
             return
         data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
-            note = self._writer.refused()
+            note = self._writer.refused(mine.seconds.get(kind, 0.0))
             try:
                 if not note:
                     event = replace(data.call, parts=call.parts)  # with all of its parts
-                    program = _program(event, compiled, mine.lowered)
+                    text = mine.text or _text(compiled.module)
+                    program = CompiledProgram(
+                        event, compiled.executable, compiled.devices, text, mine.lowered
+                    )
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
@@ -180,14 +193,15 @@ def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> Recorded
     return replace(data, call=shown, state="done", note="JAX did not show the program")
 
 
-def _program(
-    event: CallEvent, compiled: CompileResult, lowered: LoweredFrom | None
-) -> CompiledProgram:
-    operation = compiled.module.operation
-    text = operation.get_asm(
-        large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+def _text(module: Any) -> str:
+    """Returns the StableHLO of a module, in the thread that compiles it; "" for none."""
+    if module is None:
+        return ""
+    return str(
+        module.operation.get_asm(
+            large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+        )
     )
-    return CompiledProgram(event, compiled.executable, compiled.devices, str(text), lowered)
 
 
 def _flags(lowered: LoweredFrom | None) -> tuple[bool, ...]:

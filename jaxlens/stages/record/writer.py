@@ -22,7 +22,9 @@ from jaxlens.stages.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
-_TICK = 1.0  # seconds; a compile that takes longer is written while it goes on
+_TICK = 1.0  # seconds; of a compile that takes longer the lowered program is written meanwhile
+_PATIENCE = 0.5  # seconds that a program waits to be written before it runs, if it must
+_LONG = 1.0  # seconds; of programs that take longer twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _KEPT = 1000  # compiles that are kept for when the disk has room again
@@ -62,6 +64,8 @@ class Writer:
         self._folder: ProcessFolder | None = None
         # Compiles to be written: those that go on, and those for which the disk had no room.
         self._left: dict[int, RecordedCompile] = {}
+        self._lowered: dict[int, CompiledProgram] = {}  # of those that go on, to be written
+        self._early: dict[int, str] = {}  # names of those that are written
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
@@ -101,27 +105,47 @@ class Writer:
         """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
         return moment - self._zero
 
-    def refused(self) -> str:
-        """Returns why one more program is not recorded; "" if it is."""
-        if len(self._sizes) >= self._programs:
-            return f"{self._programs} programs are in the record, its limit"
+    def refused(self, seconds: float = 0.0) -> str:
+        """Returns why a program that compiled for so long is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs * (2 if seconds >= _LONG else 1):
+            return f"{self._programs} programs are in the record, its limit (raise --programs)"
         if sum(self._sizes) >= self._most_bytes:
-            return f"{self._most_bytes / 1e6:.0f} MB of programs are in the record, its limit"
+            size = f"{self._most_bytes / 1e6:.0f} MB of programs"
+            return f"{size} are in the record, its limit (raise --megabytes)"
         return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def begins(self, compile: RecordedCompile) -> None:
-        """A compile begins."""
+    def begins(self, compile: RecordedCompile, lowered: CompiledProgram | None) -> None:
+        """A compile begins; the lowered program is None if there is none to write."""
         if compile.number <= _MOST:
             self._left[compile.number] = compile
+            if lowered is not None:
+                self._lowered[compile.number] = lowered
+            self._queue.put(lambda: self._write_early(compile.number))
 
     def ends(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
-        """A compile has ended; the program is None if there is none to write."""
+        """A compile has ended; the program is None if there is none to write.
+
+        A program that may end the process in its first run, as it waits for others or as a pool
+        ends the process with its task, is written as it was lowered before this returns.
+        """
         if compile.number > _MOST:
             with self._lock:
                 self._left_out += 1
             return
+        if program is None and compile.note:
+            self._trouble(f"a program is left out: {compile.note}")
+        self._left[compile.number] = compile
+        written = threading.Event()
+        if is_hurried := self._is_hurried(compile):
+            self._queue.put(lambda: self._write_early(compile.number))
+            self._queue.put(written.set)
         self._count(len(program.text) if program else 0)
         self._queue.put(lambda: self._write(compile, program))
+        if is_hurried:
+            written.wait(_PATIENCE)
+
+    def _is_hurried(self, compile: RecordedCompile) -> bool:
+        return len(compile.processes) > 1 or self._process.parent > 0
 
     def operation(self, name: str) -> None:
         """JAX compiled a function of its own."""
@@ -161,12 +185,39 @@ class Writer:
 
     def _write(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
         try:
-            data = _described(compile, program) if program else compile
-            self._write_compile(data)
-            if program is not None and data.program:
-                self._write_program(program)
+            if program is not None:  # which is all that it was lowered to, and more
+                self._lowered.pop(compile.number, None)
+            data = self._with_lowered(compile)
+            data = _described(data, program) if program else data
+            try:
+                if program is not None and not data.note:
+                    self._write_program(program)
+            finally:
+                self._write_compile(data)
+            if compile.number in self._early and data.program != self._early[compile.number]:
+                self._to_folder().remove_program(self._early.pop(compile.number))
         finally:
             self._count(-len(program.text) if program else 0)
+
+    def _write_early(self, number: int) -> None:
+        """Writes a compile that goes on, or whose program must be there before it runs."""
+        data = self._left.get(number)
+        if data and (data.state == "compiling" or self._is_hurried(data)):
+            self._write_compile(self._with_lowered(data))
+
+    def _with_lowered(self, data: RecordedCompile) -> RecordedCompile:
+        """Returns a compile with the name of its lowered program, which is written if need be."""
+        number = data.number
+        if self._is_long(data) or self._is_hurried(data):
+            lowered = self._lowered.pop(number, None)
+            if lowered is not None and lowered.size <= _ONE:
+                name = f"lowered-{self._to_folder().path.name}-{number:06}"
+                self._to_folder().write_program(name, lowered.file())
+                self._early[number] = name
+        return replace(data, program=self._early.get(number, ""))
+
+    def _is_long(self, data: RecordedCompile) -> bool:
+        return self.since(time.perf_counter()) - data.start > _TICK
 
     def _write_compile(self, data: RecordedCompile) -> None:
         """Writes a compile; one that has ended is kept if the disk has no room."""
@@ -188,11 +239,11 @@ class Writer:
 
     def _write_left(self) -> None:
         """Writes the compiles that go on for a while, those that were kept, and the process."""
-        now = time.perf_counter() - self._zero
         for data in list(self._left.values()):
-            is_new = data.number not in self.files and now - data.start > _TICK
-            if is_new or data.state != "compiling":
-                self._write_compile(data)
+            is_new = data.number not in self.files or data.number in self._lowered
+            if data.state != "compiling" or (is_new and self._is_long(data)):
+                self._write_compile(self._with_lowered(data))
+        now = time.perf_counter() - self._zero
         if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
             self._write_process()
 
