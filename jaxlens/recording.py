@@ -150,12 +150,13 @@ def record(
     serve takes as long as ever. Each process of a job writes into the same folder; records are
     added to those that are there. Files are written in a thread, each whole or not at all, so that
     a killed job leaves what it had recorded. What goes wrong is said at the end, on stderr.
-    Calls of `jax.pmap` are not recorded. Where hosts have no disk in common, copy the folders
-    `process-*` and `programs` of all into one to compare them.
+    A child that is forked in the block records what it compiles as well. Where hosts have no disk
+    in common, copy the folders `process-*` and `programs` of all into one to compare them.
 
     Args:
         path: The folder, which is made.
-        programs: Number of distinct programs that a process writes at most.
+        programs: Number of distinct programs that a process writes at most, and twice as many of
+            those that compile for a second or longer.
         megabytes: Megabytes of them that a process writes at most.
 
     Returns:

@@ -9,8 +9,9 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import jax
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
+from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
+from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
 from jaxlens.stages.record.live import LiveComparison
 from jaxlens.stages.record.writer import Writer
@@ -30,6 +33,7 @@ from jaxlens.stages.watch.pending_call import PendingCall
 _DONATED = LOWERING.index("donated_invars")
 _ELIDED = 16  # elements of a constant that are printed
 _PARTS = 500  # parts of a key that are recorded
+_DEEPEST = 3  # dataclasses in one another of which each field is a part
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
@@ -128,7 +132,7 @@ class Recording(CompileWatch):
             with self._lock:
                 self._number += 1
                 number = self._number
-            event, left_out, digest = _shortened(call.frozen(number))
+            event, left_out, digest = _shortened(call.frozen(number), call.key)
             start = self._writer.since(mine.start)
             mine.data = RecordedCompile(
                 number,
@@ -208,9 +212,37 @@ def _flags(lowered: LoweredFrom | None) -> tuple[bool, ...]:
     return lowered.donated if lowered is not None else ()
 
 
-def _shortened(event: CallEvent) -> tuple[CallEvent, int, str]:
+def _shortened(event: CallEvent, key: JaxKey | None) -> tuple[CallEvent, int, str]:
     """Returns the call with few parts of its key, how many are left out, and a hash of all."""
-    text = repr([(p.kind, p.name, p.text) for p in event.parts])
+    statics = key.statics if key is not None else {}
+    parts: list[KeyPart] = []
+    for part in event.parts:
+        is_known = part.kind == "static" and part.name in statics
+        parts += _whole(part, statics[part.name]) if is_known else [part]
+    text = repr([(p.kind, p.name, p.text) for p in parts])
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    shown: tuple[KeyPart, ...] = event.parts[:_PARTS]
-    return replace(event, parts=shown), len(event.parts) - len(shown), digest
+    shown = tuple(parts[:_PARTS])
+    return replace(event, parts=shown), len(parts) - len(shown), digest
+
+
+def _whole(part: KeyPart, value: Any, depth: int = 0) -> Iterator[KeyPart]:
+    """Yields a static value so that what its short text leaves out differs if it does.
+
+    A dataclass, such as a model's configuration, is one part a field. Long strings and tuples have
+    a hash; not objects, whose text may differ between processes where they are equal.
+    """
+    if is_dataclass(value) and not isinstance(value, type) and depth < _DEEPEST:
+        for one in fields(value):
+            inner = replace(part, name=f"{part.name}.{one.name}")
+            yield from _whole(inner, getattr(value, one.name, None), depth + 1)
+        return
+    text = static_text(value)
+    if "..." in text and _is_plain(value):
+        text += f" (hash {hashlib.sha256(ascii(value).encode()).hexdigest()[:8]})"
+    yield replace(part, text=text)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)

@@ -22,7 +22,8 @@ from jaxlens.stages.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
-_TICK = 1.0  # seconds; of a compile that takes longer the lowered program is written meanwhile
+_TICK = 1.0  # seconds
+_SLOW = 5.0  # seconds; of a compile that takes longer the lowered program is written meanwhile
 _PATIENCE = 0.5  # seconds that a program waits to be written before it runs, if it must
 _LONG = 1.0  # seconds; of programs that take longer twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
@@ -217,7 +218,7 @@ class Writer:
         return replace(data, program=self._early.get(number, ""))
 
     def _is_long(self, data: RecordedCompile) -> bool:
-        return self.since(time.perf_counter()) - data.start > _TICK
+        return self.since(time.perf_counter()) - data.start > _SLOW
 
     def _write_compile(self, data: RecordedCompile) -> None:
         """Writes a compile; one that has ended is kept if the disk has no room."""
