@@ -9,17 +9,18 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
-_FOLDER = os.path.dirname(__file__)
-sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
-with suppress(Exception):
-    from jaxlens.recording import follow
+if __name__ == "sitecustomize":  # as Python's start imports it
+    here = os.path.dirname(__file__)
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    with suppress(Exception):
+        from jaxlens.recording import follow
 
-    follow()
-_this = sys.modules.pop(__name__)
-try:
-    import_module(__name__)
-except ModuleNotFoundError as error:
-    if error.name != __name__:
-        raise
-finally:
-    sys.modules.setdefault(__name__, _this)
+        follow()
+    this = sys.modules.pop(__name__)
+    try:
+        import_module(__name__)
+    except ModuleNotFoundError as error:
+        if error.name != __name__:
+            raise
+    finally:
+        sys.modules.setdefault(__name__, this)
