@@ -15,13 +15,19 @@ import os
 import runpy
 import shutil
 import sys
+import zipfile
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import SourceFileLoader
+from multiprocessing.util import Finalize
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import LensError, OptionError, nearest
+
+if TYPE_CHECKING:
+    from jaxlens.recording import JobRecording
 
 _PAGES = 20  # programs of a record that have a page each
 _PYTHON = os.path.dirname(runpy.__file__) + os.sep
@@ -31,7 +37,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Adds the commands to the parser of `jaxlens`."""
     record = commands.add_parser("record", help="run a script, and record what it compiles")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
-    record.add_argument("--programs", type=int, default=200, help="most programs of a process")
+    most = "most programs of a process; twice as many of those that compile for 1 s or longer"
+    record.add_argument("--programs", type=int, default=200, help=most)
     record.add_argument(
         "--megabytes", type=float, default=200, help="most megabytes of programs of a process"
     )
@@ -61,39 +68,49 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _record(options: argparse.Namespace) -> int:
-    """Runs the script as Python would, with its own exit status and traceback."""
+    """Runs the script as Python would, with its own exit status and traceback.
+
+    The recording goes on until the process ends: threads and `atexit` functions compile as well.
+    """
     from jaxlens.recording import record
 
     if not options.module and not Path(options.script).is_file():
         name = Path(options.script).stem
         raise OptionError(f"no script {options.script!r} here; a module is -m {name}")
     block = record(options.output, programs=options.programs, megabytes=options.megabytes)
+    block.start()
+    block.include_children()
+    # After the functions that the script registers, and once its processes have ended.
+    Finalize(None, _stop, (block, options.output), exitpriority=-1000)
     status: int | str | None = 0
+    error: BaseException | None = None
     try:
-        with block:
-            _run(options.script, options.arguments, options.module)
+        _run(options.script, options.arguments, options.module)
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int | str) else int(end.code is not None)
-    except BaseException as error:
-        status = _raised(error)
+        error, status = end, end.code if isinstance(end.code, int | str) else bool(end.code)
+    except BaseException as raised:
+        error, status = raised, _raised(raised)
+    block.settle(error)
     if isinstance(status, str):  # sys.exit("words")
         print(status, file=sys.stderr)
         status = 1
-    if block.written:
-        compiles = f"{block.written} compile{'s' * (block.written != 1)}"
-        text = f"jaxlens: {compiles} recorded; jaxlens show {options.output}"
-    else:
-        text = (
-            "jaxlens: nothing was recorded: this process compiled no function of yours by jax.jit "
-            "(calls of jax.pmap, and processes that it starts, are not recorded)"
-        )
-    print(text, file=sys.stderr)
     return status or 0
 
 
+def _stop(block: "JobRecording", output: Path) -> None:
+    block.stop()
+    if block.written:
+        compiles = f"{block.written} compile{'s' * (block.written != 1)}"
+        text = f"{compiles} recorded; jaxlens show {output}"
+    else:
+        why = ": no function of yours was compiled, nor by Python processes with its environment"
+        text = f"nothing was recorded{'' if block.trouble else why}"
+    print(f"jaxlens: {text}", file=sys.stderr)
+
+
 def _run(script: str, arguments: list[str], module: bool) -> None:
+    sys.argv = [script, *arguments]
     if module:
-        sys.argv = [script, *arguments]
         sys.path.insert(0, os.getcwd())
         try:
             runpy.run_module(script, run_name="__main__", alter_sys=True)
@@ -102,10 +119,16 @@ def _run(script: str, arguments: list[str], module: bool) -> None:
                 raise
             raise SystemExit(f"jaxlens: {error}") from None
         return
-    sys.argv = [script, *arguments]
     path = os.path.abspath(script)
     sys.path[0:1] = [os.path.dirname(path)]
-    runpy.run_path(path, run_name="__main__")
+    if zipfile.is_zipfile(path):
+        runpy.run_path(path, run_name="__main__")
+        return
+    # Not by runpy, which puts the absolute path into `sys.argv`, and removes the module at the end.
+    loader = SourceFileLoader("__main__", path)
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main).update(__file__=path, __loader__=loader, __builtins__=builtins)
+    exec(loader.source_to_code(loader.get_data(path), path), vars(main))
 
 
 def _raised(error: BaseException) -> int:

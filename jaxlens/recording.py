@@ -8,17 +8,20 @@ What it reads is imported when JAX is; `recorded.py` opens the records.
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.saved.job_files import recorded_compiles
 from jaxlens.stages.record.when_imported import when_imported
 
 if TYPE_CHECKING:
     from jaxlens.stages.record.recording import Recording
+
+
+_INHERITED = "JAXLENS_RECORD"  # the variable that names the record to processes that a job starts
 
 
 class JobRecording:
@@ -26,48 +29,98 @@ class JobRecording:
 
     Attributes:
         path: The folder.
-        written: Number of compiles that are in it, once the block has ended.
+        written: Number of compiles that are in it, of this process and of those that it started,
+            once the recording has ended.
+        trouble: What went wrong, in sentences.
     """
 
-    def __init__(self, path: Path, programs: int, megabytes: float) -> None:
+    def __init__(self, path: Path, programs: int, megabytes: float, parent: int = 0) -> None:
         self.path = path
         self.written = 0
-        self._limits = programs, int(megabytes * 1e6)
+        self.trouble: list[str] = []
+        self._limits = programs, megabytes
+        self._parent = parent
+        self._pid, self._began = os.getpid(), time.time()
         self._recording: Recording | None = None
         self._cancel: Callable[[], None] = lambda: None
-        self._trouble: list[str] = []
 
     def __enter__(self) -> "JobRecording":
-        with _caught(self._trouble):
-            if there := recorded_compiles(self.path):
-                _say(
-                    f"{self.path} already has {there} compile{'s' * (there > 1)}, to which this "
-                    "run's are added; name another folder to keep them apart"
-                )
-        self._cancel = when_imported("jax", self._start)
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
+        self.settle(error)
+        self.stop()
+
+    def start(self) -> None:
+        """Starts the recording once JAX is imported."""
+        if there := self._compiles(lambda process: process["ended"] is True):
+            _say(
+                f"{self.path} already has {there} compile{'s' * (there > 1)}, to which this "
+                "run's are added; name another folder to keep them apart"
+            )
+        self._cancel = when_imported("jax", self._start)
+
+    def include_children(self) -> None:
+        """Records the Python processes that this one starts too, through their environment."""
+        os.environ[_INHERITED] = f"{self._pid}:{self._limits[0]}:{self._limits[1]}:{self.path}"
+        folders = [str(Path(__file__).with_name("children")), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+
+    def settle(self, error: BaseException | None) -> None:
+        """Writes all so far, as of a process that has ended; what it compiles later is added.
+
+        Args:
+            error: The exception that ended it; None for none.
+        """
+        if self._recording is not None:
+            is_exit = isinstance(error, SystemExit) and not error.code
+            with _caught(self.trouble):
+                name = "" if error is None or is_exit else type(error).__name__
+                self._recording.settle(name)
+
+    def stop(self) -> None:
+        """Ends the recording, and says what it lacks."""
         self._cancel()
         recording, self._recording = self._recording, None
         if recording is not None:
-            with _caught(self._trouble):
-                is_exit = isinstance(error, SystemExit) and not error.code
-                recording.end("" if kind is None or is_exit else kind.__name__)
-            self._trouble += recording.problems
+            with _caught(self.trouble):
+                recording.stop()
+            self.trouble += recording.problems
             self.written = recording.written
-        if self._trouble:
-            _say(f"the record {self.path} is not complete: {'; '.join(self._trouble)}")
+        self.written += self._compiles(
+            lambda p: p.get("parent") == self._pid and p["started"] >= self._began
+        )
+        if self.trouble:
+            _say(f"the record {self.path} is not complete: {'; '.join(self.trouble)}")
 
     def _start(self) -> None:
-        with _caught(self._trouble):
+        with _caught(self.trouble):
             from jaxlens.stages.record.recording import Recording
 
-            recording = Recording(self.path, *self._limits)
+            programs, megabytes = self._limits
+            parent = self._parent or (self._pid if os.getpid() != self._pid else 0)
+            recording = Recording(self.path, programs, int(megabytes * 1e6), parent)
             recording.start()
             self._recording = recording
+
+    def _compiles(self, is_meant: Callable[[dict[str, Any]], bool]) -> int:
+        """Returns the number of compiles in the folder, of the processes that are meant."""
+        from jaxlens.ir.saved.job_files import recorded_compiles
+
+        try:
+            return recorded_compiles(self.path, is_meant)
+        except OSError:  # the folder cannot be read
+            return 0
+
+
+def follow() -> None:
+    """Records this process, which one that is recorded has started."""
+    pid, programs, megabytes, path = os.environ[_INHERITED].split(":", 3)
+    recording = JobRecording(Path(path), int(programs), float(megabytes), int(pid))
+    when_imported("jax", recording._start)
 
 
 def _say(text: str) -> None:
@@ -97,12 +150,13 @@ def record(
     serve takes as long as ever. Each process of a job writes into the same folder; records are
     added to those that are there. Files are written in a thread, each whole or not at all, so that
     a killed job leaves what it had recorded. What goes wrong is said at the end, on stderr.
-    Calls of `jax.pmap` are not recorded. Where hosts have no disk in common, copy the folders
-    `process-*` and `programs` of all into one to compare them.
+    A child that is forked in the block records what it compiles as well. Where hosts have no disk
+    in common, copy the folders `process-*` and `programs` of all into one to compare them.
 
     Args:
         path: The folder, which is made.
-        programs: Number of distinct programs that a process writes at most.
+        programs: Number of distinct programs that a process writes at most, and twice as many of
+            those that compile for a second or longer.
         megabytes: Megabytes of them that a process writes at most.
 
     Returns:

@@ -84,7 +84,7 @@ PACKAGES = {
     ),
     "stages.record": (
         "captures errors ir.* stages.compat stages.arguments stages.call stages.compile "
-        "stages.existing stages.session stages.trace stages.watch"
+        "stages.existing stages.keys stages.session stages.trace stages.watch"
     ),
     "lenses": "captures errors ir.* links.* report",
     "lenses.timeline": "errors ir.* report",
@@ -134,6 +134,7 @@ PACKAGES = {
     "api": "progress captures errors ir lenses.compare options questions stages.* views.*",
     "running": "errors ir.* lenses.* stages.* views.*",
     "recording": "errors ir.saved stages.*",
+    "children": "recording",
     "recorded": "progress api captures errors ir.* lenses.* stages.* views.*",
     "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",

@@ -1,10 +1,12 @@
 """The commands that record scripts, show and compare records, and write pages."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+import jaxlens
 from jaxlens.cli import main
 from tests.support.paths import CAPTURES, environment
 
@@ -24,6 +26,38 @@ def step(x):
 step(np.ones(4))
 step(np.ones(5))
 """
+# Compiles a function in itself, at its end, and in each kind of process that it can start.
+FAMILY = """
+import atexit, multiprocessing, os, subprocess, sys, threading, time
+
+def compiled(name):
+    import jax, numpy as np
+    def f(x): return x + 1
+    f.__name__ = name
+    return jax.jit(f)(np.ones(3))[0]
+
+def late():
+    threading.main_thread().join()
+    compiled("late")
+
+if __name__ == "__main__":
+    print(sys.argv[0], __file__, [folder for folder in sys.path if "children" in folder])
+    if sys.argv[1:]:
+        compiled("started")
+        sys.exit()
+    for way in ("fork", "spawn", "forkserver"):
+        child = multiprocessing.get_context(way).Process(target=compiled, args=(way,))
+        child.start()
+        child.join()
+    subprocess.run([sys.executable, sys.argv[0], "child"], check=True)
+    compiled("main")
+    if os.fork():
+        os.wait()
+    else:
+        sys.exit(3)
+    atexit.register(compiled, "last")
+    threading.Thread(target=late).start()
+"""
 ENDS = {
     "exit": ("sys.exit(3)", 3, ""),
     "words": ("sys.exit('no data')", 1, "no data\n"),
@@ -38,10 +72,12 @@ def script(tmp_path, request):
     return tmp_path, *ENDS[request.param][1:]
 
 
-def run(folder, *words):
+def run(folder, *words, PYTHONPATH=""):
     command = [sys.executable, *words]
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [PYTHONPATH, env["PYTHONPATH"]]))
     return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=200
     )
 
 
@@ -73,6 +109,31 @@ def test_a_recorded_script_runs_as_it_would(script, capsys):
     assert "step" in (folder / "program.html").read_text()
 
 
+@pytest.mark.backend
+def test_the_whole_process_and_those_that_it_starts_are_recorded(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('own')")  # of the user
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "family.py").write_text(FAMILY)
+    words = ("record", "-o", "a", "jobs/family.py")
+    recorded = run(tmp_path, "-W", "ignore", "-m", "jaxlens", *words, PYTHONPATH=str(tmp_path))
+    path = tmp_path / "jobs" / "family.py"
+    assert recorded.returncode == 0
+    assert recorded.stdout.replace("own\n", "").split("\n")[0] == f"jobs/family.py {path} []"
+    assert recorded.stdout.count("own") >= 4
+    assert recorded.stderr == "jaxlens: 7 compiles recorded; jaxlens show a\n"
+    runs = jaxlens.runs(tmp_path / "a")
+    names = {run.function: run.process.process for run in runs}
+    assert {name for name, process in names.items() if not process.parent} == {
+        "main",
+        "late",
+        "last",
+    }
+    assert {process.parent for process in names.values()} == {0, names["main"].pid}
+    assert {*names} == {"main", "late", "last", "fork", "spawn", "forkserver", "started"}
+    assert all(process.ended for process in names.values())
+    assert all(run.capture.optimized.text for run in runs)
+
+
 @pytest.mark.parametrize(
     "raising", ["def f(x):\n    return 1 / 0", "1 / 0"], ids=["call", "import"]
 )
@@ -98,7 +159,7 @@ def test_a_script_that_exits(script):
     (folder / "train.py").write_text(text)
     recorded = run(folder, "-m", "jaxlens", "record", "-o", "a", "-m", "train")
     assert recorded.returncode == status
-    assert recorded.stderr.startswith(f"{said}jaxlens: nothing was recorded: this process compiled")
+    assert recorded.stderr.startswith(f"{said}jaxlens: nothing was recorded: no function of yours")
     assert not (folder / "a").exists()
 
 

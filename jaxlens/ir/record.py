@@ -79,6 +79,7 @@ class RecordedProcess:
         settings: What should be equal in all processes besides the program: versions of "jax",
             "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
         error: Name of the exception that ended the record; "" for none.
+        parent: Process id of the recorded process that started it, itself or by others; 0 for none.
     """
 
     index: int
@@ -95,6 +96,7 @@ class RecordedProcess:
     start: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+    parent: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ compile the same program write the same file, whichever is first.
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -66,6 +67,10 @@ class ProcessFolder:
         """Writes a program."""
         write_whole(self.programs / f"{name}{SUFFIX}", data)
 
+    def remove_program(self, name: str) -> None:
+        """Removes a program, if it is there, which only this process has written."""
+        (self.programs / f"{name}{SUFFIX}").unlink(missing_ok=True)
+
 
 def _dumped(value: Any) -> bytes:
     return json.dumps(to_json(value), separators=(",", ":")).encode()
@@ -76,18 +81,20 @@ def program_path(root: Path, name: str) -> Path:
     return root / _PROGRAMS / f"{name}{SUFFIX}"
 
 
-def recorded_compiles(root: Path) -> int:
-    """Returns the number of compiles of processes that have ended; the folder may be no record.
+def recorded_compiles(root: Path, is_meant: Callable[[dict[str, Any]], bool]) -> int:
+    """Returns the number of compiles of the processes that are meant; there may be no record.
 
-    Others may be processes of one job, which write to its folder at the same time.
+    Args:
+        root: The folder of the record.
+        is_meant: Whether a process is, by the content of its file.
     """
-    ended = (file.parent for file in root.glob(f"process-*/{_PROCESS}") if _has_ended(file))
-    return sum(1 for folder in ended for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+    meant = (f.parent for f in root.glob(f"process-*/{_PROCESS}") if _is_meant(f, is_meant))
+    return sum(1 for folder in meant for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
 
 
-def _has_ended(process: Path) -> bool:
+def _is_meant(process: Path, is_meant: Callable[[dict[str, Any]], bool]) -> bool:
     try:
-        return json.loads(process.read_bytes())["ended"] is True
+        return is_meant(json.loads(process.read_bytes()))
     except (OSError, *_BAD):
         return False
 

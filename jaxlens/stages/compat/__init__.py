@@ -66,6 +66,7 @@ from jaxlens.stages.compat.transformed import (
     differentiated,
     is_checkpoint,
     named_axes,
+    pmapped,
     settings,
     transform_name,
     wrapped,

@@ -36,6 +36,7 @@ from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
+_EARLY = "as it was written before the program was compiled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class CompiledProgram(Driver):
 
     Args:
         call: The call that compiled it.
-        executable: The loaded executable of XLA.
+        executable: The loaded executable of XLA; None for a program that is not compiled yet.
         devices: The devices that it is for.
         stablehlo: Its StableHLO with locations, large constants elided.
         lowered: What it was made of; None if that is unknown.
@@ -78,7 +79,7 @@ class CompiledProgram(Driver):
         lowered: LoweredFrom | None,
     ) -> None:
         target = target_of(devices or tuple(executable.local_devices()))
-        self._executable = LoadedExecutable(executable)
+        self._executable = None if executable is None else LoadedExecutable(executable)
         self._call, self._target = call, target
         self.text = stablehlo
         self.platform = target.platform
@@ -97,7 +98,7 @@ class CompiledProgram(Driver):
 
     @cached_property
     def _optimized(self) -> str:
-        return self._executable.as_text()
+        return self._executable.as_text() if self._executable else ""
 
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
@@ -180,10 +181,10 @@ class CompiledProgram(Driver):
 
     @cached_property
     def _memory(self) -> Memory:
-        return analyses.memory(self._executable)
+        return analyses.memory(self._executable or self.lacks(f"sizes, {_EARLY}"))
 
     def cost(self) -> Mapping[str, float]:
-        return analyses.cost(self._executable, self.platform)
+        return analyses.cost(self._executable or self.lacks(f"costs, {_EARLY}"), self.platform)
 
     def times(self) -> tuple[Timing, ...]:
         steps = self._call.steps

@@ -9,15 +9,21 @@ import hashlib
 import os
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
+from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
+from jaxlens.stages.keys.jax_key import JaxKey
 from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
 from jaxlens.stages.record.live import LiveComparison
 from jaxlens.stages.record.writer import Writer
@@ -27,6 +33,7 @@ from jaxlens.stages.watch.pending_call import PendingCall
 _DONATED = LOWERING.index("donated_invars")
 _ELIDED = 16  # elements of a constant that are printed
 _PARTS = 500  # parts of a key that are recorded
+_DEEPEST = 3  # dataclasses in one another of which each field is a part
 _WAITS = 30.0  # seconds for the files that are not written yet when the recording ends
 
 
@@ -39,6 +46,7 @@ class _Open:
         begun: When each of its running steps began.
         seconds: How long its steps took, by kind: a call has one of each.
         lowered: What it is lowered from.
+        text: Its StableHLO, if its program is recorded.
         data: What is recorded of it; None until it compiles.
     """
 
@@ -46,6 +54,7 @@ class _Open:
     begun: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     lowered: LoweredFrom | None = None
+    text: str = ""
     data: RecordedCompile | None = None
 
 
@@ -56,13 +65,19 @@ class Recording(CompileWatch):
         root: The folder of the job's record, which other processes may write into too.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
+        parent: Process id of the recorded process that started this one; 0 for none.
     """
 
-    def __init__(self, root: Path, programs: int, most_bytes: int) -> None:
+    def __init__(self, root: Path, programs: int, most_bytes: int, parent: int) -> None:
         super().__init__()
-        self._live = LiveComparison(root)
-        self._writer = Writer(root, programs, most_bytes, self._live.start)
-        self._pid = os.getpid()
+        self._limits = root, programs, most_bytes
+        self._new_process(parent)
+
+    def _new_process(self, parent: int) -> None:
+        """Makes what is of one process: a child that was forked has its parent's, and no thread."""
+        self._pid, self._parent = os.getpid(), parent
+        self._live = LiveComparison(self._limits[0])
+        self._writer = Writer(*self._limits, self._live.start, parent)
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
@@ -70,19 +85,22 @@ class Recording(CompileWatch):
     def start(self) -> None:
         """Starts the recording and its thread."""
         self._writer.start()
+        if self._parent:  # also workers of `multiprocessing` call this, which leave by os._exit
+            Finalize(None, self.stop, exitpriority=-1000)
         super().start()
+
+    def settle(self, error: str) -> None:
+        """Writes all so far, or for 30 s, as of a process that ended by an exception, or ""."""
+        if os.getpid() == self._pid:  # not in a child that was forked from the process
+            self._live.stop()
+            self._writer.settle(error, _WAITS)
 
     def stop(self) -> None:
         """Ends the recording once all is written, or after 30 s."""
-        if os.getpid() == self._pid:  # not in a child that was forked from the process
+        if os.getpid() == self._pid:
             super().stop()
             self._live.stop()
             self._writer.stop(_WAITS)
-
-    def end(self, error: str) -> None:
-        """Stops, and notes the exception that ends the recording; "" for none."""
-        self._writer.error = error
-        self.stop()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -94,14 +112,14 @@ class Recording(CompileWatch):
         """Number of compiles that are written."""
         return len(self._writer.files)
 
-    def wants(self) -> bool:
-        return os.getpid() == self._pid
-
     def add(self, call: PendingCall) -> None:
         """Keeps nothing: a job may compile for days."""
 
     def began(self, kind: CompileStepKind, call: PendingCall, stack: Stack) -> None:
         now = time.perf_counter()
+        if os.getpid() != self._pid:
+            self._new_process(self._parent or self._pid)
+            self.start()
         if call.role == "op" and call.function not in LOOPS:
             return
         mine = self._going.setdefault(call, _Open(now))
@@ -114,7 +132,7 @@ class Recording(CompileWatch):
             with self._lock:
                 self._number += 1
                 number = self._number
-            event, left_out, digest = _shortened(call.frozen(number))
+            event, left_out, digest = _shortened(call.frozen(number), call.key)
             start = self._writer.since(mine.start)
             mine.data = RecordedCompile(
                 number,
@@ -126,7 +144,13 @@ class Recording(CompileWatch):
                 key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
-            self._writer.begins(mine.data)
+            early = None
+            with suppress(Exception):  # of MLIR, which is noted where the compile ends
+                if not self._writer.refused():
+                    mine.text = _text(stack.module)
+                    whole = replace(event, parts=call.parts)
+                    early = CompiledProgram(whole, None, stack.devices, mine.text, mine.lowered)
+            self._writer.begins(mine.data, early)
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
                 # The executables of meshes in another order wait for each other, of one text too.
                 self._live.begins(event.name, f"{event.program} {mine.data.devices}")
@@ -147,11 +171,14 @@ class Recording(CompileWatch):
             return
         data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
-            note = self._writer.refused()
+            note = self._writer.refused(mine.seconds.get(kind, 0.0))
             try:
                 if not note:
                     event = replace(data.call, parts=call.parts)  # with all of its parts
-                    program = _program(event, compiled, mine.lowered)
+                    text = mine.text or _text(compiled.module)
+                    program = CompiledProgram(
+                        event, compiled.executable, compiled.devices, text, mine.lowered
+                    )
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
@@ -170,23 +197,52 @@ def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> Recorded
     return replace(data, call=shown, state="done", note="JAX did not show the program")
 
 
-def _program(
-    event: CallEvent, compiled: CompileResult, lowered: LoweredFrom | None
-) -> CompiledProgram:
-    operation = compiled.module.operation
-    text = operation.get_asm(
-        large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+def _text(module: Any) -> str:
+    """Returns the StableHLO of a module, in the thread that compiles it; "" for none."""
+    if module is None:
+        return ""
+    return str(
+        module.operation.get_asm(
+            large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
+        )
     )
-    return CompiledProgram(event, compiled.executable, compiled.devices, str(text), lowered)
 
 
 def _flags(lowered: LoweredFrom | None) -> tuple[bool, ...]:
     return lowered.donated if lowered is not None else ()
 
 
-def _shortened(event: CallEvent) -> tuple[CallEvent, int, str]:
+def _shortened(event: CallEvent, key: JaxKey | None) -> tuple[CallEvent, int, str]:
     """Returns the call with few parts of its key, how many are left out, and a hash of all."""
-    text = repr([(p.kind, p.name, p.text) for p in event.parts])
+    statics = key.statics if key is not None else {}
+    parts: list[KeyPart] = []
+    for part in event.parts:
+        is_known = part.kind == "static" and part.name in statics
+        parts += _whole(part, statics[part.name]) if is_known else [part]
+    text = repr([(p.kind, p.name, p.text) for p in parts])
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    shown: tuple[KeyPart, ...] = event.parts[:_PARTS]
-    return replace(event, parts=shown), len(event.parts) - len(shown), digest
+    shown = tuple(parts[:_PARTS])
+    return replace(event, parts=shown), len(parts) - len(shown), digest
+
+
+def _whole(part: KeyPart, value: Any, depth: int = 0) -> Iterator[KeyPart]:
+    """Yields a static value so that what its short text leaves out differs if it does.
+
+    A dataclass, such as a model's configuration, is one part a field. Long strings and tuples have
+    a hash; not objects, whose text may differ between processes where they are equal.
+    """
+    if is_dataclass(value) and not isinstance(value, type) and depth < _DEEPEST:
+        for one in fields(value):
+            inner = replace(part, name=f"{part.name}.{one.name}")
+            yield from _whole(inner, getattr(value, one.name, None), depth + 1)
+        return
+    text = static_text(value)
+    if "..." in text and _is_plain(value):
+        text += f" (hash {hashlib.sha256(ascii(value).encode()).hexdigest()[:8]})"
+    yield replace(part, text=text)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
@@ -21,7 +22,10 @@ from jaxlens.stages.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
-_TICK = 1.0  # seconds; a compile that takes longer is written while it goes on
+_TICK = 1.0  # seconds
+_SLOW = 5.0  # seconds; of a compile that takes longer the lowered program is written meanwhile
+_PATIENCE = 0.5  # seconds that a program waits to be written before it runs, if it must
+_LONG = 1.0  # seconds; of programs that take longer twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _KEPT = 1000  # compiles that are kept for when the disk has room again
@@ -36,26 +40,35 @@ class Writer:
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
         start: Gives the identity of the job's start, once the backend exists.
+        parent: Process id of the recorded process that started this one; 0 for none.
 
     Attributes:
         files: Numbers of the compiles that have a file.
-        error: Name of the exception that ends the record; "" for none.
     """
 
     def __init__(
-        self, root: Path, programs: int, most_bytes: int, start: Callable[[], str]
+        self,
+        root: Path,
+        programs: int,
+        most_bytes: int,
+        start: Callable[[], str],
+        parent: int,
     ) -> None:
         self._root, self._start = root, start
         self._programs, self._most_bytes = programs, most_bytes
         self._zero = time.perf_counter()
-        self._process = RecordedProcess(0, 1, socket.gethostname(), os.getpid(), time.time())
+        self._process = RecordedProcess(
+            0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
+        )
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
         # Compiles to be written: those that go on, and those for which the disk had no room.
         self._left: dict[int, RecordedCompile] = {}
+        self._lowered: dict[int, CompiledProgram] = {}  # of those that go on, to be written
+        self._early: dict[int, str] = {}  # names of those that are written
         self.files: set[int] = set()
-        self.error = ""
+        self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
         self._left_out = 0  # compiles beyond `_MOST`
         self._operations: Counter[str] = Counter()
@@ -67,12 +80,20 @@ class Writer:
         """Starts the thread."""
         self._thread.start()
 
+    def settle(self, error: str, seconds: float) -> None:
+        """Waits until all is written, as of a process that ended, at most for so long."""
+        written = threading.Event()
+        self._end = {"ended": True, "error": error}
+        for task in (self._write_left, self._write_process, written.set):
+            self._queue.put(task)
+        if not written.wait(seconds):
+            self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
+
     def stop(self, seconds: float) -> None:
-        """Waits until all is written, at most for so long."""
+        """Ends the thread once all is written, at most after so long."""
+        self._end = {"ended": True, **self._end}
         self._queue.put(None)
         self._thread.join(seconds)
-        if self._thread.is_alive():
-            self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
 
     @property
     def trouble(self) -> tuple[str, ...]:
@@ -85,27 +106,47 @@ class Writer:
         """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
         return moment - self._zero
 
-    def refused(self) -> str:
-        """Returns why one more program is not recorded; "" if it is."""
-        if len(self._sizes) >= self._programs:
-            return f"{self._programs} programs are in the record, its limit"
+    def refused(self, seconds: float = 0.0) -> str:
+        """Returns why a program that compiled for so long is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs * (2 if seconds >= _LONG else 1):
+            return f"{self._programs} programs are in the record, its limit (raise --programs)"
         if sum(self._sizes) >= self._most_bytes:
-            return f"{self._most_bytes / 1e6:.0f} MB of programs are in the record, its limit"
+            size = f"{self._most_bytes / 1e6:.0f} MB of programs"
+            return f"{size} are in the record, its limit (raise --megabytes)"
         return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def begins(self, compile: RecordedCompile) -> None:
-        """A compile begins."""
+    def begins(self, compile: RecordedCompile, lowered: CompiledProgram | None) -> None:
+        """A compile begins; the lowered program is None if there is none to write."""
         if compile.number <= _MOST:
             self._left[compile.number] = compile
+            if lowered is not None:
+                self._lowered[compile.number] = lowered
+            self._queue.put(lambda: self._write_early(compile.number))
 
     def ends(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
-        """A compile has ended; the program is None if there is none to write."""
+        """A compile has ended; the program is None if there is none to write.
+
+        A program that may end the process in its first run, as it waits for others or as a pool
+        ends the process with its task, is written as it was lowered before this returns.
+        """
         if compile.number > _MOST:
             with self._lock:
                 self._left_out += 1
             return
+        if program is None and compile.note:
+            self._trouble(f"a program is left out: {compile.note}")
+        self._left[compile.number] = compile
+        written = threading.Event()
+        if is_hurried := self._is_hurried(compile):
+            self._queue.put(lambda: self._write_early(compile.number))
+            self._queue.put(written.set)
         self._count(len(program.text) if program else 0)
         self._queue.put(lambda: self._write(compile, program))
+        if is_hurried:
+            written.wait(_PATIENCE)
+
+    def _is_hurried(self, compile: RecordedCompile) -> bool:
+        return len(compile.processes) > 1 or self._process.parent > 0
 
     def operation(self, name: str) -> None:
         """JAX compiled a function of its own."""
@@ -130,7 +171,7 @@ class Writer:
                 self._safely(self._write_left)
                 last = time.perf_counter()
         self._safely(self._write_left)
-        self._safely(lambda: self._write_process(ended=True))
+        self._safely(self._write_process)
 
     def _safely(self, task: Callable[[], None]) -> None:
         try:
@@ -145,12 +186,39 @@ class Writer:
 
     def _write(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
         try:
-            data = _described(compile, program) if program else compile
-            self._write_compile(data)
-            if program is not None and data.program:
-                self._write_program(program)
+            if program is not None:  # which is all that it was lowered to, and more
+                self._lowered.pop(compile.number, None)
+            data = self._with_lowered(compile)
+            data = _described(data, program) if program else data
+            try:
+                if program is not None and not data.note:
+                    self._write_program(program)
+            finally:
+                self._write_compile(data)
+            if compile.number in self._early and data.program != self._early[compile.number]:
+                self._to_folder().remove_program(self._early.pop(compile.number))
         finally:
             self._count(-len(program.text) if program else 0)
+
+    def _write_early(self, number: int) -> None:
+        """Writes a compile that goes on, or whose program must be there before it runs."""
+        data = self._left.get(number)
+        if data and (data.state == "compiling" or self._is_hurried(data)):
+            self._write_compile(self._with_lowered(data))
+
+    def _with_lowered(self, data: RecordedCompile) -> RecordedCompile:
+        """Returns a compile with the name of its lowered program, which is written if need be."""
+        number = data.number
+        if self._is_long(data) or self._is_hurried(data):
+            lowered = self._lowered.pop(number, None)
+            if lowered is not None and lowered.size <= _ONE:
+                name = f"lowered-{self._to_folder().path.name}-{number:06}"
+                self._to_folder().write_program(name, lowered.file())
+                self._early[number] = name
+        return replace(data, program=self._early.get(number, ""))
+
+    def _is_long(self, data: RecordedCompile) -> bool:
+        return self.since(time.perf_counter()) - data.start > _SLOW
 
     def _write_compile(self, data: RecordedCompile) -> None:
         """Writes a compile; one that has ended is kept if the disk has no room."""
@@ -172,11 +240,11 @@ class Writer:
 
     def _write_left(self) -> None:
         """Writes the compiles that go on for a while, those that were kept, and the process."""
-        now = time.perf_counter() - self._zero
         for data in list(self._left.values()):
-            is_new = data.number not in self.files and now - data.start > _TICK
-            if is_new or data.state != "compiling":
-                self._write_compile(data)
+            is_new = data.number not in self.files or data.number in self._lowered
+            if data.state != "compiling" or (is_new and self._is_long(data)):
+                self._write_compile(self._with_lowered(data))
+        now = time.perf_counter() - self._zero
         if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
             self._write_process()
 
@@ -200,15 +268,14 @@ class Writer:
             self._write_process()
         return self._folder
 
-    def _write_process(self, ended: bool = False) -> None:
+    def _write_process(self) -> None:
         if self._folder is None:
             return
         with self._lock:
             operations = dict(self._operations.most_common(50))
         self._process = replace(
             self._process,
-            ended=ended,
-            error=self.error if ended else "",
+            **self._end,
             seconds=time.perf_counter() - self._zero,
             operations=operations,
             left_out=self._left_out,

@@ -18,6 +18,7 @@ from typing import Any
 
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
 from jaxlens.ir.spans import describe
+from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
@@ -383,7 +384,8 @@ class _Recorder:
             watch.add(call)
 
     def _read_caller(self, call: PendingCall, caller: Caller) -> None:
-        fun = equinox_calls.user_function(caller.fun, caller.args[2:]) or caller.fun
+        fun = equinox_calls.user_function(caller.fun, caller.args[2:])
+        fun = fun or compat.pmapped(caller.fun) or caller.fun
         origin = function_origin(fun)
         call.role = "op" if is_jax_function(origin, fun) else "user"
         if call.role == "op":

@@ -1,5 +1,6 @@
 """What a recording writes of a process's compiles, and that it never harms the process."""
 
+import dataclasses
 import errno
 import gc
 import os
@@ -142,6 +143,98 @@ def test_the_limits(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OptionError, match="a record is a folder"):
         jaxlens.record(tmp_path / "file")
+
+
+def test_programs_beyond_the_limit_are_counted_and_those_that_take_long_have_room(
+    tmp_path, monkeypatch, capsys
+):
+    f = jax.jit(lambda x: x * 5)
+    with jaxlens.record(tmp_path / "a", programs=1):
+        for n in (1, 2, 3):
+            f(ones(n))
+            time.sleep(0.2)  # the first is written
+    text = "a program is left out: 1 programs are in the record, its limit (raise --programs) (2 "
+    assert text in capsys.readouterr().err
+    assert text in " ".join(str(jaxlens.runs(tmp_path / "a")).split())
+    monkeypatch.setattr(writer, "_LONG", 0.0)
+    with jaxlens.record(tmp_path / "b", programs=1):
+        for n in (4, 5, 6):
+            f(ones(n))
+            time.sleep(0.2)
+    assert len([*(tmp_path / "b" / "programs").iterdir()]) == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    name: str = "a" * 100
+    layers: tuple[int, ...] = (8,) * 50
+    rate: float = 0.1
+
+
+def test_static_arguments_differ_in_what_their_text_leaves_out(tmp_path):
+    f = jax.jit(lambda config, x: x * config.rate, static_argnums=0)
+    with jaxlens.record(tmp_path):
+        for config in (Config(), Config(rate=0.2), Config(layers=(8,) * 49 + (9,))):
+            f(config, ones(3))
+    parts = [{p.name: p.text for p in run.compile.call.parts} for run in jaxlens.runs(tmp_path)]
+    assert [p["config.rate"] for p in parts] == ["0.1", "0.2", "0.1"]
+    layers = [p["config.layers"] for p in parts]
+    assert layers[0] == layers[1] != layers[2]
+    assert len({run.compile.key_digest for run in jaxlens.runs(tmp_path)}) == 3
+
+
+def test_functions_of_pmap(tmp_path):
+    def step(x):
+        return x * 2 - jax.lax.psum(x, "i")
+
+    with jaxlens.record(tmp_path):
+        pstep = jax.pmap(step, axis_name="i")
+        pstep(ones(1, 4))
+        pstep(ones(1, 5))
+    assert [run.function for run in jaxlens.runs(tmp_path)] == ["step", "step"]
+    assert jaxlens.runs(tmp_path)[1].reason == "flat_args[0]: f32[1,5], was f32[1,4]"
+
+
+def test_a_program_of_several_processes_is_written_before_it_runs(tmp_path):
+    code = f"""
+import os, numpy as np, jax, jaxlens
+from jaxlens.stages.record import recording, writer
+true = recording.RecordedCompile
+recording.RecordedCompile = lambda *a, **k: true(*a, **{{**k, "processes": (0, 1)}})
+writer.Writer._write = lambda *_: None   # the process ends before all of it is written
+writer._PATIENCE = 60
+block = jaxlens.record({str(tmp_path)!r}).__enter__()
+jax.jit(lambda x: x + 1).lower(np.ones(3)).compile()
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
+    (run,) = jaxlens.runs(tmp_path)
+    assert run.compile.state == "done"
+    assert run.capture.jaxpr.module.nodes()
+    assert "stablehlo.add" in run.capture.stablehlo.text
+    assert jaxlens.compile(run.capture).html()
+    with pytest.raises(UnavailableError, match="no optimised HLO"):
+        _ = run.capture.optimized
+
+
+def test_the_lowered_program_is_there_while_a_compile_takes_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_TICK", 0.05)
+    monkeypatch.setattr(writer, "_SLOW", 0.05)
+    seen = []
+
+    def slow(executable):
+        time.sleep(0.5)
+        seen.extend(run.capture.jaxpr.text for run in jaxlens.runs(tmp_path))
+        return ended(executable)
+
+    ended = listen.compat_events.compiled
+    monkeypatch.setattr(listen.compat_events, "compiled", slow)
+    with jaxlens.record(tmp_path):
+        jax.jit(lambda x: jnp.tanh(x) + 7)(ones(3))
+    assert len(seen) == 1
+    assert "tanh" in seen[0]
+    assert len([*(tmp_path / "programs").iterdir()]) == 1
+    assert "tanh" in jaxlens.runs(tmp_path)[0].capture.optimized.text
 
 
 def test_more_compiles_than_are_recorded_are_counted(tmp_path, monkeypatch):
