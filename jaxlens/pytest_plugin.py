@@ -185,7 +185,7 @@ class Receipts:
             differs = changes(earlier, found, compiled=compiled)
             measured["left_out"] += [f"{test}, {program}: {why}" for why in differs.left_out]
             if differs.lines:
-                head = f"{program} is another program than in {place}:"
+                head = f"{program} differs from its receipt in {place}:"
                 parts.append("\n".join((head, *differs.lines, f"if it should be: {_UPDATE}")))
         return "\n".join(filter(None, parts))
 

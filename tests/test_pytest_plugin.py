@@ -123,7 +123,7 @@ def test_receipts_are_demanded_written_and_compared(project):
             "E*step(w f32[[]4,2], x f32[[]8,4]) for cpu is too large:",
             "E*peak: * is over its budget of 10 B",
             "E*(--jaxlens-budget)",
-            "E*step is another program than in __receipts__/test_model.json:",
+            "E*step differs from its receipt in __receipts__/test_model.json:",
             "E*equations: *, was *",
             "E*by line:",
             "E*model.py:6: return jnp.tanh(x @ w * 3).sum()",
