@@ -118,6 +118,17 @@ def _version(record: Record) -> int:
     return number
 
 
+def is_whole(record: Any) -> bool:
+    """Whether a record has its keys, which one that a merge left may lack."""
+    try:
+        traced, sections = record["traced"], record["compiled"].values()
+        parts = [(record, {"jax"}), (traced, {"fingerprint", "lines"})]
+        parts += [(section, {"made_by", "fused"}) for section in sections]
+        return all(keys <= part.keys() for part, keys in parts)
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
 def _traced(receipt: Receipt, version: int = _VERSION) -> dict[str, Any]:
     target = receipt.capture.program.target
     figures = _plain(receipt.facts(compiled=False))
@@ -302,16 +313,18 @@ def _counts(text: str) -> Counter[str]:
 
 
 def _by_fusion(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
-    """Yields fusions that are new, with their lines, and those that are gone."""
+    """Yields fusions that are new, with their lines, and those that are gone: of many, some."""
     more, less = Counter(now) - Counter(was), Counter(was) - Counter(now)
+    title = f"by fusion, {more.total():,} new and {less.total():,} gone"
     rows = []
     for name, (text, nodes) in _fusions(receipt).items():
         if more[text] > 0:
             more[text] -= 1
             lines = listed(lines_of(nodes))
             rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
-    rows += [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items() if n > 0]
-    yield from _cut(rows, _MOST, "by fusion")
+    gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
+    first = _MOST - min(len(gone), _MOST // 2)
+    yield from _cut([*rows[:first], *gone, *rows[first:]], _MOST, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

@@ -111,7 +111,7 @@ def test_changes_name_figures_lines_and_fusions():
         "      new add f32; gone sub f32 x 2",
         "  gone: z = jnp.sin(x)",
         "      gone sin f32",
-        "by fusion:",
+        "by fusion, 1 new and 2 gone:",
         "  new max_fusion: add, broadcast x 2, maximum (cell 3:2 and cell 3:3)",
         "  gone: multiply x 2",
     )
@@ -173,7 +173,7 @@ def test_names_of_results_are_no_difference_and_arguments_and_results_are_compar
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("12", 12), ("1e9", 1e9), ("2GB", 2e9), ("1.5 MiB", 1.5 * 2**20), ("3 Gflop", 3e9)],
+    [("12", 12), ("1e9", 1e9), ("2GB", 2e9), ("1.5 MiB", 1.5 * 2**20), ("3 G", 3e9)],
 )
 def test_bounds_are_read(text, number):
     assert read_bounds({"peak": text}) == {"peak": number}
@@ -184,7 +184,11 @@ def test_bounds_are_read(text, number):
     ("text", "message"),
     [
         ("peek=1", "did you mean 'peak'"),
-        ("peak=lots", "the bound of peak is a number such as 12, 1e9 or 2GB, got 'lots'"),
+        ("peak=lots", "the bound of peak is a number such as 1e6 or 2GB, got 'lots'"),
+        ("flops=1TB", "the bound of flops is a number such as 1e9 or 2Gflop, got '1TB'"),
+        ("kernels=5kB", "the bound of kernels is a number such as 12, got '5kB'"),
+        ("kernels=1,kernels=100", "one bound for each figure, got 'kernels=1,kernels=100'"),
+        (" , ", "written peak=2GB,flops=1e9,kernels=12, got ' , '"),
         ("2GB", "written peak=2GB,flops=1e9,kernels=12, got '2GB'"),
     ],
 )
