@@ -148,7 +148,7 @@ def test_receipts_are_demanded_written_and_compared(project):
     shown.stdout.fnmatch_lines(
         [
             "of 3 receipts:",
-            "  test_model.py::test_step, step: its compiled figures are of jaxlib 0.1 on a *, was 77",
+            "  test_model.py::test_step, step: its compiled figures are of jaxlib 0.1 *, was 77",
             "  test_gone is in __receipts__/test_model.json, and was not collected",
             "  if no machine uses them any more: pytest --jaxlens-remove",
         ]
