@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from traceback import walk_tb
 from types import TracebackType
@@ -289,8 +290,8 @@ class _ReceiptFiles:
         self._collected: dict[Path, set[str]] = {}
         self._left_out: list[str] = []
         self._written: dict[Path, list[str]] = {}
+        self._measured: list[dict[str, Any]] = []
         self._removable = 0
-        self._receipts = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -308,24 +309,7 @@ class _ReceiptFiles:
             self._collected.setdefault(Path(path), set()).update(tests)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        measured = getattr(report, "jaxlens", None)
-        if measured is None:
-            return
-        self._receipts += len(measured["taken"])
-        self._left_out += measured["left_out"]
-        if not (measured["records"] or measured["passed"]):
-            return
-        path, test = Path(measured["file"]), measured["test"]
-        content = _read(path, self._files)
-        earlier = content["tests"].get(test, {})
-        changed = [name for name, new in measured["records"].items() if new != earlier.get(name)]
-        if changed:
-            content["format"] = _FORMAT
-            content["tests"][test] = earlier = {**earlier, **measured["records"]}
-            self._written.setdefault(path, []).extend(f"{test}, {name}" for name in changed)
-        if measured["passed"]:
-            for name in sorted(earlier.keys() - measured["taken"]):
-                self._not_used(path, earlier, name, f"{test}, {name}", "taken")
+        self._measured += filter(None, [getattr(report, "jaxlens", None)])
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -333,14 +317,11 @@ class _ReceiptFiles:
             tests = {str(path): sorted(names) for path, names in self._collected.items()}
             vars(self._config)["workeroutput"]["jaxlens"] = tests
             return
+        for measured in self._measured:
+            self._left_out += measured["left_out"]
+            self._merge(Path(measured["file"]), measured["test"], measured)
         for path in [*self._collected, *self._without_tests()]:
-            if not path.exists():
-                continue
-            try:
-                tests = _read(path, self._files)["tests"]
-            except Exception as error:  # a test that needs the file has failed with the same words
-                self._left_out.append(str(error))
-                continue
+            tests = self._tests(path) if path.exists() else {}
             for test in sorted(tests.keys() - self._collected.get(path, set())):
                 self._not_used(path, tests, test, test, "collected")
         for path, content in self._files.items() if self._update or self._remove else ():
@@ -350,6 +331,27 @@ class _ReceiptFiles:
                 self._written.pop(path, None)
                 self._left_out.append(f"{path} was not written: {error}")
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _tests(self, path: Path) -> dict[str, Any]:
+        """Returns the receipts of a file by test; {} if it holds none, and then says so once."""
+        try:
+            tests: dict[str, Any] = _read(path, self._files)["tests"]
+        except Exception as error:  # a test that needs the file has failed with the same words
+            self._left_out += {str(error)} - {*self._left_out}
+            return {}
+        return tests
+
+    def _merge(self, path: Path, test: str, measured: dict[str, Any]) -> None:
+        """Adds the records of a test to those of its file, and looks for one that it ignores."""
+        tests = self._tests(path)
+        earlier = tests.get(test, {})
+        changed = [name for name, new in measured["records"].items() if new != earlier.get(name)]
+        if changed:
+            self._files[path]["format"] = _FORMAT
+            tests[test] = earlier = {**earlier, **measured["records"]}
+            self._written.setdefault(path, []).extend(f"  {test}, {name}" for name in changed)
+        for name in sorted(earlier.keys() - measured["taken"]) if measured["passed"] else ():
+            self._not_used(path, earlier, name, f"{test}, {name}", "taken")
 
     def _without_tests(self) -> list[Path]:
         """Returns the files of receipts, beside those of this run, whose file of tests is gone."""
@@ -372,19 +374,17 @@ class _ReceiptFiles:
             self._left_out.append(f"{name} is in {place}, and was not {use}")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        updated = self._update and self._receipts
-        if not (updated or self._left_out):
-            return
-        terminalreporter.section("receipts of jaxlens")
-        if updated:
-            changed = [f"  {name}" for names in self._written.values() for name in names]
-            files = ", ".join(sorted(os.path.relpath(path) for path in self._written))
-            terminalreporter.line(
-                f"{len(changed)} of {self._receipts} written: {files or 'no change'}"
-            )
+        receipts = sum(len(measured["taken"]) for measured in self._measured)
+        if self._left_out or (self._update and receipts):
+            terminalreporter.section("receipts of jaxlens")
+        if self._update and receipts:
+            changed = [*chain.from_iterable(self._written.values())]
+            files = ", ".join(sorted(map(os.path.relpath, self._written)))
+            text = f"{len(changed)} of {receipts} written"
+            terminalreporter.line(f"{text}: {files}" if files else text)
             _lines(terminalreporter, changed)
         if self._left_out:
-            terminalreporter.line(f"of {self._receipts} receipts:")
+            terminalreporter.line(f"of {receipts} receipts:")
             _lines(terminalreporter, [f"  {text}" for text in self._left_out])
         if self._removable:
             terminalreporter.line("  if no machine uses them any more: pytest --jaxlens-remove")

@@ -67,10 +67,11 @@ def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = 
     traced, target = _traced(receipt), receipt.capture.program.target
     sections = {device(target): _compiled(receipt)} if compiled else {}
     if earlier is not None and earlier["jax"] == target.jax:
-        was, now = earlier["traced"], _traced(receipt, _version(earlier))
+        version = earlier.get("version", 1)
+        was, now = earlier["traced"], _traced(receipt, version)
         prints = {**was["fingerprint"], **now["fingerprint"]}
         if was == {**now, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
-            if _version(earlier) == _VERSION:
+            if version == _VERSION:
                 traced["fingerprint"] = prints
             sections = {**earlier["compiled"], **sections}
     return {"version": _VERSION, "jax": target.jax, "traced": traced, "compiled": sections}
@@ -88,7 +89,7 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     if earlier["jax"] != target.jax:
         why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
         return Changes((), (why,))
-    was, now = earlier["traced"], _traced(receipt, _version(earlier))
+    was, now = earlier["traced"], _traced(receipt, earlier.get("version", 1))
     left_out = []
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
@@ -113,11 +114,6 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     return Changes((*figures, *lines) if figures else (), tuple(left_out))
 
 
-def _version(record: Record) -> int:
-    number: int = record.get("version", 1)
-    return number
-
-
 def is_whole(record: Any) -> bool:
     """Whether a record has its keys, which one that a merge left may lack."""
     try:
@@ -133,24 +129,23 @@ def _traced(receipt: Receipt, version: int = _VERSION) -> dict[str, Any]:
     target = receipt.capture.program.target
     figures = _plain(receipt.facts(compiled=False))
     fingerprint = receipt.first_fingerprint if version == 1 else receipt.fingerprint
-    return {
+    traced = {
         **figures,
         "fingerprint": {target.platform: fingerprint},
         "lines": {text: _operations(nodes) for text, nodes in _lines(receipt).items()},
-        **(
-            {} if version == 1 else {"arguments": _arguments(receipt), "results": _results(receipt)}
-        ),
     }
+    if version > 1:
+        traced |= {"arguments": _arguments(receipt), "results": _results(receipt)}
+    return traced
 
 
 def _arguments(receipt: Receipt) -> dict[str, str]:
     """Returns "f32[8]" or "f32[8], donated" of each array of the arguments."""
-    return {
-        leaf.name: ", ".join(
-            filter(None, (str(leaf.type), "donated" * leaf.donated, leaf.sharding))
-        )
-        for leaf in receipt.capture.program.inputs
-    }
+    leaves = receipt.capture.program.inputs
+    words = (
+        (leaf.name, str(leaf.type), "donated" * leaf.donated, leaf.sharding) for leaf in leaves
+    )
+    return {name: ", ".join(filter(None, rest)) for name, *rest in words}
 
 
 def _results(receipt: Receipt) -> dict[str, str]:
