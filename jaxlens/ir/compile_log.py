@@ -312,8 +312,8 @@ class CallEvent:
     @property
     def backward(self) -> bool:
         """Whether it is the backward pass of a function under `grad`: its inputs have no names."""
-        is_unnamed = all(part.name.startswith("input ") for part in self.parts)
-        return self.under in ("grad", "value_and_grad", "vjp") and is_unnamed
+        unnamed = [part.name.startswith("input ") for part in self.parts]
+        return self.under in ("grad", "value_and_grad", "vjp") and unnamed != [] and all(unnamed)
 
     @property
     def seconds(self) -> float:
