@@ -18,7 +18,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from traceback import walk_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 _FOLDER, _FORMAT = "__receipts__", 2  # of format 1, no record has a version
 _ABOUT = "Receipts of jaxlens, rewritten by: pytest --jaxlens-update"
+_OWN, _BOUNDARY = str(Path(__file__).parent), "<jaxlens>"  # files of frames above the user's
 _MOST = 20  # lines below the results of a run
 _UPDATE = "pytest --jaxlens-update"
 
@@ -221,11 +221,13 @@ class Receipts:
 
 def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns the frames of the user's functions; all of them where jaxlens itself failed."""
-    from jaxlens.ir.spans import BOUNDARY
-    from jaxlens.notebook.magics.tracebacks import user_frames
-
-    *_, (last, _) = walk_tb(trace)
-    return None if last.f_code.co_filename == BOUNDARY else user_frames(trace)
+    frames, link, file = trace, trace, ""
+    while link is not None:
+        file = link.tb_frame.f_code.co_filename
+        if file == _BOUNDARY or file.startswith(_OWN):
+            frames = link.tb_next
+        link = link.tb_next
+    return trace if file.startswith(_OWN) else frames
 
 
 def _file(item: pytest.Item) -> Path:
