@@ -16,7 +16,9 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,13 +26,14 @@ import pytest
 if TYPE_CHECKING:
     from jaxlens.lenses.compare.receipt import Receipt
 
-_FOLDER, _FORMAT = "__receipts__", 1
+_FOLDER, _FORMAT = "__receipts__", 2  # of format 1, no record has a version
 _ABOUT = "Receipts of jaxlens, rewritten by: pytest --jaxlens-update"
+_OWN, _BOUNDARY = str(Path(__file__).parent), "<jaxlens>"  # files of frames above the user's
 _MOST = 20  # lines below the results of a run
 _UPDATE = "pytest --jaxlens-update"
 
-# Of a test with receipts, what its report carries, as plain data that xdist sends on: "file",
-# "test", "records" by program, "receipts" (their number), "left_out" (`Changes.left_out`).
+# Of a test with receipts, what its last report carries, as plain data that xdist sends on: "file",
+# "test", "records" by program, "taken" (the programs), "left_out" (`Changes.left_out`), "passed".
 _MEASURED = pytest.StashKey[dict[str, Any]]()
 _BUDGET = pytest.StashKey[dict[str, float]]()
 _FILES = pytest.StashKey[dict[Path, Any]]()
@@ -44,8 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"write the receipts of the tests that run, into {_FOLDER}/ beside them",
     )
     group.addoption(
+        "--jaxlens-remove",
+        action="store_true",
+        help="remove the receipts of tests that are not collected, and those that a test ignores",
+    )
+    group.addoption(
         "--jaxlens-budget",
-        default="",
+        default=None,
         metavar="BOUNDS",
         help="fail where a receipt is over a bound: peak=2GB,flops=1e9,kernels=12",
     )
@@ -55,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     text = "compiles(n, operations=False): fails if the test compiles more than n programs of JAX"
     config.addinivalue_line("markers", text)
     config.stash[_FILES], config.stash[_BUDGET] = {}, {}
-    if text := config.getoption("jaxlens_budget"):
+    if (text := config.getoption("jaxlens_budget")) is not None:
         from jaxlens.errors import OptionError
         from jaxlens.lenses.compare.bounds import split_bounds
 
@@ -63,8 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[_BUDGET] = split_bounds(text)
         except OptionError as error:
             raise pytest.UsageError(f"--jaxlens-budget: {error}") from None
-    if not hasattr(config, "workerinput"):  # a worker of xdist writes nothing
-        config.pluginmanager.register(_ReceiptFiles(config), "jaxlens-receipt-files")
+    config.pluginmanager.register(_ReceiptFiles(config), "jaxlens-receipt-files")
 
 
 # ---- marks ---------------------------------------------------------------------------------------
@@ -126,8 +133,9 @@ class Receipts:
             "file": str(_file(item)),
             "test": _test(item),
             "records": {},
-            "receipts": 0,
+            "taken": [],
             "left_out": [],
+            "passed": True,
         }
 
     def __call__(self, f: Any, /, *args: Any, **kwargs: Any) -> "Receipt":
@@ -161,6 +169,9 @@ class Receipts:
             failure = self._failure(found, compiled)
         except LensError as error:
             raise error.with_traceback(None) from None
+        except Exception as error:  # of the user's function, or of its call
+            error.__traceback__ = _user_frames(error.__traceback__)
+            raise
         if failure:
             raise AssertionError(failure)
         return found
@@ -168,24 +179,29 @@ class Receipts:
     def _failure(self, found: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
         from jaxlens.lenses.compare.causes import title
-        from jaxlens.lenses.compare.receipt_record import changes, record
+        from jaxlens.lenses.compare.receipt_record import changes, is_whole, record
 
         path, test, config = _file(self._item), _test(self._item), self._item.config
         program = self._name(title(found.capture.program))
         measured = self._item.stash[_MEASURED]
-        measured["receipts"] += 1
-        earlier = _read(path, config.stash[_FILES])["tests"].get(test, {}).get(program)
+        measured["taken"].append(program)
+        kept = _read(path, config.stash[_FILES])["tests"].get(test, {}).get(program)
+        earlier = kept if is_whole(kept) else None
         parts = [self._over(found)]
-        place = f"{path.parent.name}/{path.name}"
+        folder = PurePosixPath(self._item.nodeid.partition("::")[0]).parent
+        place = folder / _FOLDER / path.name
         if config.getoption("jaxlens_update"):
             measured["records"][program] = record(found, earlier, compiled=compiled)
         elif earlier is None:
-            parts.append(f"{place} has no receipt of {program} in {test}; {_UPDATE} writes it")
+            what = "receipt" if kept is None else "whole receipt"  # as a merge may leave it
+            parts.append(f"{place} has no {what} of {program} in {test}; {_UPDATE} writes it")
         else:
             differs = changes(earlier, found, compiled=compiled)
-            measured["left_out"] += [f"{test}, {program}: {why}" for why in differs.left_out]
+            measured["left_out"] += [
+                f"{self._item.nodeid}, {program}: {why}" for why in differs.left_out
+            ]
             if differs.lines:
-                head = f"{program} is another program than in {place}:"
+                head = f"{program} differs from its receipt in {place}:"
                 parts.append("\n".join((head, *differs.lines, f"if it should be: {_UPDATE}")))
         return "\n".join(filter(None, parts))
 
@@ -203,9 +219,21 @@ class Receipts:
         return ""
 
 
+def _user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the frames of the user's functions; all of them where jaxlens itself failed."""
+    frames, link, file = trace, trace, ""
+    while link is not None:
+        file = link.tb_frame.f_code.co_filename
+        if file == _BOUNDARY or file.startswith(_OWN):
+            frames = link.tb_next
+        link = link.tb_next
+    return trace if file.startswith(_OWN) else frames
+
+
 def _file(item: pytest.Item) -> Path:
-    """Returns the file of a test's receipts."""
-    return item.path.parent / _FOLDER / f"{item.path.stem}.json"
+    """Returns the file of a test's receipts; a doctest of a module has another than its tests."""
+    name = item.path.stem if isinstance(item, pytest.Function) else item.path.name
+    return item.path.parent / _FOLDER / f"{name}.json"
 
 
 def _test(item: pytest.Item) -> str:
@@ -223,13 +251,14 @@ def _read(path: Path, files: dict[Path, Any]) -> Any:
     if path not in files:
         try:
             files[path] = json.loads(path.read_text("utf-8"))
-            if files[path]["format"] != _FORMAT:
-                raise ValueError(f"it has format {files[path]['format']} and not {_FORMAT}")
-            if not isinstance(files[path]["tests"], dict):
+            if files[path]["format"] not in (1, _FORMAT):
+                raise ValueError(f"it has format {files[path]['format']}, and not 1 or {_FORMAT}")
+            tests = files[path]["tests"]
+            if not all(isinstance(part, dict) for part in (tests, *tests.values())):
                 raise ValueError("its tests are no table")
         except FileNotFoundError:
             files[path] = {"//": _ABOUT, "format": _FORMAT, "tests": {}}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             files.pop(path, None)
             from jaxlens.errors import CaptureFileError
 
@@ -245,8 +274,10 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if call.when == "call" and _MEASURED in item.stash:
-        vars(report)["jaxlens"] = item.stash[_MEASURED]
+    if (measured := item.stash.get(_MEASURED, None)) is not None:
+        measured["passed"] = measured["passed"] and report.passed
+        if call.when == "teardown":  # of a fixture, which may take receipts too
+            vars(report)["jaxlens"] = measured
     return report
 
 
@@ -256,11 +287,13 @@ class _ReceiptFiles:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._update: bool = config.getoption("jaxlens_update")
+        self._remove: bool = config.getoption("jaxlens_remove")
         self._files: dict[Path, Any] = {}
         self._collected: dict[Path, set[str]] = {}
         self._left_out: list[str] = []
-        self._written: list[str] = []
-        self._receipts = 0
+        self._written: dict[Path, list[str]] = {}
+        self._measured: list[dict[str, Any]] = []
+        self._removable = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -271,57 +304,104 @@ class _ReceiptFiles:
         for item in items:
             self._collected.setdefault(_file(item), set()).add(_test(item))
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Notes the tests that a worker of xdist collected, where this process collects none."""
+        for path, tests in getattr(node, "workeroutput", {}).get("jaxlens", {}).items():
+            self._collected.setdefault(Path(path), set()).update(tests)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        found = getattr(report, "jaxlens", None)
-        if found is None:
-            return
-        self._receipts += found["receipts"]
-        self._left_out += found["left_out"]
-        if found["records"]:
-            self._written += [os.path.relpath(found["file"])] * len(found["records"])
-            tests = _read(Path(found["file"]), self._files)["tests"]
-            kept = tests.get(found["test"], {}) if report.failed else {}
-            tests[found["test"]] = {**kept, **found["records"]}
+        self._measured += filter(None, [getattr(report, "jaxlens", None)])
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        for path, collected in self._collected.items():
-            if not path.exists():
-                continue
-            try:
-                tests = _read(path, self._files)["tests"]
-            except Exception as error:  # a test that needs the file has failed with the same words
-                self._left_out.append(str(error))
-                continue
-            for test in sorted(tests.keys() - collected):
-                if self._update:
-                    del tests[test]
-                    self._left_out.append(f"{test} is removed from {path.name}: not collected")
-                else:
-                    self._left_out.append(f"{test} is in {path.name}, and was not collected")
-        for path, content in self._files.items() if self._update else ():
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self._config, "workerinput"):  # a worker of xdist, which writes nothing
+            tests = {str(path): sorted(names) for path, names in self._collected.items()}
+            vars(self._config)["workeroutput"]["jaxlens"] = tests
+            return
+        for measured in self._measured:
+            self._left_out += measured["left_out"]
+            self._merge(Path(measured["file"]), measured["test"], measured)
+        for path in [*self._collected, *self._without_tests()]:
+            tests = self._tests(path) if path.exists() else {}
+            for test in sorted(tests.keys() - self._collected.get(path, set())):
+                self._not_used(path, tests, test, test, "collected")
+        for path, content in self._files.items() if self._update or self._remove else ():
             try:
                 _write(path, content)
             except OSError as error:
+                self._written.pop(path, None)
                 self._left_out.append(f"{path} was not written: {error}")
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _tests(self, path: Path) -> dict[str, Any]:
+        """Returns the receipts of a file by test; {} if it holds none, and then says so once."""
+        try:
+            tests: dict[str, Any] = _read(path, self._files)["tests"]
+        except Exception as error:  # a test that needs the file has failed with the same words
+            self._left_out += {str(error)} - {*self._left_out}
+            return {}
+        return tests
+
+    def _merge(self, path: Path, test: str, measured: dict[str, Any]) -> None:
+        """Adds the records of a test to those of its file, and looks for one that it ignores."""
+        tests = self._tests(path)
+        earlier = tests.get(test, {})
+        changed = [name for name, new in measured["records"].items() if new != earlier.get(name)]
+        if changed:
+            self._files[path]["format"] = _FORMAT
+            tests[test] = earlier = {**earlier, **measured["records"]}
+            self._written.setdefault(path, []).extend(f"  {test}, {name}" for name in changed)
+        for name in sorted(earlier.keys() - measured["taken"]) if measured["passed"] else ():
+            self._not_used(path, earlier, name, f"{test}, {name}", "taken")
+
+    def _without_tests(self) -> list[Path]:
+        """Returns the files of receipts, beside those of this run, whose file of tests is gone."""
+        folders = {path.parent for path in self._collected if path.parent.exists()}
+        return [
+            path
+            for folder in sorted(folders)
+            for path in sorted(folder.glob("*.json"))
+            if not any(path.stem in (file.name, file.stem) for file in folder.parent.iterdir())
+        ]
+
+    def _not_used(self, path: Path, entries: dict[str, Any], key: str, name: str, use: str) -> None:
+        """Names a receipt that was not collected or not taken, and removes it if asked to."""
+        place = os.path.relpath(path)
+        if self._remove:
+            del entries[key]
+            self._left_out.append(f"{name} is removed from {place}: not {use}")
+        else:
+            self._removable += 1
+            self._left_out.append(f"{name} is in {place}, and was not {use}")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not (self._written or self._left_out):
-            return
-        terminalreporter.section("receipts of jaxlens")
-        if self._written:
-            names = ", ".join(sorted(set(self._written)))
-            terminalreporter.line(f"{len(self._written)} written: {names}")
+        receipts = sum(len(measured["taken"]) for measured in self._measured)
+        if self._left_out or (self._update and receipts):
+            terminalreporter.section("receipts of jaxlens")
+        if self._update and receipts:
+            changed = [*chain.from_iterable(self._written.values())]
+            files = ", ".join(sorted(map(os.path.relpath, self._written)))
+            text = f"{len(changed)} of {receipts} written"
+            terminalreporter.line(f"{text}: {files}" if files else text)
+            _lines(terminalreporter, changed)
         if self._left_out:
-            terminalreporter.line(f"of {self._receipts} receipts:")
-            for line in self._left_out[:_MOST]:
-                terminalreporter.line(f"  {line}")
-            if len(self._left_out) > _MOST:
-                terminalreporter.line(f"  and {len(self._left_out) - _MOST:,} more")
+            terminalreporter.line(f"of {receipts} receipts:")
+            _lines(terminalreporter, [f"  {text}" for text in self._left_out])
+        if self._removable:
+            terminalreporter.line("  if no machine uses them any more: pytest --jaxlens-remove")
+
+
+def _lines(terminalreporter: Any, lines: list[str]) -> None:
+    for line in lines[:_MOST]:
+        terminalreporter.line(line)
+    if len(lines) > _MOST:
+        terminalreporter.line(f"  and {len(lines) - _MOST:,} more")
 
 
 def _write(path: Path, content: Any) -> None:
     """Writes a file of receipts whole, or not at all; one that is equal stays as it is."""
+    content["tests"] = {test: records for test, records in content["tests"].items() if records}
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if not content["tests"]:
         path.unlink(missing_ok=True)

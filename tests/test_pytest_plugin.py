@@ -103,7 +103,9 @@ def test_receipts_are_demanded_written_and_compared(project):
 
     written = run(project, "--jaxlens-update")
     written.assert_outcomes(passed=2)
-    written.stdout.fnmatch_lines(["3 written: __receipts__/test_model.json"])
+    written.stdout.fnmatch_lines(
+        ["3 of 3 written: __receipts__/test_model.json", "  test_step, step 2"], consecutive=False
+    )
     text = receipts(project).read_text()
     content = json.loads(text)
     tests = content["tests"]
@@ -123,7 +125,7 @@ def test_receipts_are_demanded_written_and_compared(project):
             "E*step(w f32[[]4,2], x f32[[]8,4]) for cpu is too large:",
             "E*peak: * is over its budget of 10 B",
             "E*(--jaxlens-budget)",
-            "E*step is another program than in __receipts__/test_model.json:",
+            "E*step differs from its receipt in __receipts__/test_model.json:",
             "E*equations: *, was *",
             "E*by line:",
             "E*model.py:6: return jnp.tanh(x @ w * 3).sum()",
@@ -146,11 +148,16 @@ def test_receipts_are_demanded_written_and_compared(project):
     shown.stdout.fnmatch_lines(
         [
             "of 3 receipts:",
-            "*test_step, step: its compiled figures are of jaxlib 0.1 on a laptop, *, was 77",
-            "*test_gone is in test_model.json, and was not collected",
+            "  test_model.py::test_step, step: its compiled figures are of jaxlib 0.1 *, was 77",
+            "  test_gone is in __receipts__/test_model.json, and was not collected",
+            "  if no machine uses them any more: pytest --jaxlens-remove",
         ]
     )
-    run(project, "--jaxlens-update", "-k", "grad").assert_outcomes(passed=1, deselected=1)
+    updated = run(project, "--jaxlens-update", "-k", "grad")
+    updated.assert_outcomes(passed=1, deselected=1)
+    updated.stdout.fnmatch_lines(["0 of 1 written"])
+    assert "test_gone" in json.loads(receipts(project).read_text())["tests"]
+    run(project, "--jaxlens-remove", "-k", "grad").assert_outcomes(passed=1, deselected=1)
     kept = json.loads(receipts(project).read_text())["tests"]
     assert kept.keys() == {"TestLoss::test_grad[4]", "test_step"}
     assert kept["test_step"]["step"]["compiled"]["cpu"]["fusions"] == 77
@@ -175,6 +182,12 @@ def test_marks(project):
         consecutive=False,
     )
     assert "pytest_plugin.py" not in done.stdout.str()
+
+
+def test_a_budget_of_nothing_is_said(project):
+    done = run(project, "--jaxlens-budget=")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*--jaxlens-budget: a budget is written peak=2GB,*, got ''"])
 
 
 def test_a_wrong_budget_is_said_before_any_test(project):
@@ -202,12 +215,109 @@ def test_a_run_without_receipts_imports_neither_jax_nor_the_verbs(project):
 def test_workers_of_xdist_write_one_file(project):
     pytest.importorskip("xdist")
     project.makepyfile(test_model=TESTS)
-    done = run(project, "-p", "xdist", "-n", "2", "--jaxlens-update")
-    done.assert_outcomes(passed=2)
-    assert json.loads(receipts(project).read_text())["tests"].keys() == {
-        "TestLoss::test_grad[4]",
-        "test_step",
+    names = {"TestLoss::test_grad[4]", "test_step"}
+    for line in ("3 of 3 written", "test_gone is in "):
+        done = run(project, "-p", "xdist", "-n", "2", "--jaxlens-update")
+        done.assert_outcomes(passed=2)
+        content = json.loads(receipts(project).read_text())
+        assert content["tests"].keys() - {"test_gone"} == names
+        assert line in done.stdout.str()
+        content["tests"]["test_gone"] = content["tests"]["test_step"]
+        receipts(project).write_text(json.dumps(content))
+
+
+UNUSED = """
+import os
+
+import jax
+import pytest
+from model import example, loss, step
+
+LATER = "LATER" in os.environ
+
+
+def test_fewer(receipt):
+    receipt.traced(step, *example())
+    if not LATER:
+        receipt.traced(loss, *example())
+
+
+def test_wrong_call(receipt):
+    receipt.traced(step, *example(), *([2] if LATER else []))
+
+
+@pytest.fixture
+def late(receipt):
+    yield
+    receipt.traced(loss, *example())
+
+
+def test_late(late):
+    pass
+"""
+
+
+def test_what_no_test_takes_is_named_and_removed_only_if_asked(project, monkeypatch):
+    project.makepyfile(test_model=UNUSED, test_gone="def test_a(receipt): pass")
+    run(project, "--jaxlens-update").assert_outcomes(passed=4)
+    run(project).assert_outcomes(passed=4)  # also what a fixture takes at its end
+    gone = receipts(project).with_name("test_gone.json")
+    gone.write_text(receipts(project).read_text())
+    Path(project.path, "test_gone.py").unlink()
+
+    monkeypatch.setenv("LATER", "1")
+    shown = run(project)
+    shown.assert_outcomes(passed=2, failed=1)
+    shown.stdout.fnmatch_lines(
+        [
+            ">*receipt.traced(step, *example(), *([[]2] if LATER else [[]]))",
+            "E*TypeError: step() takes 2 positional arguments but 3 were given",
+            "*test_fewer, loss is in __receipts__/test_model.json, and was not taken",
+            "*test_late is in __receipts__/test_gone.json, and was not collected",
+        ]
+    )
+    assert "jaxlens/stages" not in shown.stdout.str()
+    run(project, "--jaxlens-remove").assert_outcomes(passed=2, failed=1)
+    assert not gone.exists()
+    kept = json.loads(receipts(project).read_text())["tests"]
+    assert {name: list(of) for name, of in kept.items()} == {
+        "test_fewer": ["step"],
+        "test_late": ["loss"],
+        "test_wrong_call": ["step"],
     }
+
+
+def test_an_update_that_cannot_be_written_fails(project):
+    project.makepyfile(test_model=TESTS)
+    project.makeconftest(
+        """
+        import os
+
+        def full(*paths):
+            raise OSError("No space left on device")
+
+        def pytest_sessionfinish():
+            os.replace = full
+        """
+    )
+    done = run(project, "--jaxlens-update")
+    done.assert_outcomes(passed=2)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.stdout.fnmatch_lines(["0 of 3 written", "*test_model.json was not written: *"])
+
+
+def test_a_doctest_and_a_function_of_one_name_have_receipts_of_their_own(project):
+    text = """
+    >>> import jax
+    >>> _ = getfixture("receipt").traced(jax.jit(lambda x: x * 2), 1.0)
+    """
+    tests = (
+        f"{text!r}\nimport jax\ndef test_d(receipt): receipt.traced(jax.jit(lambda x: x - 2), 1.0)"
+    )
+    project.makepyfile(test_d=tests)
+    project.maketxtfile(test_d=text)
+    run(project, "--doctest-modules", "--jaxlens-update").assert_outcomes(passed=3)
+    run(project, "--doctest-modules").assert_outcomes(passed=3)
 
 
 @pytest.mark.parametrize("content", ['{"format": 1, "tests": []}', '{"format": 1}', "[]"])
@@ -218,3 +328,14 @@ def test_a_file_of_another_form_is_named(project, content):
     shown = run(project, "-k", "grad")
     shown.assert_outcomes(failed=1, deselected=1)
     assert "holds no receipts" in shown.stdout.str()
+
+
+def test_a_receipt_that_lacks_a_key_is_asked_for(project):
+    project.makepyfile(test_model=TESTS)
+    run(project, "--jaxlens-update").assert_outcomes(passed=2)
+    content = json.loads(receipts(project).read_text())
+    del content["tests"]["test_step"]["step"]["compiled"]
+    receipts(project).write_text(json.dumps(content))
+    shown = run(project, "-k", "step")
+    shown.assert_outcomes(failed=1, deselected=1)
+    shown.stdout.fnmatch_lines(["E*has no whole receipt of step in test_step; pytest --jaxlens*"])

@@ -315,6 +315,18 @@ class CallEvent:
         return self.step("compile") is not None
 
     @property
+    def loaded(self) -> bool:
+        """Whether its program was in the persistent cache."""
+        step = self.step("compile")
+        return step is not None and step.served == "disk"
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is the backward pass of a function under `grad`: its inputs have no names."""
+        unnamed = [part.name.startswith("input ") for part in self.parts]
+        return self.under in ("grad", "value_and_grad", "vjp") and unnamed != [] and all(unnamed)
+
+    @property
     def seconds(self) -> float:
         """Seconds of all its steps."""
         return sum(step.seconds or 0.0 for step in self.steps)

@@ -16,6 +16,7 @@ NAMING = frozenset({"name", "debug_info", "call_jaxpr", "jvp_jaxpr_fun", "jvp", 
 _DEFINED = re.compile(r"func\.func (?:public |private )?@([\w.\"$-]+)")
 _SYMBOL = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
 _MODULE = re.compile(r"\Amodule @\S+")
+_LABEL = re.compile(r'(jax\.result_info = )"[^"]*"')
 
 
 def jaxpr_lines(module: Module) -> Iterator[str]:
@@ -44,8 +45,14 @@ def _region(region: Region, bodies: dict[str, str]) -> Iterator[str]:
     yield "return " + " ".join(names.get(name, name) for name in region.results)
 
 
-def stablehlo_text(text: str) -> str:
-    """StableHLO as printed, with its module and functions renamed to numbers."""
+def stablehlo_text(text: str, labels: bool = False) -> str:
+    """StableHLO as printed, with its module and functions renamed to numbers.
+
+    Args:
+        text: The text.
+        labels: Whether results keep their pytree paths, which are no part of the program.
+    """
+    text = text if labels else _LABEL.sub(r'\1""', text)
     numbers = {name: f"@f{n}" for n, name in enumerate(_DEFINED.findall(text))}
     renamed = _SYMBOL.sub(lambda match: numbers.get(match[1], match[0]), text)
     return _MODULE.sub("module", renamed)

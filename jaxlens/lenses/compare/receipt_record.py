@@ -1,10 +1,11 @@
 """Records a receipt as plain data, for a file beside a test, and finds what differs later.
 
-A record has the figures, the equations of each source line and what each fusion computes, in a form
-that a person reads in a diff: lines by their text, so that one that moves is the same line. Traced
-figures are the same on every machine with one version of JAX. Compiled ones depend on the device,
-and may depend on jaxlib and on a CPU's instruction set and cores: where one of these is another, a
-difference is reported and is no failure.
+A record has the figures, the arguments and results, the equations of each source line and what each
+fusion computes, in a form that a person reads in a diff: lines by their text, so that one that
+moves is the same line. Figures and the fingerprint say whether a program is the same; the others,
+which have names, say what differs. Traced figures are the same on every machine with one version of
+JAX. Compiled ones depend on the device, and may depend on jaxlib and on a CPU's instruction set and
+cores: where one of these is another, a difference is reported and is no failure.
 """
 
 import hashlib
@@ -22,17 +23,22 @@ from jaxlens.lenses.compare.causes import device, edited_lines, line_text
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed
+from jaxlens.lenses.subject import Given
 from jaxlens.links.match.across_edits import printed_kind
 from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message
 _NO_LINE = "(no line of yours)"
 _ALIKE = "the same operations with other shapes, parameters or literals"
+_SAME_LINES = "each line has the same operations"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
+_NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
 
+_VERSION = 2  # of a record; the first, without a number, has fingerprints of results' names too
+
 Record = Mapping[str, Any]
-"""JSON-able: the keys "jax", "traced" and "compiled", the last with a section for each device."""
+"""JSON-able: the keys "version", "jax", "traced" and "compiled"; that has a section per device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +67,14 @@ def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = 
     traced, target = _traced(receipt), receipt.capture.program.target
     sections = {device(target): _compiled(receipt)} if compiled else {}
     if earlier is not None and earlier["jax"] == target.jax:
-        was = earlier["traced"]
-        prints = {**was["fingerprint"], **traced["fingerprint"]}
-        if was == {**traced, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
-            traced["fingerprint"] = prints
+        version = earlier.get("version", 1)
+        was, now = earlier["traced"], _traced(receipt, version)
+        prints = {**was["fingerprint"], **now["fingerprint"]}
+        if was == {**now, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
+            if version == _VERSION:
+                traced["fingerprint"] = prints
             sections = {**earlier["compiled"], **sections}
-    return {"jax": target.jax, "traced": traced, "compiled": sections}
+    return {"version": _VERSION, "jax": target.jax, "traced": traced, "compiled": sections}
 
 
 def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Changes:
@@ -81,14 +89,15 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     if earlier["jax"] != target.jax:
         why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
         return Changes((), (why,))
-    was, now = earlier["traced"], _traced(receipt)
+    was, now = earlier["traced"], _traced(receipt, earlier.get("version", 1))
     left_out = []
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
-    lines = [*_by_line(was["lines"], now["lines"], receipt)]
+    lines = [*_by_name("arguments", was, now), *_by_name("results", was, now)]
+    lines += _by_line(was["lines"], now["lines"], receipt)
     if figures and not lines:
-        lines = ["  no line has other operations: an input, a constant or the order differs"]
+        lines = [*_only_edited(was, now, receipt)]
     place = device(target)
     section = earlier["compiled"].get(place)
     if compiled and section is None:
@@ -105,13 +114,52 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     return Changes((*figures, *lines) if figures else (), tuple(left_out))
 
 
-def _traced(receipt: Receipt) -> dict[str, Any]:
+def is_whole(record: Any) -> bool:
+    """Whether a record has its keys, which one that a merge left may lack."""
+    try:
+        traced, sections = record["traced"], record["compiled"].values()
+        parts = [(record, {"jax"}), (traced, {"fingerprint", "lines"})]
+        parts += [(section, {"made_by", "fused"}) for section in sections]
+        return all(keys <= part.keys() for part, keys in parts)
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _traced(receipt: Receipt, version: int = _VERSION) -> dict[str, Any]:
     target = receipt.capture.program.target
     figures = _plain(receipt.facts(compiled=False))
-    return {
+    fingerprint = receipt.first_fingerprint if version == 1 else receipt.fingerprint
+    traced = {
         **figures,
-        "fingerprint": {target.platform: receipt.fingerprint},
+        "fingerprint": {target.platform: fingerprint},
         "lines": {text: _operations(nodes) for text, nodes in _lines(receipt).items()},
+    }
+    if version > 1:
+        traced |= {"arguments": _arguments(receipt), "results": _results(receipt)}
+    return traced
+
+
+def _arguments(receipt: Receipt) -> dict[str, str]:
+    """Returns "f32[8]" or "f32[8], donated" of each array of the arguments."""
+    leaves = receipt.capture.program.inputs
+    words = (
+        (leaf.name, str(leaf.type), "donated" * leaf.donated, leaf.sharding) for leaf in leaves
+    )
+    return {name: ", ".join(filter(None, rest)) for name, *rest in words}
+
+
+def _results(receipt: Receipt) -> dict[str, str]:
+    """Returns "f32[8], sin" of each result: its type, and the operation or argument that it is."""
+    capture = receipt.capture
+    body, inputs = capture.jaxpr.module.body(), capture.program.inputs
+    makers = {value.name: node.opcode for node in body.nodes for value in node.results}
+    # Arrays that the program closes over are parameters too, before the arguments.
+    names = zip(reversed(body.parameters), reversed(inputs), strict=False)
+    makers |= {value.name: leaf.name for value, leaf in names}
+    outputs = Given(lambda: capture.outputs).or_else(())
+    return {
+        leaf.name: f"{leaf.type}, {makers.get(value, value)}"
+        for leaf, value in zip(outputs, body.results, strict=False)
     }
 
 
@@ -178,7 +226,7 @@ def _opcodes(nodes: Iterable[Node]) -> str:
 
 
 def _figures(was: Record, now: Record) -> Iterator[str]:
-    for name in sorted({*was, *now} - {"lines", "fused", "made_by"}):
+    for name in sorted({*was, *now} - _NO_FIGURES):
         before, after = was.get(name), now.get(name)
         if before != after and not (name == "fingerprint" and before is None):
             yield f"  {name}: {_text(after)}, was {_text(before)}"
@@ -186,6 +234,39 @@ def _figures(was: Record, now: Record) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _by_name(kind: str, was: Record, now: Record) -> Iterator[str]:
+    """Yields what differs in arguments or results, those with one difference together."""
+    before, after = was.get(kind, {}), now.get(kind, {}) if kind in was else {}
+    names: dict[str, list[str]] = {}
+    for name in dict.fromkeys([*after, *before]):
+        if before.get(name) != after.get(name):
+            names.setdefault(_change(before.get(name), after.get(name)), []).append(name)
+    yield from _cut([f"  {listed(of, 3)}: {text}" for text, of in names.items()], _MOST, kind)
+
+
+def _change(before: str | None, after: str | None) -> str:
+    if before is None or after is None:
+        return f"new, {after}" if before is None else f"gone, was {before}"
+    (was_type, _, was), (now_type, _, now) = before.partition(", "), after.partition(", ")
+    pairs = [(now_type, was_type), (now, was)]
+    return "; ".join(
+        f"{new or 'no longer'}, was {old or 'not'}" for new, old in pairs if new != old
+    )
+
+
+def _only_edited(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+    """Yields what explains another program whose arguments, results and lines are the same."""
+    nodes, rows = _lines(receipt), []
+    for text, before in edited_lines(was["lines"].keys(), now["lines"].keys()).items():
+        rows += [f"  {listed(lines_of(nodes[text]))}: {text}", f"      was: {before}"]
+    yield from _cut(rows, 2 * _MOST, "edited")
+    if "results" in was:
+        yield f"  {_SAME_LINES}: order, a constant, a setting or jit's options differ"
+    else:
+        yield f"  {_SAME_LINES}: arguments, results, order, a constant or jit's options differ;"
+        yield "  or only the names of results, which fingerprints of its time were made of, too"
 
 
 def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
@@ -227,16 +308,18 @@ def _counts(text: str) -> Counter[str]:
 
 
 def _by_fusion(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
-    """Yields fusions that are new, with their lines, and those that are gone."""
+    """Yields fusions that are new, with their lines, and those that are gone: of many, some."""
     more, less = Counter(now) - Counter(was), Counter(was) - Counter(now)
+    title = f"by fusion, {more.total():,} new and {less.total():,} gone"
     rows = []
     for name, (text, nodes) in _fusions(receipt).items():
         if more[text] > 0:
             more[text] -= 1
             lines = listed(lines_of(nodes))
             rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
-    rows += [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items() if n > 0]
-    yield from _cut(rows, _MOST, "by fusion")
+    gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
+    first = _MOST - min(len(gone), _MOST // 2)
+    yield from _cut([*rows[:first], *gone, *rows[first:]], _MOST, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

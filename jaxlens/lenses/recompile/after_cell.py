@@ -71,7 +71,7 @@ def _line(after: AfterCell) -> Finding:
     phrases = [_phrase(groups[one], after.programs.get(one, 0)) for one in order[:_NAMED]]
     if len(order) > _NAMED:
         phrases.append(count(len(order) - _NAMED, "more function"))
-    is_loaded = all(_loaded(call) for call in after.compiles)
+    is_loaded = all(call.loaded for call in after.compiles)
     start = "Loaded from the persistent cache:" if is_loaded else "Compiled"
     needed = max((call.bytes or 0 for call in after.compiles), default=0)
     peak = f", peak {amount(needed)}" if needed else ""
@@ -95,23 +95,14 @@ def _phrase(calls: Sequence[CallEvent], programs: int) -> str:
 
 
 def _is_pair(calls: Sequence[CallEvent]) -> bool:
-    """Whether two calls are the two passes of one call under `grad`.
-
-    The inputs of the backward pass have no names.
-    """
+    """Whether two calls are the two passes of one call under `grad`."""
     if len(calls) != 2 or not calls[0].under or any(call.changes for call in calls):
         return False
-    named = [any(not part.name.startswith("input ") for part in call.parts) for call in calls]
-    return named == [True, False]
+    return [call.backward for call in calls] == [False, True]
 
 
 def _cost(calls: Sequence[CallEvent]) -> float:
     return sum(call.seconds for call in calls)
-
-
-def _loaded(call: CallEvent) -> bool:
-    step = call.step("compile")
-    return step is not None and step.served == "disk"
 
 
 def _too_often(after: AfterCell) -> Iterator[Finding]:

@@ -94,6 +94,10 @@ def one_line(log: CompileLog, operations: bool = False) -> str:
     """
     compiles = (*log.compiles, *(log.operations if operations else ()))
     calls = sorted(compiles, key=lambda call: not call.changes)
-    texts = [f"{c.function}{at(c.line)} ({c.reason})" for c in calls[:_FEW]]
+    texts = [
+        f"{c.name}{', backward pass' * c.backward}{at(c.line)} "
+        f"({c.reason}{'; loaded from the persistent cache' * c.loaded})"
+        for c in calls[:_FEW]
+    ]
     more = f", and {len(calls) - _FEW} more" if len(calls) > _FEW else ""
     return f"{'; '.join(texts)}{more}"

@@ -32,7 +32,7 @@ from jaxlens.stages.keys.jax_key import JaxKey, cached_key, user_function, value
 _MOST = 256  # earlier keys that a call is compared with
 _ENOUGH = 16  # earlier keys of the function that were logged, from which no others are read
 _LOST = (
-    "the same key was traced before, and JAX's caches hold it no more: jax.clear_caches() or the "
+    "was traced before, and JAX's caches hold it no more: jax.clear_caches() or the "
     "function's clear_cache() was called, or the earlier trace failed"
 )
 
@@ -49,7 +49,7 @@ def trace_changes(
     """
     own = _of_function(new, memory)
     if any(key.exact == new.exact for key in own):
-        return (KeyChange("lost", new.name, _LOST),), len(own)
+        return (KeyChange("lost", new.name, f"the same key {_LOST}"),), len(own)
     # With that many at hand, those of JAX's caches would add little, and take long to read.
     known = [*memory, *ignored]
     cached_own, cached_siblings = _cached(new, known) if len(own) < _ENOUGH else ([], [])
@@ -67,6 +67,18 @@ def trace_changes(
         if name in old.closed and not same(value, old.closed[name])
     )
     return (recreated(new.name, new.origin), *differences, *closed), len(siblings)
+
+
+def lost(new: JaxKey) -> tuple[KeyChange, ...]:
+    """Returns the change of a function called in an earlier watch; () if JAX's caches have it."""
+    cached = compat.every_trace_key()
+    others = [
+        inner
+        for inner, context, rest in cached or ()
+        if user_function(inner, rest[1]) is new.function() and (context, rest) != new.exact
+    ]
+    is_lost = cached is not None and not others
+    return (KeyChange("lost", new.name, f"the function {_LOST}"),) if is_lost else ()
 
 
 def compile_changes(new: JaxKey, memory: Sequence[JaxKey]) -> Comparison:

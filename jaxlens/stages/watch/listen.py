@@ -153,6 +153,8 @@ class _Recorder:
         self._watches: list[CompileWatch] = []
         self._memory: defaultdict[FunctionOrigin, deque[PendingCall]] = defaultdict(_recent)
         self._programs: defaultdict[Any, deque[tuple[KeyPart, ...]]] = defaultdict(_recent)
+        # Functions that were called in earlier watches, to know one that JAX's caches have lost.
+        self._earlier: dict[int, Callable[[], Any]] = {}
         self._disk_keys: defaultdict[str, deque[disk_key_parts.Parts]] = defaultdict(_recent)
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
@@ -180,6 +182,9 @@ class _Recorder:
             if not self._watches:
                 while self._ends:
                     self._ends.pop()()
+                keys = (c.key for calls in self._memory.values() for c in calls if c.key)
+                known = [*self._earlier.values(), *(key.function for key in keys)]
+                self._earlier = {id(f()): f for f in known if f() is not None}
                 self._memory.clear()
                 self._programs.clear()
                 self._local = _Local()
@@ -407,6 +412,10 @@ class _Recorder:
         if call.key is not None:
             keys = self._other_keys(call.key)
             call.changes, call.earlier = explain.trace_changes(call.key, keys)
+            function = call.key.function()
+            earlier = self._earlier.get(id(function), lambda: None)()
+            if not call.earlier and function is not None and earlier is function:
+                call.changes = explain.lost(call.key)
 
     def _other_keys(self, key: JaxKey) -> list[JaxKey]:
         """Returns the keys of other calls of functions with the same origin."""

@@ -4,6 +4,8 @@ import json
 from copy import deepcopy
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxlens
@@ -109,7 +111,7 @@ def test_changes_name_figures_lines_and_fusions():
         "      new add f32; gone sub f32 x 2",
         "  gone: z = jnp.sin(x)",
         "      gone sin f32",
-        "by fusion:",
+        "by fusion, 1 new and 2 gone:",
         "  new max_fusion: add, broadcast x 2, maximum (cell 3:2 and cell 3:3)",
         "  gone: multiply x 2",
     )
@@ -123,13 +125,55 @@ def test_a_line_that_only_reads_otherwise_is_no_change():
     assert changes(earlier, now).lines == ()
     earlier["traced"]["fingerprint"]["cpu"] = "00ff"
     assert changes(earlier, now).lines[1:] == (
-        "  no line has other operations: an input, a constant or the order differs",
+        "edited:",
+        "  cell 3:2: y = x @ w + b",
+        "      was: yy = x @ w + b",
+        "  each line has the same operations: order, a constant, a setting or jit's options differ",
     )
+
+
+def test_names_of_results_are_no_difference_and_arguments_and_results_are_compared():
+    args = {"w": jax.ShapeDtypeStruct((4,), "float32")}, jax.ShapeDtypeStruct((4,), "float32")
+
+    def made(names, donate, swap=False):
+        def step(params, x):
+            values = jnp.sin(x), jnp.cos(x)
+            return dict(zip(names, values[::-1] if swap else values, strict=True))
+
+        return Receipt(jaxlens.capture(jax.jit(step, donate_argnums=donate), *args))
+
+    first = made(["a", "b"], ())
+    earlier = json.loads(json.dumps(record(first, compiled=False)))
+    assert earlier["traced"]["arguments"] == {"params['w']": "f32[4]", "x": "f32[4]"}
+    assert earlier["traced"]["results"] == {
+        "result['a']": "f32[4], sin",
+        "result['b']": "f32[4], cos",
+    }
+    assert changes(earlier, made(["c", "d"], ()), compiled=False).lines == ()
+    assert changes(earlier, made(["a", "b"], 1), compiled=False).lines[1:] == (
+        "arguments:",
+        "  x: donated, was not",
+    )
+    assert changes(earlier, made(["a", "b"], (), True), compiled=False).lines[1:] == (
+        "results:",
+        "  result['a']: cos, was sin",
+        "  result['b']: sin, was cos",
+    )
+    first.expect(fingerprint=first.first_fingerprint)
+
+    traced = earlier["traced"] | {"fingerprint": {"cpu": first.first_fingerprint, "gpu": "00ff"}}
+    del traced["arguments"], traced["results"]
+    old = {"jax": earlier["jax"], "traced": traced, "compiled": {"NVIDIA H100": {}}}
+    assert changes(old, first, compiled=False).lines == ()
+    renewed = record(first, old, compiled=False)
+    assert renewed == {**earlier, "compiled": old["compiled"]}  # and gpu's fingerprint is dropped
+    said = changes(old, made(["c", "d"], ()), compiled=False).lines
+    assert "only the names of results" in said[-1]
 
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("12", 12), ("1e9", 1e9), ("2GB", 2e9), ("1.5 MiB", 1.5 * 2**20), ("3 Gflop", 3e9)],
+    [("12", 12), ("1e9", 1e9), ("2GB", 2e9), ("1.5 MiB", 1.5 * 2**20), ("3 G", 3e9)],
 )
 def test_bounds_are_read(text, number):
     assert read_bounds({"peak": text}) == {"peak": number}
@@ -140,7 +184,11 @@ def test_bounds_are_read(text, number):
     ("text", "message"),
     [
         ("peek=1", "did you mean 'peak'"),
-        ("peak=lots", "the bound of peak is a number such as 12, 1e9 or 2GB, got 'lots'"),
+        ("peak=lots", "the bound of peak is a number such as 1e6 or 2GB, got 'lots'"),
+        ("flops=1TB", "the bound of flops is a number such as 1e9 or 2Gflop, got '1TB'"),
+        ("kernels=5kB", "the bound of kernels is a number such as 12, got '5kB'"),
+        ("kernels=1,kernels=100", "one bound for each figure, got 'kernels=1,kernels=100'"),
+        (" , ", "written peak=2GB,flops=1e9,kernels=12, got ' , '"),
         ("2GB", "written peak=2GB,flops=1e9,kernels=12, got '2GB'"),
     ],
 )

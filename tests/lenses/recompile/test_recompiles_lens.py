@@ -178,6 +178,16 @@ def test_the_line_of_an_error_names_recompiles_first():
     )
     many = [call(n, size(n, n + 1)) for n in range(1, 7)]
     assert one_line(CompileLog(tuple(many))).endswith(", and 3 more")
+    passes = [
+        call(n, under="grad", parts=(KeyPart(name, "input", "f32[4]"),))
+        for n, name in enumerate(("x", "input 0"), 1)
+    ]
+    assert one_line(CompileLog(tuple(passes))) == (
+        "step under grad at cell 2:2 (never called before); "
+        "step under grad, backward pass at cell 2:2 (never called before)"
+    )
+    loaded = call(1, steps=(CompileStep("compile", 0.1, "disk"),))
+    assert one_line(CompileLog((loaded,))).endswith("; loaded from the persistent cache)")
 
 
 TEXT = """\

@@ -363,6 +363,17 @@ def test_caches_that_were_cleared():
     assert "clear_cache() was called" in log.log.compiles[1].reason
 
 
+def test_caches_that_were_cleared_between_two_watches():
+    f = jitted_sum()
+    for was_cleared in (False, True):
+        with jaxlens.recompiles() as log:
+            f(X)
+            f(X[:2])
+        reasons = [call.reason for call in log.log.compiles]
+        assert ["clear_cache() was called" in reason for reason in reasons] == [was_cleared, False]
+        jax.clear_caches()
+
+
 def test_our_own_looks_are_not_the_users():
     f = jitted_sum()
     with jaxlens.recompiles() as log:
