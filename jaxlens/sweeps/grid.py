@@ -13,6 +13,7 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
 from jaxlens.lenses.memory.checkpoint import REMAT
+from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import abstract, static_text
 from jaxlens.stages.driver import capture
 
@@ -183,7 +184,7 @@ def arguments(
     try:
         bound = signature.bind_partial(*args, **kwargs)
         for name, value in chosen.items():
-            if name in kinds and kinds[name] is not inspect.Parameter.VAR_POSITIONAL:
+            if name in kinds:
                 bound.arguments[name] = value
             elif rest is not None:
                 bound.arguments[rest] = {**bound.arguments.get(rest, {}), name: value}
@@ -197,7 +198,19 @@ def arguments(
         signature.bind(*bound.args, **bound.kwargs)
     except TypeError as why:  # inspect's, of the call's arguments
         raise OptionError(f"{getattr(f, '__name__', 'the function')}: {why}") from None
-    return bound.args, bound.kwargs
+    # Keywords stay keywords, and jit may have an argument static by its name alone; what follows
+    # one is a keyword too, unless *args are given, which need all before them by position.
+    parts, names = compat.jit_parts(f), [*kinds]
+    info = parts[1] if parts else None
+    static = {*getattr(info, "static_argnames", ())} - {*names[: len(args)]}
+    static -= {names[n] for n in getattr(info, "static_argnums", ()) if n < len(names)}
+    is_named = [name in kwargs or name in static for name in order]
+    if True not in is_named or inspect.Parameter.VAR_POSITIONAL in map(kinds.get, order):
+        return bound.args, bound.kwargs
+    first = is_named.index(True)
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = {name: bound.arguments[name] for name in order[first:] if kinds[name] is either}
+    return bound.args[:first], {**named, **bound.kwargs}
 
 
 def chosen(

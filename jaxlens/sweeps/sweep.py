@@ -23,6 +23,7 @@ from jaxlens.errors import OptionError, first_line, missing_package, nearest
 from jaxlens.ir.run.sweep import FIGURES, SweepFigures, SweepRow
 from jaxlens.lenses.compare.figures import Figures
 from jaxlens.lenses.memory.capacity import Capacity, capacity
+from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.sweep.facts import SweepFacts
 from jaxlens.lenses.sweep.report import report
 from jaxlens.report import Table
@@ -364,7 +365,8 @@ def _request(
     lowered = capture.driver.lowered  # a live driver's
     module = lowered.compiler_ir("stablehlo")
     own = compat.options_of(lowered)
-    here = f"programs for {target.devices} devices" if target.devices > 1 else ""
+    count = devices(capture)  # a mesh may stand in the function alone
+    here = f"programs for {count} devices" if count > 1 else ""
     if own is None or "callback" in capture.stablehlo.text:
         here = "programs that call Python functions"
     if here and flags:

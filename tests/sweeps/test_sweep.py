@@ -1,5 +1,6 @@
 """Sweeps over shapes, flags, policies and targets, compared with hand counts and with XLA."""
 
+import functools
 import gc
 import multiprocessing
 import os
@@ -159,6 +160,56 @@ def test_arguments_vary_together_and_by_keyword(here):
     assert [row.point["x, y"] for row in answer.rows[::2]] == ["f32[4], i32[4]", "f32[8], i32[8]"]
     axis = answer.facts.axes[0]
     assert (axis.numbers, axis.quantity) == ((4, 8), "x.shape[0]")
+
+
+@functools.partial(jax.jit, static_argnums=(0,), static_argnames=("act",))
+def layers(n, x, act="tanh"):
+    for _ in range(n):
+        x = x + getattr(jnp, act)(x)
+    return x
+
+
+def test_an_argument_that_is_static_by_its_name_stays_a_keyword(here):
+    x = shape(8)
+    varied = jaxlens.sweep(layers, 1, x, over={"act": ["tanh", "sin"]}, executor=here)
+    given = jaxlens.sweep(layers, 1, act="sin", over={"x": [x]}, executor=here)
+    first = jaxlens.sweep(layers, x=x, act="sin", over={"n": [1, 2]}, executor=here)
+    assert not (varied.failed or given.failed or first.failed)
+    assert [row.figures.flops for row in first.rows] == [8, 16]
+
+
+def test_any_number_of_arguments_varies_as_tuples(here):
+    over = {"xs": [(shape(4),) * n for n in (2, 3)]}
+    answer = jaxlens.sweep(lambda *xs: sum(xs), over=over, executor=here)
+    assert [row.figures.peak for row in answer.rows] == [3 * 16, 4 * 16]
+
+
+_MESHES = """
+import jax, jaxlens, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+def product(n, x):
+    mesh = Mesh(np.array(jax.devices()[:n]), ("d",))
+    return jax.lax.with_sharding_constraint(x @ x.T, NamedSharding(mesh, PartitionSpec("d")))
+product = jax.jit(product, static_argnums=0)
+x = jax.ShapeDtypeStruct((64, 64), "float32")
+for row in jaxlens.sweep(product, x=x, over={"n": [1, 2, 4]}, executor=1).rows:
+    memory = product.lower(int(row.point["n"]), x).compile().memory_analysis()
+    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    print(row.figures.reserved == whole, row.here or "in a child")
+"""
+
+
+def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    root = os.path.dirname(os.path.dirname(jaxlens.__file__))
+    environment = {**os.environ, **flags, "PYTHONPATH": root}
+    command = [sys.executable, "-c", _MESHES]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "True in a child",
+        "True programs for 2 devices",
+        "True programs for 4 devices",
+    ]
 
 
 @pytest.mark.parametrize(
