@@ -38,8 +38,8 @@ def document(facts: SweepFacts, asked: bool = False) -> Document:
 
 def pictures(facts: SweepFacts) -> Iterator[Picture]:
     """Yields a chart of the memory along each axis of numbers."""
-    for at, axis in enumerate(facts.axes):
-        lines = list(series(facts, at)) if len(axis.numbers) > 1 else []
+    for at in facts.numbered:
+        axis, lines = facts.axes[at], list(series(facts, at))
         known = [line for line in lines if len(line.values(_TAKES)[0]) > 1]
         if known:
             shown = known[:_LINES]

@@ -174,7 +174,7 @@ def test_an_argument_that_is_static_by_its_name_stays_a_keyword(here):
     varied = jaxlens.sweep(layers, 1, x, over={"act": ["tanh", "sin"]}, executor=here)
     given = jaxlens.sweep(layers, 1, act="sin", over={"x": [x]}, executor=here)
     first = jaxlens.sweep(layers, x=x, act="sin", over={"n": [1, 2]}, executor=here)
-    assert not (varied.failed or given.failed or first.failed)
+    assert [answer.failed for answer in (varied, given, first)] == [(), (), ()]
     assert [row.figures.flops for row in first.rows] == [8, 16]
 
 
@@ -256,6 +256,26 @@ def test_a_limit_says_which_points_fit(here):
     assert all(row.fits for row in device.rows)
     assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e: the largest")
     assert device.findings[1].trust == "estimate"
+
+
+def test_a_limit_of_another_device_is_an_estimate_that_says_so(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, limit="h100", executor=here)
+    first, second, *_ = answer.findings
+    assert first.trust == "estimate"
+    assert second.text.startswith("Compiled for cpu: XLA would make other programs for H100 SXM")
+    assert 'with over={..., "target": ["gpu:h100"]}' in second.text
+
+
+def test_a_number_that_is_traced_is_no_axis_of_programs(here):
+    over = {"s": [1.0, 2.0], "x": XS[:2]}
+    answer = jaxlens.sweep(lambda s, x: x * s, over=over, executor=here, measure="flops")
+    first, second, *_ = texts(answer)
+    assert first.startswith("s is traced, so that its value is in no program: to vary it, make it")
+    assert second == "flops is 4 times as much at x.shape[0] = 1,024 as at 256 (2 points)."
+    assert "Memory by s" not in str(answer)
+    unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
+    assert "TracerIntegerConversionError" in unrolled.rows[0].error
+    assert texts(unrolled)[0].startswith("n is traced")
 
 
 def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):
