@@ -7,14 +7,17 @@ from itertools import zip_longest
 from typing import Any
 
 import jax
+from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
 from jaxlens.lenses.memory.checkpoint import REMAT
+from jaxlens.render.graph.text_width import shorten
 from jaxlens.stages import compat
-from jaxlens.stages.arguments.inputs import abstract, static_text
+from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
+from jaxlens.stages.arguments.value_diff import differences, same
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
@@ -63,8 +66,13 @@ def _axis(name: Any, given: Any) -> AxisValues:
                 f"a tuple of {len(roots)}, got {static_text(value)}"
             )
     values = tuple(_read(name, value) for value in given) if name in OWN else tuple(given)
-    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values)
-    labels = [_label(name, value, n) for value, n in zip_longest(values, numbers)]
+    parts = {} if name in OWN or len(roots) > 1 else _parts(values)
+    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values, parts)
+    words = [
+        ", ".join(f"{k.removeprefix('.')}={static_text(v[n])}" for k, v in parts.items())
+        for n in range(len(values))
+    ]
+    labels = [_label(name, *row) for row in zip_longest(values, numbers, words)]
     return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
 
 
@@ -89,14 +97,33 @@ def _read(name: str, value: Any) -> Any:
         names = [word for word in dir(policies) if not word.startswith("_")]
         if value not in names:
             raise OptionError(f"jax.checkpoint_policies has no {value!r}; {nearest(value, names)}")
-        value = getattr(policies, value)
+        text, value = f"jax.checkpoint_policies.{value}", getattr(policies, value)
+        if inspect.getfullargspec(value).varkw is None:  # all policies take an equation's params
+            raise OptionError(f"{text} makes a policy of its arguments: pass {text}(...)")
     if not callable(value):
         raise OptionError(f"a policy is one of jax.checkpoint_policies, got {static_text(value)}")
     return value
 
 
-def _label(name: str, value: Any, number: float | None) -> str:
-    """Returns a value in words; `number` is what varies in it, if that is one number."""
+def _parts(values: Sequence[Any]) -> dict[str, list[Any]]:
+    """Returns what differs inside objects, such as fields of a config; {} where it is the whole."""
+    parts: dict[str, list[Any]] = {}
+    for n, value in enumerate(values):
+        for path, now, was in differences("", value, values[0]) if n else ():
+            parts.setdefault(path, [was] * len(values))[n] = now
+    are_arrays = any(_type(value) for part in parts.values() for value in part)
+    return {} if "" in parts or are_arrays else parts
+
+
+def _label(name: str, value: Any, number: float | None, parts: str) -> str:
+    """Returns a value in words.
+
+    Args:
+        name: The axis.
+        value: The value.
+        number: What varies in it, if that is one number.
+        parts: What differs in it from the others; "" for the whole.
+    """
     if name == "policy":
         return _policy_name(value)
     if name == "flags":
@@ -106,8 +133,12 @@ def _label(name: str, value: Any, number: float | None) -> str:
     types = [_type(leaf) for leaf in jax.tree.leaves(value)]
     if types and all(types) and len(types) <= 2:
         return ", ".join(types)
+    if isinstance(value, Mesh | AbstractMesh):
+        return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
+    if 0 < len(parts) <= _LONGEST:
+        return parts
     is_plain = number is None or isinstance(value, int | float)
-    return static_text(value)[:_LONGEST] if is_plain else f"{number:g}"
+    return shorten(static_text(value), _LONGEST) if is_plain else f"{number:g}"
 
 
 def _policy_name(policy: Any) -> str:
@@ -119,9 +150,9 @@ def _policy_name(policy: Any) -> str:
 
 
 def _type(leaf: Any) -> str:
-    """Returns the type of an array or a shape; "" for other values."""
+    """Returns the type of an array or a shape, and its sharding; "" for other values."""
     aval = abstract(leaf) if hasattr(leaf, "shape") else None
-    return str(type_of(aval)) if aval is not None else ""
+    return f"{type_of(aval)} {sharding_text(leaf)}".rstrip() if aval is not None else ""
 
 
 def _different(labels: Sequence[str]) -> list[str]:
@@ -133,17 +164,23 @@ def _different(labels: Sequence[str]) -> list[str]:
 
 
 def _numbers(
-    name: str, roots: Sequence[str], values: Sequence[Any]
+    name: str, roots: Sequence[str], values: Sequence[Any], parts: Mapping[str, Sequence[Any]]
 ) -> tuple[tuple[float, ...], str]:
     """Returns what varies along an axis as numbers, and what they are; nothing for several."""
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-        return tuple(values), name
+    part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
+        return tuple(plain), name + part
     flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
     if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
         return (), ""
     varied: dict[tuple[int, ...], str] = {}
     for leaves in zip(*flat, strict=True):
         shapes = [getattr(leaf, "shape", None) for _, leaf in leaves]
+        if all(
+            shape is None and same(leaves[0][1], leaf[1])
+            for shape, leaf in zip(shapes, leaves, strict=True)
+        ):
+            continue
         if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
             return (), ""
         path = leaves[0][0]

@@ -1,5 +1,6 @@
 """Sweeps over shapes, flags, policies and targets, compared with hand counts and with XLA."""
 
+import dataclasses
 import functools
 import gc
 import multiprocessing
@@ -16,11 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh
 
 import jaxlens
 from jaxlens.errors import OptionError, PackageError
 from jaxlens.sweeps import children, journal
 from jaxlens.sweeps import sweep as sweeping
+from jaxlens.sweeps.grid import axes
 
 pytestmark = pytest.mark.backend
 
@@ -196,6 +199,10 @@ for row in jaxlens.sweep(product, x=x, over={"n": [1, 2, 4]}, executor=1).rows:
     memory = product.lower(int(row.point["n"]), x).compile().memory_analysis()
     whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     print(row.figures.reserved == whole, row.here or "in a child")
+mesh = Mesh(np.array(jax.devices()), ("d",))
+layouts = [NamedSharding(mesh, PartitionSpec(*spec)) for spec in ((), ("d",))]
+layouts = [jax.ShapeDtypeStruct((64, 64), "float32", sharding=layout) for layout in layouts]
+print(*(row.point["x"] for row in jaxlens.sweep(jax.numpy.sin, over={"x": layouts}).rows))
 """
 
 
@@ -209,7 +216,42 @@ def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
         "True in a child",
         "True programs for 2 devices",
         "True programs for 4 devices",
+        "f32[64,64] P() over 4 devices f32[64,64] P('d',) over 4 devices",
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    name: str = "a name that is longer than a label of a row in the table of a sweep"
+    layers: int = 1
+    dtype: type = jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "numbers"),
+    [
+        ([Config(layers=n) for n in (1, 2)], ("layers=1", "layers=2"), (1, 2)),
+        (
+            [Config(dtype=t) for t in (jnp.float32, jnp.bfloat16)],
+            ("dtype=float32", "dtype=bfloat16"),
+            (),
+        ),
+        (
+            [Config(), Config(layers=2, dtype=jnp.int32)],
+            ("layers=1, dtype=float32", "layers=2, dtype=int32"),
+            (),
+        ),
+        ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("4", "8"), (4, 8)),
+        (
+            [AbstractMesh((4,), ("d",)), AbstractMesh((2, 2), ("d", "m"))],
+            ("Mesh(d=4)", "Mesh(d=2, m=2)"),
+            (),
+        ),
+    ],
+)
+def test_labels_are_what_differs(values, labels, numbers):
+    (row,) = axes({"x": values})
+    assert (row.axis.labels, row.axis.numbers) == (labels, numbers)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +262,7 @@ def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
         ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
         ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
         ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
+        ({"policy": ["save_only_these_names"]}, "save_only_these_names makes a policy of its arg"),
         ({"policy": ["dots_savable"], "x": XS}, "did you mean 'dots_saveable'?"),
         ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
     ],
@@ -271,7 +314,7 @@ def test_a_number_that_is_traced_is_no_axis_of_programs(here):
     answer = jaxlens.sweep(lambda s, x: x * s, over=over, executor=here, measure="flops")
     first, second, *_ = texts(answer)
     assert first.startswith("s is traced, so that its value is in no program: to vary it, make it")
-    assert second == "flops is 4 times as much at x.shape[0] = 1,024 as at 256 (2 points)."
+    assert second == "flops is 3.99 times as much at x.shape[0] = 1,024 as at 256 (2 points)."
     assert "Memory by s" not in str(answer)
     unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
     assert "TracerIntegerConversionError" in unrolled.rows[0].error
