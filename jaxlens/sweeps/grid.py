@@ -116,14 +116,7 @@ def _parts(values: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _label(name: str, value: Any, number: float | None, parts: str) -> str:
-    """Returns a value in words.
-
-    Args:
-        name: The axis.
-        value: The value.
-        number: What varies in it, if that is one number.
-        parts: What differs in it from the others; "" for the whole.
-    """
+    """Returns a value in words, from the number or the parts that vary in it, if it has such."""
     if name == "policy":
         return _policy_name(value)
     if name == "flags":
@@ -176,11 +169,8 @@ def _numbers(
     varied: dict[tuple[int, ...], str] = {}
     for leaves in zip(*flat, strict=True):
         shapes = [getattr(leaf, "shape", None) for _, leaf in leaves]
-        if all(
-            shape is None and same(leaves[0][1], leaf[1])
-            for shape, leaf in zip(shapes, leaves, strict=True)
-        ):
-            continue
+        if not any(shapes) and all(same(leaves[0][1], leaf) for _, leaf in leaves):
+            continue  # an option, or an array of one element
         if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
             return (), ""
         path = leaves[0][0]

@@ -7,6 +7,7 @@ is said of a value outside of them.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -97,8 +98,8 @@ class Growth:
 def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
     """Returns the law that fits from some point on, else the last step; None where neither is.
 
-    Memory and arithmetic are sums of products of sizes: a power between 1 and 2 would be a sum of
-    both that a few points do not tell, so that powers of whole numbers alone are laws.
+    Memory and arithmetic are sums of products of sizes: a power between 1 and 2 is a sum of both
+    that a few points do not show, so that whole powers alone are laws.
 
     Args:
         numbers: The values of the axis.
@@ -108,28 +109,22 @@ def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
     if len(pairs) < 2 or min(v for _, v in pairs) <= 0:
         return None
     x, y = np.array(pairs, dtype=float).T
-    laws = (
-        law(x[n:], y[n:]) for n in range(len(x) - _FEWEST + 1) for law in (_line, _square, _power)
-    )
+    laws = partial(_polynomial, 1), partial(_polynomial, 2), _power
+    tails = range(len(x) - _FEWEST + 1)
+    fits = (law(x[n:], y[n:]) for n in tails for law in laws)
     ends = float(x[-2]), float(x[-1])
     last = Growth("step", 0.0, float(y[-1] / y[-2]), 0.0, *ends, len(x), 0.0)
-    return next(filter(None, laws), last)
+    return next(filter(None, fits), last)
 
 
-def _line(x: Any, y: Any) -> Growth | None:
-    slope, base = map(float, np.polyfit(x, y, 1, w=1 / y))
-    error = _error(base + slope * x, y)
-    fitted = Growth("line", base, slope, 1.0, float(x[0]), float(x[-1]), len(x), error)
-    return fitted if error <= _LINE else None
-
-
-def _square(x: Any, y: Any) -> Growth | None:
-    if len(x) <= _FEWEST:  # any three are on one
+def _polynomial(degree: int, x: Any, y: Any) -> Growth | None:
+    if len(x) < degree + 2:  # fewer points are always on one
         return None
-    square, slope, base = map(float, np.polyfit(x, y, 2, w=1 / y))
+    square, slope, base = (0.0, *map(float, np.polyfit(x, y, degree, w=1 / y)))[-3:]
     error, ends = _error(base + slope * x + square * x**2, y), (float(x[0]), float(x[-1]))
-    fitted = Growth("square", base, slope, 2.0, *ends, len(x), error, square)
-    return fitted if error <= _SQUARE and square > 0 else None
+    kind, most = (("line", _LINE), ("square", _SQUARE))[degree - 1]
+    fitted = Growth(kind, base, slope, float(degree), *ends, len(x), error, square)
+    return fitted if error <= most and square >= 0 else None
 
 
 def _power(x: Any, y: Any) -> Growth | None:

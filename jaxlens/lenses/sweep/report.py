@@ -8,17 +8,7 @@ from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.fits import target_of
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sweep.facts import Fit, Growth, Series, SweepFacts, figure, fit, growth, series
-from jaxlens.report import (
-    Cell,
-    Finding,
-    Report,
-    Table,
-    Trust,
-    amount,
-    barred,
-    count,
-    duration,
-)
+from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
 TIMED = ("compile", "run")
@@ -55,16 +45,13 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         yield Finding("What fits is not known: no point has a known memory.", "unknown")
         return
     trust: Trust = "estimate" if facts.elsewhere else "xla"
-    is_whole = len(known) == len(facts.rows)
-    alike = _limited(
-        facts, capacity.words, "that were tried" if is_whole else "with a known memory"
-    )
+    tried = "that were tried" if len(known) == len(facts.rows) else "with a known memory"
+    alike = _limited(facts, capacity.words, tried)
     for text, ones in alike.items():
         yield Finding(_capital(f"{_with(ones) if len(alike) > 1 else ''}{text}"), trust)
     if not alike:
         inside = [row for row in known if row.fits]
-        of = f"{len(known)}{'' if is_whole else ' with a known memory'}"
-        text = f"{count(len(inside), 'point')} of {of} fit {capacity.words}"
+        text = f"{count(len(inside), 'point')} of {len(known)} {tried} fit {capacity.words}"
         most = max(inside, key=lambda row: row.takes or 0, default=None)
         more = f"; the largest is {_point(most)} with {amount(most.takes)}" if most else ""
         yield Finding(f"{text}{more}.", trust)
@@ -154,9 +141,7 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
     """Returns how a figure grows, and how far that holds."""
     first, last = _number(law.first), _number(law.last)
     if law.kind == "step":
-        points = (
-            f"{law.points} points" if law.points < 3 else f"no law fits the {law.points} points"
-        )
+        points = f"{'no law fits the ' if law.points > 2 else ''}{law.points} points"
         times = f"{law.slope:.3g} times" if abs(law.slope - 1) > 0.005 else "about"
         return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
     off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
@@ -167,13 +152,10 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
     terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
     whole = sum(factor * law.last**power for factor, power, _ in terms)
     if law.kind == "square":
-        parts = [
-            f"{'+' if factor > 0 else '-'} {amount(abs(factor), unit)}{n}"
-            for factor, power, n in terms
-            if abs(factor) * law.last**power > 0.01 * whole
-        ]
-        as_sum = " ".join(parts).removeprefix("+ ")
-        return f"grows with the square of {quantity} (n): {as_sum},{about}"
+        large = [term for term in terms if abs(term[0]) * law.last ** term[1] > 0.01 * whole]
+        parts = [f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}" for a, _, n in large]
+        text = " ".join(parts).removeprefix("+ ")
+        return f"grows with the square of {quantity} (n): {text},{about}"
     if law.is_flat:
         return f"hardly changes with {quantity}{about}"
     rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * whole else ""
@@ -324,8 +306,7 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
         notes.append(
-            "Flops are counted over the traced program: before XLA removes what is unused, and "
-            "once for all devices."
+            "Flops are of the traced program: before XLA removes any, and once for all devices."
         )
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")
