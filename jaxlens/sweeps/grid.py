@@ -225,13 +225,13 @@ def arguments(
         signature.bind(*bound.args, **bound.kwargs)
     except TypeError as why:  # inspect's, of the call's arguments
         raise OptionError(f"{getattr(f, '__name__', 'the function')}: {why}") from None
-    # Keywords stay keywords, and jit may have an argument static by its name alone; what follows
-    # one is a keyword too, unless *args are given, which need all before them by position.
+    # All go by position, as jit's in_shardings need it, but for what jit has static by its name
+    # alone, and what follows that; *args need all before them by position.
     parts, names = compat.jit_parts(f), [*kinds]
     info = parts[1] if parts else None
     static = {*getattr(info, "static_argnames", ())} - {*names[: len(args)]}
     static -= {names[n] for n in getattr(info, "static_argnums", ()) if n < len(names)}
-    is_named = [name in kwargs or name in static for name in order]
+    is_named = [name in static for name in order]
     if True not in is_named or inspect.Parameter.VAR_POSITIONAL in map(kinds.get, order):
         return bound.args, bound.kwargs
     first = is_named.index(True)

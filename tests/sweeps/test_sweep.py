@@ -83,7 +83,9 @@ def test_figures_are_those_by_hand(here):
         "exactly)." in texts(answer)
     )
     assert "Seconds: left out" in str(answer)
-    assert 'class="jaxlens-chart' in answer.svg("Memory by x.shape[0]")
+    drawing = answer.svg("Memory by x.shape[0]")
+    assert 'class="jaxlens-chart' in drawing
+    assert ">10 kB<" in drawing  # an axis of round numbers
 
 
 def test_points_are_those_of_the_verbs_and_of_jax(here):
@@ -179,6 +181,8 @@ def test_an_argument_that_is_static_by_its_name_stays_a_keyword(here):
     first = jaxlens.sweep(layers, x=x, act="sin", over={"n": [1, 2]}, executor=here)
     assert [answer.failed for answer in (varied, given, first)] == [(), (), ()]
     assert [row.figures.flops for row in first.rows] == [8, 16]
+    placed = jax.jit(loss, in_shardings=(None, None))  # takes no keywords
+    assert not jaxlens.sweep(placed, x=shape(8, 64), over={"w": [W]}, executor=here).failed
 
 
 def test_any_number_of_arguments_varies_as_tuples(here):

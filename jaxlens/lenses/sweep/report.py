@@ -134,7 +134,9 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
 
 
 def _each(law: Growth, name: str) -> str:
-    return f"{amount(abs(law.slope), UNITS.get(name, 'B'))} for each one"
+    unit, last = UNITS.get(name, "B"), law.base + law.slope * law.last
+    rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * last else ""
+    return f"{amount(abs(law.slope), unit)} for each one{rest}"
 
 
 def _grows(law: Growth, name: str, quantity: str) -> str:
@@ -148,19 +150,20 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
     about = f" from {first} to {last} ({law.points} points, {off})"
     if law.kind == "power":
         return f"grows as {quantity} to the power {law.power:.2f}{about}"
-    unit = UNITS.get(name, "B")
-    terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
-    whole = sum(factor * law.last**power for factor, power, _ in terms)
     if law.kind == "square":
-        large = [term for term in terms if abs(term[0]) * law.last ** term[1] > 0.01 * whole]
-        parts = [f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}" for a, _, n in large]
+        terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
+        whole, unit = sum(a * law.last**power for a, power, _ in terms), UNITS.get(name, "B")
+        parts = [
+            f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}"
+            for a, power, n in terms
+            if abs(a) * law.last**power > 0.01 * whole
+        ]
         text = " ".join(parts).removeprefix("+ ")
         return f"grows with the square of {quantity} (n): {text},{about}"
     if law.is_flat:
         return f"hardly changes with {quantity}{about}"
-    rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * whole else ""
     way = "grows" if law.slope > 0 else "falls"
-    return f"{way} linearly with {quantity}, by {_each(law, name)}{rest}{about}"
+    return f"{way} linearly with {quantity}, by {_each(law, name)}{about}"
 
 
 def _bests(facts: SweepFacts) -> Iterator[Finding]:

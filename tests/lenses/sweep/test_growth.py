@@ -68,13 +68,13 @@ def grid(figures, row=lambda q, k: {}, limit=None):
 
 
 def test_a_grid_has_one_sentence_for_each_figure_and_axis():
-    said = grid(lambda q, k: SweepFigures(peak=1000 + 4 * q * k, flops=2 * q))
+    said = grid(lambda q, k: SweepFigures(peak=10_000 + 4 * q * k, flops=2 * q))
     assert said == [
-        "With k=256 peak grows linearly with q, by 1.02 kB for each one from 64 to 256 (3 points, "
-        "exactly); with k=64 by 256 B for each one.",
+        "With k=256 peak grows linearly with q, by 1.02 kB for each one on top of 10 kB from 64 to "
+        "256 (3 points, exactly); with k=64 by 256 B for each one on top of 10 kB.",
         "flops grows linearly with q, by 2 flop for each one from 64 to 256 (3 points, exactly).",
-        "With q=256 peak grows linearly with k, by 1.02 kB for each one from 64 to 256 (3 points, "
-        "exactly); with q=64 by 256 B for each one.",
+        "With q=256 peak grows linearly with k, by 1.02 kB for each one on top of 10 kB from 64 to "
+        "256 (3 points, exactly); with q=64 by 256 B for each one on top of 10 kB.",
         "flops hardly changes with k from 64 to 256 (3 points, exactly).",
     ]
 
