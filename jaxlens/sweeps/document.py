@@ -4,7 +4,9 @@ Two axes are a table with a bar in each cell, which every front end shows; it is
 tables with bars.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 from jaxlens.lenses.sweep.facts import Series, SweepFacts, series
@@ -38,8 +40,8 @@ def document(facts: SweepFacts, asked: bool = False) -> Document:
 
 def pictures(facts: SweepFacts) -> Iterator[Picture]:
     """Yields a chart of the memory along each axis of numbers."""
-    for at, axis in enumerate(facts.axes):
-        lines = list(series(facts, at)) if len(axis.numbers) > 1 else []
+    for at in facts.numbered:
+        axis, lines = facts.axes[at], list(series(facts, at))
         known = [line for line in lines if len(line.values(_TAKES)[0]) > 1]
         if known:
             shown = known[:_LINES]
@@ -79,10 +81,13 @@ def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
     marks = []
     for part in range(5):
         number = low + (high - low) * part / 4
-        x, y = at(number, top * part / 4)
+        marks.append(chart.words(at(number, 0)[0], bottom + 16, f"{number:g}", "dim", "middle"))
+    power = 10 ** math.floor(math.log10(top / 5))
+    step = next(power * n for n in (1, 2, 5, 10) if power * n * 5 >= top)
+    for value in (step * n for n in range(int(top / step) + 1)):
+        y = at(0, value)[1]
         marks.append(chart.line(_LEFT, y, _LEFT + wide, y, "grid"))
-        marks.append(chart.words(_LEFT - 6, y + 4, amount(top * part / 4), "dim", "end"))
-        marks.append(chart.words(x, bottom + 16, f"{number:g}", "dim", "middle"))
+        marks.append(chart.words(_LEFT - 6, y + 4, amount(value), "dim", "end"))
     marks.append(chart.words(_LEFT + wide, bottom + 32, shorten(quantity, 60), "dim", "end"))
     if limit is not None and limit <= top and facts.capacity:
         y = at(0, limit)[1]
@@ -91,7 +96,8 @@ def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
     ends: list[float] = []
     for n, (line, (numbers, values)) in enumerate(zip(lines, curves, strict=True)):
         points = [at(x, value) for x, value in zip(numbers, values, strict=True)]
-        marks.append(chart.path(points, "axis"))
+        # Each step is a line of its own, since a path of this kind would be filled.
+        marks += [chart.line(*a, *b, chart.hue(n)) for a, b in pairwise(points)]
         name = ", ".join(label for _, label in line.others)
         for (x, y), number, value in zip(points, numbers, values, strict=True):
             tip = ", ".join(filter(None, (name, f"{quantity} = {number:g}", amount(value))))
@@ -101,5 +107,7 @@ def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
             y += 14
         ends.append(y)
         if name:
-            marks.append(chart.words(points[-1][0] + 9, y + 4, shorten(name, 18)))
+            x = points[-1][0]
+            marks.append(chart.line(x + 9, y, x + 21, y, chart.hue(n)))
+            marks.append(chart.words(x + 25, y + 4, shorten(name, 16)))
     return chart.chart(_WIDTH, bottom + 44, marks)

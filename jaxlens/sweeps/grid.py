@@ -7,13 +7,17 @@ from itertools import zip_longest
 from typing import Any
 
 import jax
+from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
 from jaxlens.lenses.memory.checkpoint import REMAT
-from jaxlens.stages.arguments.inputs import abstract, static_text
+from jaxlens.render.graph.text_width import shorten
+from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
+from jaxlens.stages.arguments.value_diff import differences, same
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
@@ -62,8 +66,13 @@ def _axis(name: Any, given: Any) -> AxisValues:
                 f"a tuple of {len(roots)}, got {static_text(value)}"
             )
     values = tuple(_read(name, value) for value in given) if name in OWN else tuple(given)
-    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values)
-    labels = [_label(name, value, n) for value, n in zip_longest(values, numbers)]
+    parts = {} if name in OWN or len(roots) > 1 else _parts(values)
+    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values, parts)
+    words = [
+        ", ".join(f"{k.removeprefix('.')}={static_text(v[n])}" for k, v in parts.items())
+        for n in range(len(values))
+    ]
+    labels = [_label(name, *row) for row in zip_longest(values, numbers, words)]
     return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
 
 
@@ -88,14 +97,26 @@ def _read(name: str, value: Any) -> Any:
         names = [word for word in dir(policies) if not word.startswith("_")]
         if value not in names:
             raise OptionError(f"jax.checkpoint_policies has no {value!r}; {nearest(value, names)}")
-        value = getattr(policies, value)
+        text, value = f"jax.checkpoint_policies.{value}", getattr(policies, value)
+        if inspect.getfullargspec(value).varkw is None:  # all policies take an equation's params
+            raise OptionError(f"{text} makes a policy of its arguments: pass {text}(...)")
     if not callable(value):
         raise OptionError(f"a policy is one of jax.checkpoint_policies, got {static_text(value)}")
     return value
 
 
-def _label(name: str, value: Any, number: float | None) -> str:
-    """Returns a value in words; `number` is what varies in it, if that is one number."""
+def _parts(values: Sequence[Any]) -> dict[str, list[Any]]:
+    """Returns what differs inside objects, such as fields of a config; {} where it is the whole."""
+    parts: dict[str, list[Any]] = {}
+    for n, value in enumerate(values):
+        for path, now, was in differences("", value, values[0]) if n else ():
+            parts.setdefault(path, [was] * len(values))[n] = now
+    are_arrays = any(_type(value) for part in parts.values() for value in part)
+    return {} if "" in parts or are_arrays else parts
+
+
+def _label(name: str, value: Any, number: float | None, parts: str) -> str:
+    """Returns a value in words, from the number or the parts that vary in it, if it has such."""
     if name == "policy":
         return _policy_name(value)
     if name == "flags":
@@ -105,8 +126,12 @@ def _label(name: str, value: Any, number: float | None) -> str:
     types = [_type(leaf) for leaf in jax.tree.leaves(value)]
     if types and all(types) and len(types) <= 2:
         return ", ".join(types)
+    if isinstance(value, Mesh | AbstractMesh):
+        return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
+    if 0 < len(parts) <= _LONGEST:
+        return parts
     is_plain = number is None or isinstance(value, int | float)
-    return static_text(value)[:_LONGEST] if is_plain else f"{number:g}"
+    return shorten(static_text(value), _LONGEST) if is_plain else f"{number:g}"
 
 
 def _policy_name(policy: Any) -> str:
@@ -118,9 +143,9 @@ def _policy_name(policy: Any) -> str:
 
 
 def _type(leaf: Any) -> str:
-    """Returns the type of an array or a shape; "" for other values."""
+    """Returns the type of an array or a shape, and its sharding; "" for other values."""
     aval = abstract(leaf) if hasattr(leaf, "shape") else None
-    return str(type_of(aval)) if aval is not None else ""
+    return f"{type_of(aval)} {sharding_text(leaf)}".rstrip() if aval is not None else ""
 
 
 def _different(labels: Sequence[str]) -> list[str]:
@@ -132,17 +157,20 @@ def _different(labels: Sequence[str]) -> list[str]:
 
 
 def _numbers(
-    name: str, roots: Sequence[str], values: Sequence[Any]
+    name: str, roots: Sequence[str], values: Sequence[Any], parts: Mapping[str, Sequence[Any]]
 ) -> tuple[tuple[float, ...], str]:
     """Returns what varies along an axis as numbers, and what they are; nothing for several."""
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-        return tuple(values), name
+    part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
+        return tuple(plain), name + part
     flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
     if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
         return (), ""
     varied: dict[tuple[int, ...], str] = {}
     for leaves in zip(*flat, strict=True):
         shapes = [getattr(leaf, "shape", None) for _, leaf in leaves]
+        if not any(shapes) and all(same(leaves[0][1], leaf) for _, leaf in leaves):
+            continue  # an option, or an array of one element
         if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
             return (), ""
         path = leaves[0][0]
@@ -183,7 +211,7 @@ def arguments(
     try:
         bound = signature.bind_partial(*args, **kwargs)
         for name, value in chosen.items():
-            if name in kinds and kinds[name] is not inspect.Parameter.VAR_POSITIONAL:
+            if name in kinds:
                 bound.arguments[name] = value
             elif rest is not None:
                 bound.arguments[rest] = {**bound.arguments.get(rest, {}), name: value}
@@ -197,7 +225,19 @@ def arguments(
         signature.bind(*bound.args, **bound.kwargs)
     except TypeError as why:  # inspect's, of the call's arguments
         raise OptionError(f"{getattr(f, '__name__', 'the function')}: {why}") from None
-    return bound.args, bound.kwargs
+    # All go by position, as jit's in_shardings need it, but for what jit has static by its name
+    # alone, and what follows that; *args need all before them by position.
+    parts, names = compat.jit_parts(f), [*kinds]
+    info = parts[1] if parts else None
+    static = {*getattr(info, "static_argnames", ())} - {*names[: len(args)]}
+    static -= {names[n] for n in getattr(info, "static_argnums", ()) if n < len(names)}
+    is_named = [name in static for name in order]
+    if True not in is_named or inspect.Parameter.VAR_POSITIONAL in map(kinds.get, order):
+        return bound.args, bound.kwargs
+    first = is_named.index(True)
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = {name: bound.arguments[name] for name in order[first:] if kinds[name] is either}
+    return bound.args[:first], {**named, **bound.kwargs}
 
 
 def chosen(

@@ -11,7 +11,7 @@ import queue
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from jaxlens.errors import OptionError, first_line, missing_package, nearest
 from jaxlens.ir.run.sweep import FIGURES, SweepFigures, SweepRow
 from jaxlens.lenses.compare.figures import Figures
 from jaxlens.lenses.memory.capacity import Capacity, capacity
+from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.sweep.facts import SweepFacts
 from jaxlens.lenses.sweep.report import report
 from jaxlens.report import Table
@@ -152,9 +153,19 @@ def sweep(
         runs if "run" in names else 0,
         plan.random,
         journal.trouble if journal else "",
+        tuple(kind for kind in sorted(plan.kinds) if bound and not _is_kind(kind, bound)),
+        tuple(row.axis.name for row in grid if row.axis.quantity in plan.inputs),
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
+
+
+def _is_kind(kind: str, bound: Capacity) -> bool:
+    """Whether a limit is a number, or that of a kind of device."""
+    try:
+        return not bound.name or capacity(kind).name == bound.name
+    except OptionError:
+        return False
 
 
 def _executor(
@@ -193,6 +204,8 @@ class _Plan:
 
     Attributes:
         random: Whether a program is run on random inputs.
+        inputs: The names of all that was traced.
+        kinds: What programs were compiled for.
     """
 
     f: Callable[..., Any]
@@ -203,6 +216,8 @@ class _Plan:
     runs: int
     capacity: Capacity | None
     random: bool = False
+    inputs: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
 
     @cached_property
     def places(self) -> list[tuple[int, ...]]:
@@ -293,6 +308,7 @@ class _Sweeping:
         try:
             args, kwargs, own = plan.call(place)
             capture = captured(plan.f, args, kwargs, own)
+            plan.inputs |= {put.name for put in capture.program.inputs}
             flops = Figures(capture).get("flops") if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)
         except Exception as why:  # of the user's function, of any type: the point's row has it
@@ -361,10 +377,12 @@ def _request(
         OptionError: It has flags, and must be compiled here.
     """
     target, flags = capture.program.target, at["flags"] or {}
+    plan.kinds.add(target.kind or target.platform)
     lowered = capture.driver.lowered  # a live driver's
     module = lowered.compiler_ir("stablehlo")
     own = compat.options_of(lowered)
-    here = f"programs for {target.devices} devices" if target.devices > 1 else ""
+    count = devices(capture)  # a mesh may stand in the function alone
+    here = f"programs for {count} devices" if count > 1 else ""
     if own is None or "callback" in capture.stablehlo.text:
         here = "programs that call Python functions"
     if here and flags:

@@ -1,5 +1,7 @@
 """Sweeps over shapes, flags, policies and targets, compared with hand counts and with XLA."""
 
+import dataclasses
+import functools
 import gc
 import multiprocessing
 import os
@@ -15,11 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh
 
 import jaxlens
 from jaxlens.errors import OptionError, PackageError
 from jaxlens.sweeps import children, journal
 from jaxlens.sweeps import sweep as sweeping
+from jaxlens.sweeps.grid import axes
 
 pytestmark = pytest.mark.backend
 
@@ -79,7 +83,9 @@ def test_figures_are_those_by_hand(here):
         "exactly)." in texts(answer)
     )
     assert "Seconds: left out" in str(answer)
-    assert 'class="jaxlens-chart' in answer.svg("Memory by x.shape[0]")
+    drawing = answer.svg("Memory by x.shape[0]")
+    assert 'class="jaxlens-chart' in drawing
+    assert ">10 kB<" in drawing  # an axis of round numbers
 
 
 def test_points_are_those_of_the_verbs_and_of_jax(here):
@@ -161,6 +167,97 @@ def test_arguments_vary_together_and_by_keyword(here):
     assert (axis.numbers, axis.quantity) == ((4, 8), "x.shape[0]")
 
 
+@functools.partial(jax.jit, static_argnums=(0,), static_argnames=("act",))
+def layers(n, x, act="tanh"):
+    for _ in range(n):
+        x = x + getattr(jnp, act)(x)
+    return x
+
+
+def test_an_argument_that_is_static_by_its_name_stays_a_keyword(here):
+    x = shape(8)
+    varied = jaxlens.sweep(layers, 1, x, over={"act": ["tanh", "sin"]}, executor=here)
+    given = jaxlens.sweep(layers, 1, act="sin", over={"x": [x]}, executor=here)
+    first = jaxlens.sweep(layers, x=x, act="sin", over={"n": [1, 2]}, executor=here)
+    assert [answer.failed for answer in (varied, given, first)] == [(), (), ()]
+    assert [row.figures.flops for row in first.rows] == [8, 16]
+    placed = jax.jit(loss, in_shardings=(None, None))  # takes no keywords
+    assert not jaxlens.sweep(placed, x=shape(8, 64), over={"w": [W]}, executor=here).failed
+
+
+def test_any_number_of_arguments_varies_as_tuples(here):
+    over = {"xs": [(shape(4),) * n for n in (2, 3)]}
+    answer = jaxlens.sweep(lambda *xs: sum(xs), over=over, executor=here)
+    assert [row.figures.peak for row in answer.rows] == [3 * 16, 4 * 16]
+
+
+_MESHES = """
+import jax, jaxlens, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+def product(n, x):
+    mesh = Mesh(np.array(jax.devices()[:n]), ("d",))
+    return jax.lax.with_sharding_constraint(x @ x.T, NamedSharding(mesh, PartitionSpec("d")))
+product = jax.jit(product, static_argnums=0)
+x = jax.ShapeDtypeStruct((64, 64), "float32")
+for row in jaxlens.sweep(product, x=x, over={"n": [1, 2, 4]}, executor=1).rows:
+    memory = product.lower(int(row.point["n"]), x).compile().memory_analysis()
+    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    print(row.figures.reserved == whole, row.here or "in a child")
+mesh = Mesh(np.array(jax.devices()), ("d",))
+layouts = [NamedSharding(mesh, PartitionSpec(*spec)) for spec in ((), ("d",))]
+layouts = [jax.ShapeDtypeStruct((64, 64), "float32", sharding=layout) for layout in layouts]
+print(*(row.point["x"] for row in jaxlens.sweep(jax.numpy.sin, over={"x": layouts}).rows))
+"""
+
+
+def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    root = os.path.dirname(os.path.dirname(jaxlens.__file__))
+    environment = {**os.environ, **flags, "PYTHONPATH": root}
+    command = [sys.executable, "-c", _MESHES]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "True in a child",
+        "True programs for 2 devices",
+        "True programs for 4 devices",
+        "f32[64,64] P() over 4 devices f32[64,64] P('d',) over 4 devices",
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    name: str = "a name that is longer than a label of a row in the table of a sweep"
+    layers: int = 1
+    dtype: type = jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "numbers"),
+    [
+        ([Config(layers=n) for n in (1, 2)], ("layers=1", "layers=2"), (1, 2)),
+        (
+            [Config(dtype=t) for t in (jnp.float32, jnp.bfloat16)],
+            ("dtype=float32", "dtype=bfloat16"),
+            (),
+        ),
+        (
+            [Config(), Config(layers=2, dtype=jnp.int32)],
+            ("layers=1, dtype=float32", "layers=2, dtype=int32"),
+            (),
+        ),
+        ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("4", "8"), (4, 8)),
+        (
+            [AbstractMesh((4,), ("d",)), AbstractMesh((2, 2), ("d", "m"))],
+            ("Mesh(d=4)", "Mesh(d=2, m=2)"),
+            (),
+        ),
+    ],
+)
+def test_labels_are_what_differs(values, labels, numbers):
+    (row,) = axes({"x": values})
+    assert (row.axis.labels, row.axis.numbers) == (labels, numbers)
+
+
 @pytest.mark.parametrize(
     ("over", "says"),
     [
@@ -169,6 +266,7 @@ def test_arguments_vary_together_and_by_keyword(here):
         ({"x": "f32[8]"}, "expected a list of values for 'x', got str"),
         ({"y": [1]}, "increment has no argument 'y'; choose from x, target"),
         ({"x, y": [1]}, "each of its values is a tuple of 2, got 1"),
+        ({"policy": ["save_only_these_names"]}, "save_only_these_names makes a policy of its arg"),
         ({"policy": ["dots_savable"], "x": XS}, "did you mean 'dots_saveable'?"),
         ({"flags": ["fast"], "target": [None]}, "missing a required argument: 'x'"),
     ],
@@ -205,6 +303,26 @@ def test_a_limit_says_which_points_fit(here):
     assert all(row.fits for row in device.rows)
     assert texts(device)[0].startswith("All that were tried fit the 16 GB of TPU v5e: the largest")
     assert device.findings[1].trust == "estimate"
+
+
+def test_a_limit_of_another_device_is_an_estimate_that_says_so(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, limit="h100", executor=here)
+    first, second, *_ = answer.findings
+    assert first.trust == "estimate"
+    assert second.text.startswith("Compiled for cpu: XLA would make other programs for H100 SXM")
+    assert 'with over={..., "target": ["gpu:h100"]}' in second.text
+
+
+def test_a_number_that_is_traced_is_no_axis_of_programs(here):
+    over = {"s": [1.0, 2.0], "x": XS[:2]}
+    answer = jaxlens.sweep(lambda s, x: x * s, over=over, executor=here, measure="flops")
+    first, second, *_ = texts(answer)
+    assert first.startswith("s is traced, so that its value is in no program: to vary it, make it")
+    assert second == "flops is 3.99 times as much at x.shape[0] = 1,024 as at 256 (2 points)."
+    assert "Memory by s" not in str(answer)
+    unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
+    assert "TracerIntegerConversionError" in unrolled.rows[0].error
+    assert texts(unrolled)[0].startswith("n is traced")
 
 
 def test_it_runs_on_the_arrays_of_the_call_and_else_on_random_ones(here):

@@ -7,6 +7,7 @@ is said of a value outside of them.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 from jaxlens.ir.run.sweep import SweepAxis, SweepRow
 from jaxlens.lenses.memory.capacity import Capacity
 
-_LINE, _POWER = 0.02, 0.03  # largest relative error of a fit by a line, and by a power
+_LINE, _SQUARE, _POWER = 0.02, 0.005, 0.03  # largest relative error of a fit by each law
+_WHOLE = 0.03  # largest distance of a power from a whole number
 _FEWEST = 3  # points of a fit
 
 
@@ -32,6 +34,8 @@ class SweepFacts:
         runs: How often each program was run; 0 for not at all.
         random: Whether they ran on random inputs.
         trouble: Why points could not be written to the file; "" where they could.
+        elsewhere: What points were compiled for, where that is not the device of the limit.
+        traced: Axes of numbers that the function only traces: no value of theirs is in a program.
     """
 
     name: str
@@ -42,6 +46,14 @@ class SweepFacts:
     runs: int = 0
     random: bool = False
     trouble: str = ""
+    elsewhere: tuple[str, ...] = ()
+    traced: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> tuple[int, ...]:
+        """The axes along which numbers change programs."""
+        known = enumerate(self.axes)
+        return tuple(n for n, a in known if len(a.numbers) > 1 and a.name not in self.traced)
 
     @property
     def failed(self) -> tuple[SweepRow, ...]:
@@ -54,14 +66,16 @@ class Growth:
     """A curve through the measured points.
 
     Attributes:
-        kind: "line": base + slope * n; "power": slope * n ** power.
-        base: Value at 0 of the line.
-        slope: Growth for 1 of the axis, or factor of the power.
+        kind: "line": base + slope * n; "square": with + square * n ** 2; "power": slope * n **
+            power; "step": no such law, and slope is the ratio of the last two.
+        base: Value at 0 of the line or square.
+        slope: Growth for 1 of the axis, factor of the power, or a ratio.
         power: The exponent; 1 for a line.
         first: The smallest number that it was fitted to.
         last: The largest.
         points: How many points it was fitted to.
         error: Its largest relative error at these points.
+        square: Growth with the square.
     """
 
     kind: str
@@ -72,38 +86,60 @@ class Growth:
     last: float
     points: int
     error: float
+    square: float = 0.0
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a line hardly changes within its points."""
+        change = abs(self.slope) * (self.last - self.first)
+        return self.kind == "line" and change <= 0.01 * (self.base + self.slope * self.last)
 
 
 def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
-    """Returns the line that fits from some point on, else such a power; None where neither does.
+    """Returns the law that fits from some point on, else the last step; None where neither is.
+
+    Memory and arithmetic are sums of products of sizes: a power between 1 and 2 is a sum of both
+    that a few points do not show, so that whole powers alone are laws.
 
     Args:
         numbers: The values of the axis.
         values: The figure at each.
     """
     pairs = sorted(zip(numbers, values, strict=True))
-    if len(pairs) < _FEWEST or pairs[0][0] <= 0 or min(v for _, v in pairs) <= 0:
+    if len(pairs) < 2 or min(v for _, v in pairs) <= 0:
         return None
     x, y = np.array(pairs, dtype=float).T
+    laws = partial(_polynomial, 1), partial(_polynomial, 2), _power
     tails = range(len(x) - _FEWEST + 1)
-    return next(filter(None, (_line(x[n:], y[n:]) for n in tails)), None) or next(
-        filter(None, (_power(x[n:], y[n:]) for n in tails)), None
-    )
+    fits = (law(x[n:], y[n:]) for n in tails for law in laws)
+    ends = float(x[-2]), float(x[-1])
+    last = Growth("step", 0.0, float(y[-1] / y[-2]), 0.0, *ends, len(x), 0.0)
+    return next(filter(None, fits), last)
 
 
-def _line(x: Any, y: Any) -> Growth | None:
-    slope, base = map(float, np.polyfit(x, y, 1))
-    error = float(np.max(np.abs((base + slope * x) / y - 1)))
-    fitted = Growth("line", base, slope, 1.0, float(x[0]), float(x[-1]), len(x), error)
-    return fitted if error <= _LINE else None
+def _polynomial(degree: int, x: Any, y: Any) -> Growth | None:
+    if len(x) < degree + 2:  # fewer points are always on one
+        return None
+    square, slope, base = (0.0, *map(float, np.polyfit(x, y, degree, w=1 / y)))[-3:]
+    error, ends = _error(base + slope * x + square * x**2, y), (float(x[0]), float(x[-1]))
+    kind, most = (("line", _LINE), ("square", _SQUARE))[degree - 1]
+    fitted = Growth(kind, base, slope, float(degree), *ends, len(x), error, square)
+    return fitted if error <= most and square >= 0 else None
 
 
 def _power(x: Any, y: Any) -> Growth | None:
+    if x[0] <= 0:
+        return None
     power, factor = map(float, np.polyfit(np.log(x), np.log(y), 1))
-    error = float(np.max(np.abs(math.exp(factor) * x**power / y - 1)))
+    error = _error(math.exp(factor) * x**power, y)
     ends = float(x[0]), float(x[-1])
     fitted = Growth("power", 0.0, math.exp(factor), power, *ends, len(x), error)
-    return fitted if error <= _POWER else None
+    is_whole = abs(power - round(power)) <= _WHOLE and round(power) not in (0, 1)
+    return fitted if error <= _POWER and is_whole else None
+
+
+def _error(fitted: Any, y: Any) -> float:
+    return float(np.max(np.abs(fitted / y - 1)))
 
 
 @dataclass(frozen=True, slots=True)

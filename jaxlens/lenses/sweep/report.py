@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 
 from jaxlens.ir.run.sweep import FIGURES, SweepRow
-from jaxlens.lenses.memory.capacity import Capacity
+from jaxlens.lenses.memory.fits import target_of
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.sweep.facts import Fit, Growth, Series, SweepFacts, figure, fit, growth, series
-from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration
+from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
 TIMED = ("compile", "run")
@@ -19,19 +20,23 @@ _ALIKE = 1.01  # figures that differ less are told as one
 
 def report(facts: SweepFacts) -> Report:
     """Reports a sweep: limits, growth, the best points, errors; and all points as a table."""
-    findings = [*_limits(facts), *_growths(facts), *_bests(facts), *_errors(facts)]
+    findings = [
+        Finding(
+            f"{name} is traced, so that its value is in no program: to vary it, make it static, as "
+            f'in jax.jit(f, static_argnames="{name}").',
+            "traced",
+        )
+        for name in facts.traced
+    ]
+    findings += [*_limits(facts), *_growths(facts), *_bests(facts), *_errors(facts)]
     if facts.trouble:
         text = f"Points are not kept in the file: {facts.trouble}."
         findings.append(Finding(text, "measured"))
     return Report("Sweep", tuple(findings), tuple(t for t in tables(facts) if t.rows))
 
 
-def _numbered(facts: SweepFacts) -> Iterator[int]:
-    return (n for n, axis in enumerate(facts.axes) if axis.numbers and len(axis.numbers) > 1)
-
-
 def _limits(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields which points fit the limit."""
+    """Yields which points fit the limit, along the axis of numbers that changes most."""
     capacity = facts.capacity
     if capacity is None:
         return
@@ -39,18 +44,24 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
     if not known:
         yield Finding("What fits is not known: no point has a known memory.", "unknown")
         return
-    along = next(_numbered(facts), None)
-    fits = [] if along is None else [fit(row) for row in series(facts, along)]
-    if along is not None and fits and len(fits) <= _GROUPS and None not in fits:
-        quantity = facts.axes[along].quantity
-        for one in filter(None, fits):
-            yield _fit(one, _with([one.series]) if len(fits) > 1 else "", quantity, capacity)
-    else:
+    trust: Trust = "estimate" if facts.elsewhere else "xla"
+    tried = "that were tried" if len(known) == len(facts.rows) else "with a known memory"
+    alike = _limited(facts, capacity.words, tried)
+    for text, ones in alike.items():
+        yield Finding(_capital(f"{_with(ones) if len(alike) > 1 else ''}{text}"), trust)
+    if not alike:
         inside = [row for row in known if row.fits]
-        text = f"{count(len(inside), 'point')} of {len(known)} fit {capacity.words}"
+        text = f"{count(len(inside), 'point')} of {len(known)} {tried} fit {capacity.words}"
         most = max(inside, key=lambda row: row.takes or 0, default=None)
         more = f"; the largest is {_point(most)} with {amount(most.takes)}" if most else ""
-        yield Finding(f"{text}{more}.", "xla")
+        yield Finding(f"{text}{more}.", trust)
+    if facts.elsewhere:
+        yield Finding(
+            f"Compiled for {listed(facts.elsewhere)}: XLA would make other programs for "
+            f"{capacity.name}, which may take more or less; sweep with over={{..., "
+            f'"target": ["{target_of(capacity.name)}"]}}.',
+            "estimate",
+        )
     if capacity.source:
         yield Finding(
             f"{_capital(capacity.words)}: {capacity.source}. A program is "
@@ -60,21 +71,40 @@ def _limits(facts: SweepFacts) -> Iterator[Finding]:
         )
 
 
-def _fit(one: Fit, where: str, quantity: str, capacity: Capacity) -> Finding:
-    low, high, words = one.largest, one.next, capacity.words
+def _limited(facts: SweepFacts, words: str, tried: str) -> dict[str, list[Series]]:
+    """Returns sentences and whom they are of; {} where the points are to be counted instead."""
+    along = max(facts.numbered, key=partial(_spread, facts), default=None)
+    alike: dict[str, list[Series]] = {}
+    for one in () if along is None else series(facts, along):
+        where = fit(one)
+        if along is None or where is None:
+            return {}
+        text = _fit(where, facts.axes[along].quantity, words, tried)
+        alike.setdefault(text, []).append(one)
+    return alike if len(alike) <= _GROUPS else {}
+
+
+def _spread(facts: SweepFacts, at: int) -> tuple[bool, float]:
+    """Returns whether the limit is met along an axis, and how many times memory grows there."""
+    lines = list(series(facts, at))
+    values = [takes for one in lines if (takes := one.values(attrgetter("takes"))[1])]
+    meets = any(len({row.fits for row in one.rows}) > 1 for one in lines)
+    return meets, max((max(takes) / max(min(takes), 1) for takes in values), default=0.0)
+
+
+def _fit(one: Fit, quantity: str, words: str, tried: str) -> str:
+    low, high = one.largest, one.next
     if high is not None:
         above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
     if low is None:
-        text = f"{where}none that was tried fits {words}: {above}."
-    elif high is None:
+        return f"none {tried.replace('were', 'was')} fits {words}: {above}."
+    if high is None:
         largest = f"{quantity} = {_number(low[0])}, {_takes(low[1])}"
-        text = f"{where}all that were tried fit {words}: the largest, {largest}."
-    else:
-        text = (
-            f"{where}{quantity} = {_number(low[0])} is the largest tried that fits {words} "
-            f"({amount(low[1].takes)}); {above}."
-        )
-    return Finding(_capital(text), "xla")
+        return f"all {tried} fit {words}: the largest, {largest}."
+    return (
+        f"{quantity} = {_number(low[0])} is the largest tried that fits {words} "
+        f"({amount(low[1].takes)}); {above}."
+    )
 
 
 def _takes(row: SweepRow) -> str:
@@ -82,37 +112,58 @@ def _takes(row: SweepRow) -> str:
 
 
 def _growths(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields how the figures grow along each axis of numbers, once for all that grow alike."""
+    """Yields how each figure grows along each axis of numbers: at the most and least of it."""
     names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
-    for at in _numbered(facts):
+    for at in facts.numbered:
         quantity = facts.axes[at].quantity
         for name in names:
-            alike: dict[str, list[Series]] = {}
             lines = list(series(facts, at))
-            for one in lines:
-                if found := growth(*one.values(figure(name))):
-                    alike.setdefault(_grows(found, name, quantity), []).append(one)
-            if len(alike) > _GROUPS:
+            laws = [(one, growth(*one.values(figure(name)))) for one in lines]
+            known = [(one, law, _grows(law, name, quantity)) for one, law in laws if law]
+            if not known:
                 continue
-            for said, ones in alike.items():
-                where = _with(ones) if len(ones) < len(lines) else ""
-                yield Finding(_capital(f"{where}{name} {said}."), "estimate")
+            _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
+            least, low, other = min(known, key=lambda one: one[0].values(figure(name))[1][-1])
+            same = [one for one, _, said in known if said == text]
+            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}"
+            if least not in same:
+                rates = law.kind == low.kind == "line" and not (law.is_flat or low.is_flat)
+                text += f"; {_with([least])}{f'by {_each(low, name)}' if rates else f'it {other}'}"
+            trust: Trust = "xla" if name == "peak" else "counted"
+            yield Finding(_capital(f"{text}."), trust if law.kind == "step" else "estimate")
 
 
-def _grows(found: Growth, name: str, quantity: str) -> str:
+def _each(law: Growth, name: str) -> str:
+    unit, last = UNITS.get(name, "B"), law.base + law.slope * law.last
+    rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * last else ""
+    return f"{amount(abs(law.slope), unit)} for each one{rest}"
+
+
+def _grows(law: Growth, name: str, quantity: str) -> str:
     """Returns how a figure grows, and how far that holds."""
-    off = f"within {found.error:.1%}" if found.error >= 0.0005 else "exactly"
-    about = f" from {_number(found.first)} to {_number(found.last)} ({found.points} points, {off})"
-    if found.kind == "power":
-        return f"grows as {quantity} to the power {found.power:.2f}{about}"
-    last = found.base + found.slope * found.last
-    if abs(found.slope) * (found.last - found.first) <= 0.01 * last:
+    first, last = _number(law.first), _number(law.last)
+    if law.kind == "step":
+        points = f"{'no law fits the ' if law.points > 2 else ''}{law.points} points"
+        times = f"{law.slope:.3g} times" if abs(law.slope - 1) > 0.005 else "about"
+        return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
+    off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
+    about = f" from {first} to {last} ({law.points} points, {off})"
+    if law.kind == "power":
+        return f"grows as {quantity} to the power {law.power:.2f}{about}"
+    if law.kind == "square":
+        terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
+        whole, unit = sum(a * law.last**power for a, power, _ in terms), UNITS.get(name, "B")
+        parts = [
+            f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}"
+            for a, power, n in terms
+            if abs(a) * law.last**power > 0.01 * whole
+        ]
+        text = " ".join(parts).removeprefix("+ ")
+        return f"grows with the square of {quantity} (n): {text},{about}"
+    if law.is_flat:
         return f"hardly changes with {quantity}{about}"
-    unit = UNITS.get(name, "B")
-    each = f"{amount(abs(found.slope), unit)} for each one"
-    rest = f" on top of {amount(found.base, unit)}" if found.base > 0.01 * last else ""
-    way = "grows" if found.slope > 0 else "falls"
-    return f"{way} linearly with {quantity}, by {each}{rest}{about}"
+    way = "grows" if law.slope > 0 else "falls"
+    return f"{way} linearly with {quantity}, by {_each(law, name)}{about}"
 
 
 def _bests(facts: SweepFacts) -> Iterator[Finding]:
@@ -124,7 +175,7 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
     if all(axis.numbers for axis in facts.axes):
         return
     where = []
-    for at in _numbered(facts):
+    for at in facts.numbered:
         axis = facts.axes[at]
         most = max((axis.numbers[row.place[at]] for row in done), default=0.0)
         done = [row for row in done if axis.numbers[row.place[at]] == most]
@@ -258,7 +309,7 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
         notes.append(
-            "Flops are counted over the traced program, before XLA removes what is unused."
+            "Flops are of the traced program: before XLA removes any, and once for all devices."
         )
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")

@@ -127,10 +127,10 @@ _PACKAGES = ("builtins", "jax", "jaxlib", "numpy", "ml_dtypes")
 
 def as_input(leaf: Leaf, donated: bool) -> Input:
     """Returns the description of an array leaf."""
-    return Input(leaf.name, type_of(leaf.aval), donated, _sharding_text(leaf.value), leaf.path)
+    return Input(leaf.name, type_of(leaf.aval), donated, sharding_text(leaf.value), leaf.path)
 
 
-def _sharding_text(value: Any) -> str:
+def sharding_text(value: Any) -> str:
     """Returns the sharding over several devices ("P('x') over 8 devices"); "" for one device."""
     sharding = getattr(value, "sharding", None)
     if sharding is None or len(sharding.device_set) < 2:

@@ -72,7 +72,7 @@ def same(new: Any, old: Any) -> bool:
             if list(a) != list(b):
                 return False
             pairs += ((a[key], b[key]) for key in a)
-        elif hasattr(a, "dtype"):
+        elif _is_array(a):
             return False
         else:
             try:
@@ -83,9 +83,13 @@ def same(new: Any, old: Any) -> bool:
     return True
 
 
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape")  # a config may have a `dtype`
+
+
 def _opened(new: Any, old: Any) -> list[Difference] | None:
     """Returns the parts of two values of one class; None if they cannot be opened."""
-    if type(new) is not type(old) or isinstance(new, _ATOMS) or hasattr(new, "dtype"):
+    if type(new) is not type(old) or isinstance(new, _ATOMS) or _is_array(new):
         return None
     if isinstance(new, AuxData):
         return _aux_opened(new.value, old.value)

@@ -3,9 +3,10 @@
 import pytest
 
 from jaxlens.errors import OptionError
-from jaxlens.ir.run.sweep import SweepFigures, SweepRow
+from jaxlens.ir.run.sweep import SweepAxis, SweepFigures, SweepRow
 from jaxlens.lenses.memory.capacity import capacity, refusal
-from jaxlens.lenses.sweep.facts import Series, fit, growth
+from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit, growth
+from jaxlens.lenses.sweep.report import report
 
 N = [8, 16, 32, 64, 128]
 
@@ -22,16 +23,78 @@ def test_a_line_may_begin_later():
     assert (found.kind, found.first, found.points) == ("line", 32, 3)
 
 
-def test_a_square_is_a_power_of_two():
-    found = growth(N, [3 * n**2 for n in N])
-    assert found.kind == "power"
-    assert found.power == pytest.approx(2)
+def test_powers_of_whole_numbers_are_laws():
+    for power in (2, 3, -1):
+        law = growth(N[:3], [3 * n**power for n in N[:3]])
+        assert (law.kind, law.power) == ("power", pytest.approx(power))
+    assert growth(N[:3], [n**1.5 for n in N[:3]]).kind == "step"
 
 
-@pytest.mark.parametrize("values", [[1, 9, 2, 30, 4], [0, 1, 2, 3, 4]])
-def test_what_follows_no_law_has_no_growth(values):
-    assert growth(N, values) is None
-    assert growth(N[:2], [1, 2]) is None
+def test_memory_of_attention_is_a_line_and_a_square():
+    known = growth(N, [900 + 768 * n + 4 * n**2 for n in N])
+    assert known.kind == "square"
+    assert (known.square, known.slope, known.base) == pytest.approx((4, 768, 900))
+    # Three points are on some such curve, whatever they are.
+    assert growth(N[:3], [768 * n + 4 * n**2 for n in N[:3]]).kind != "square"
+
+
+@pytest.mark.parametrize(
+    ("values", "times"),
+    [([1, 9, 2, 30, 4], 4 / 30), ([4480, 7800, 13400], 13400 / 7800), ([1, 2], 2)],
+)
+def test_what_follows_no_law_has_its_last_step(values, times):
+    last = growth(N[: len(values)], values)
+    assert (last.kind, last.slope, last.points) == ("step", pytest.approx(times), len(values))
+    assert last.first, last.last == N[len(values) - 2 : len(values)]
+
+
+def test_what_is_zero_has_no_growth():
+    assert growth(N, [0, 1, 2, 3, 4]) is None
+    assert growth(N[:1], [1]) is None
+
+
+def grid(figures, row=lambda q, k: {}, limit=None):
+    """Returns the sentences of a sweep over q and k: figures, and more, by both numbers."""
+    numbers = (64, 128, 256)
+    labels = tuple(map(str, numbers))
+    axes = tuple(SweepAxis(name, labels, tuple(map(float, numbers)), name) for name in "qk")
+    rows = [
+        SweepRow({"q": str(q), "k": str(k)}, (n, m), figures(q, k), **row(q, k))
+        for n, q in enumerate(numbers)
+        for m, k in enumerate(numbers)
+    ]
+    facts = SweepFacts("f", axes, tuple(rows), capacity(limit) if limit else None)
+    return [one.text for one in report(facts).findings]
+
+
+def test_a_grid_has_one_sentence_for_each_figure_and_axis():
+    said = grid(lambda q, k: SweepFigures(peak=10_000 + 4 * q * k, flops=2 * q))
+    assert said == [
+        "With k=256 peak grows linearly with q, by 1.02 kB for each one on top of 10 kB from 64 to "
+        "256 (3 points, exactly); with k=64 by 256 B for each one on top of 10 kB.",
+        "flops grows linearly with q, by 2 flop for each one from 64 to 256 (3 points, exactly).",
+        "With q=256 peak grows linearly with k, by 1.02 kB for each one on top of 10 kB from 64 to "
+        "256 (3 points, exactly); with q=64 by 256 B for each one on top of 10 kB.",
+        "flops hardly changes with k from 64 to 256 (3 points, exactly).",
+    ]
+
+
+def test_a_limit_is_along_the_axis_that_meets_it():
+    def figures(q, k):
+        return SweepFigures(reserved=1000 * k)
+
+    said = grid(figures, row=lambda q, k: {"fits": k <= 128}, limit="150 kB")
+    assert (
+        said[0] == "k = 128 is the largest tried that fits 150 kB (128 kB); k = 256 takes 256 kB."
+    )
+
+
+def test_what_failed_is_not_said_to_fit():
+    def row(q, k):
+        return {"error": "TypeError: no"} if q == 256 else {"fits": True}
+
+    said = grid(lambda q, k: SweepFigures(reserved=k), row=row, limit="1 GB")
+    assert said[0] == "All with a known memory fit 1 GB: the largest, k = 256, takes 256 B."
 
 
 def rows(limit, *sizes):
