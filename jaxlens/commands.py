@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.captures import Capture
+from jaxlens.errors import LensError, OptionError, TargetError, nearest
 
 _PAGES = 20  # programs of a record that have a page each
 _PYTHON = os.path.dirname(runpy.__file__) + os.sep
@@ -52,7 +53,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     explore = commands.add_parser("explore", help="write a function's program as a page")
     explore.add_argument("function", metavar="MODULE:FUNCTION")
     explore.add_argument("--in", dest="shapes", default="", metavar="SHAPES", help="f32[8,128]")
-    explore.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
+    explore.add_argument(
+        "--target", action="append", help="cpu, gpu, tpu:v5e:2x2, gpu:h100; several side by side"
+    )
     explore.set_defaults(run=_explore)
     for command in (show, diff, page, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
@@ -173,7 +176,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:
-    from jaxlens.api import explore, take
+    from jaxlens.api import explore, side_by_side, take
 
     function = _function(name, path)
     if not options.shapes and (needed := _needed(function)):
@@ -181,8 +184,16 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
             f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
             f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
         )
-    capture = take(function, (), {}, target=options.target, shapes=options.shapes)
-    return _written(explore(capture).save, options.output or Path(f"{path}.html"))
+    programs: dict[str, Capture | LensError] = {}
+    for target in options.target or [""]:
+        try:
+            programs[target] = take(function, (), {}, target=target, shapes=options.shapes)
+        except TargetError as error:
+            programs[target] = error
+    capture, *others = programs.values()
+    alone = isinstance(capture, Capture) and not others
+    view = explore(capture) if alone else side_by_side(list(programs.items()), "explore")
+    return _written(view.save, options.output or Path(f"{path}.html"))
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:
