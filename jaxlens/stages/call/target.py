@@ -186,6 +186,11 @@ def _elsewhere(name: str) -> str:
 
 
 def _resolve(name: str) -> ResolvedTarget:
+    if not isinstance(name, str):
+        raise TargetError(
+            f"target is one name, got {name!r}; for several: "
+            "jaxlens.side_by_side(*(jaxlens.capture(f, x, target=t) for t in targets))"
+        )
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
     if not rest:
