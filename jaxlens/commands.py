@@ -191,9 +191,11 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
         except TargetError as error:
             programs[target] = error
     capture, *others = programs.values()
-    alone = isinstance(capture, Capture) and not others
-    view = explore(capture) if alone else side_by_side(list(programs.items()), "explore")
-    return _written(view.save, options.output or Path(f"{path}.html"))
+    if isinstance(capture, Capture) and not others:
+        save = explore(capture).save
+    else:
+        save = side_by_side(list(programs.items()), "explore").save
+    return _written(save, options.output or Path(f"{path}.html"))
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:

@@ -176,7 +176,7 @@ def test_two_calls_are_refused_and_compare_is_named():
         jaxlens.side_by_side(caps[0], caps[1])
     with pytest.raises(OptionError, match=r"got f\(f32\[3\]\) and f\(f32\[5\]\)"):
         jaxlens.side_by_side(caps[0], caps[2])
-    with pytest.raises(TargetError, match="one name, got .*side_by_side"):
+    with pytest.raises(TargetError, match=r"one name, got .*side_by_side"):
         jaxlens.capture(f, jnp.ones(3), target=["cpu", "gpu:h100"])
 
 

@@ -70,7 +70,9 @@ Names = tuple[str, str]
 """The name in the location of an op, without and with stamps; "" where no name begins with it."""
 
 
-def _blocks(module: Any, calls: Mapping[str, str]) -> Iterator[tuple[Any, Names, list[tuple[Any, Names]]]]:
+def _blocks(
+    module: Any, calls: Mapping[str, str]
+) -> Iterator[tuple[Any, Names, list[tuple[Any, Names]]]]:
     """Every block of a function, in the reader's order, with the names of the op around it.
 
     That of a function's own block is an op that calls it; `calls` has its name by function.

@@ -129,7 +129,8 @@ class ResolvedTarget:
             device = jax.sharding.AbstractDevice(
                 self.device.device_kind, getattr(self.device, cores, None), self.device.platform
             )
-            mesh = jax.sharding.get_abstract_mesh().update(abstract_device=device)
+            around: Any = jax.sharding.get_abstract_mesh()
+            mesh = around.update(abstract_device=device)
             return jax.sharding.use_abstract_mesh(mesh)
         except (AttributeError, TypeError):  # another version of JAX
             return nullcontext()
@@ -290,8 +291,8 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
         raise TargetError(
             f"libtpu knows no topology {rest!r}{reason}; write a version and a grid: tpu:v5e:2x2"
         ) from None
-    target = _target(described.devices[:1], absent=True)
-    return ResolvedTarget(target, *described.devices[:1], ("tpu",), tuple(described.devices))
+    devices = tuple(described.devices)
+    return ResolvedTarget(_target(devices[:1], absent=True), devices[0], ("tpu",), devices)
 
 
 def _gpu(name: str, rest: str) -> ResolvedTarget:
