@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, TargetError, nearest
 
 _PAGES = 20  # programs of a record that have a page each
@@ -184,18 +183,16 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
             f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
             f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
         )
-    programs: dict[str, Capture | LensError] = {}
+    programs: dict[str, Any] = {}
     for target in options.target or [""]:
         try:
             programs[target] = take(function, (), {}, target=target, shapes=options.shapes)
         except TargetError as error:
             programs[target] = error
-    capture, *others = programs.values()
-    if isinstance(capture, Capture) and not others:
-        save = explore(capture).save
-    else:
-        save = side_by_side(list(programs.items()), "explore").save
-    return _written(save, options.output or Path(f"{path}.html"))
+    first, *others = programs.values()
+    several = others or isinstance(first, LensError)
+    view = side_by_side(list(programs.items()), "explore") if several else explore(first)
+    return _written(view.save, options.output or Path(f"{path}.html"))
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:
