@@ -1,6 +1,7 @@
 """Resolves a target: a device of this process, or a described one that is not present.
 
-`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine. `gpu:h100`
+`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine: a call that is
+sharded over four devices for all of them, one without shardings for the first. `gpu:h100`
 describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without a GPU.
 """
 
