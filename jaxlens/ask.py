@@ -289,14 +289,23 @@ def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
         CaptureFileError: A file holds no capture.
     """
     from jaxlens.api import side_by_side as shown
-    from jaxlens.lenses.compare.causes import device
+    from jaxlens.lenses.compare.causes import called, device
+    from jaxlens.lenses.sentences import listed
 
     captures = [as_capture(program) for program in programs]
     if not captures:
         raise OptionError("side_by_side takes one capture or more: jaxlens.capture(f, x)")
+    calls = list(dict.fromkeys(called(cap.program) for cap in captures))
+    if len(calls) > 1:
+        raise OptionError(
+            f"side_by_side shows one call on several targets, got {listed(calls, 3)}; "
+            "jaxlens.compare(before, after) shows two calls"
+        )
     names: dict[str, Capture] = {}
     for cap in captures:
-        name = ", ".join((device(cap.program.target), *cap.program.flags))
+        written = getattr(cap.driver, "target", "")  # a saved capture has the device alone
+        place = written if ":" in written else device(cap.program.target)
+        name = ", ".join((place, *cap.program.flags))
         count = sum(other.partition(" (")[0] == name for other in names)
         names[f"{name} ({count + 1})" if count else name] = cap
     return shown(list(names.items()), "explore" if explore else "compile")

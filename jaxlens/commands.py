@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jaxlens.errors import LensError, OptionError, nearest
+from jaxlens.errors import LensError, OptionError, TargetError, nearest
 
 if TYPE_CHECKING:
     from jaxlens.recording import JobRecording
@@ -61,7 +61,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     explore.add_argument(
         "--in", dest="shapes", action="append", default=[], metavar="SHAPES", help="f32[8,128]"
     )
-    explore.add_argument("--target", default="", help="cpu, gpu, tpu:v5e:2x2, gpu:h100")
+    explore.add_argument(
+        "--target", action="append", help="cpu, gpu, tpu:v5e:2x2, gpu:h100; several side by side"
+    )
     explore.set_defaults(run=_explore)
     for command in (show, diff, page, explore):
         command.add_argument("-o", "--output", type=Path, metavar="PAGE.html")
@@ -198,7 +200,7 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _explored(name: str, path: str, options: argparse.Namespace) -> int:
-    from jaxlens.api import explore, take
+    from jaxlens.api import explore, side_by_side, take
 
     function = _function(name, path)
     if not options.shapes and (needed := _needed(function)):
@@ -206,8 +208,17 @@ def _explored(name: str, path: str, options: argparse.Namespace) -> int:
             f"{path} takes {', '.join(needed)}: give a shape for each, in this order, such as "
             f'--in "{", ".join(["f32[8,128]"] * len(needed))}"'
         )
-    capture = take(function, (), {}, target=options.target, shapes=", ".join(options.shapes))
-    return _written(explore(capture).save, options.output or Path(f"{path}.html"))
+    shapes = ", ".join(options.shapes)
+    programs: dict[str, Any] = {}
+    for target in options.target or [""]:
+        try:
+            programs[target] = take(function, (), {}, target=target, shapes=shapes)
+        except TargetError as error:
+            programs[target] = error
+    first, *others = programs.values()
+    several = others or isinstance(first, LensError)
+    view = side_by_side(list(programs.items()), "explore") if several else explore(first)
+    return _written(view.save, options.output or Path(f"{path}.html"))
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:

@@ -209,6 +209,13 @@ def test_a_function_on_shapes_and_a_saved_capture_become_pages(tmp_path, monkeyp
     assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]"]) == 0
     assert capsys.readouterr().out == "M.f.html\n"
     assert "f32[8,2]" in (tmp_path / "M.f.html").read_text()
+    targets = ["--target", "cpu", "--target", "gpu:none"]
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]", *targets, "-o", "two.html"]) == 0
+    shown = (tmp_path / "two.html").read_text()
+    assert "side by side for" in shown
+    assert "no description of" in shown
+    assert main(["explore", "of_pages:M.f", "--in", "f32[8,2]", *targets[2:]]) == 2
+    capsys.readouterr()
     (tmp_path / "of_two.py").write_text("def g(x, w): return x @ w")
     assert main(["explore", "of_two:g", "--in", "f32[3,2]", "--in", "f32[2,5]"]) == 0
     assert "f32[2,5]" in (tmp_path / "g.html").read_text()

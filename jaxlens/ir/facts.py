@@ -286,7 +286,7 @@ class Kernel:
     Attributes:
         name: Symbol name, as LLVM and the object file have it.
         instruction: Name of the optimised HLO instruction that it computes.
-        kind: "kernel" (code that XLA generated), "library call" or "thunk" (the runtime's own).
+        kind: "kernel" (code of XLA's or Pallas's), "library call" or "thunk" (the runtime's own).
         llvm_before: LLVM IR before LLVM's optimisations, "" where there is none.
         llvm_after: LLVM IR after them.
         asm: Disassembly or PTX, "" where there is none.

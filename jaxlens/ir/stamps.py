@@ -14,6 +14,9 @@ sent as `_jl0e12_`), which is removed here.
 import re
 from itertools import pairwise
 
+KERNEL = "_jlk_"
+"""Part of a scope whose next part is for libtpu alone, which names a Pallas kernel by it."""
+
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
@@ -22,6 +25,7 @@ _NAMED = re.compile(r'op_name="([^"]*_jl[^"]*)" ?')
 _JOINED = re.compile(r'op_name="([^";]*;[^"]*)" ?')
 _EMPTY = ", metadata={}"
 _INNER = re.compile(r"/_jl[es]\d+_(?=/)")
+_KERNEL = re.compile(rf'/{KERNEL}/[^/;"]+')
 _ALIKE = re.compile(r"_jl(0*[es]\d+_)")
 _ESCAPED = re.compile(r"_jl0(0*[es]\d+_)")
 
@@ -100,6 +104,7 @@ def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
 
 def bare(text: str) -> str:
     """Removes the stamps from a text that contains scopes."""
+    text = _KERNEL.sub("", text)
     return _ESCAPED.sub(r"_jl\1", _PART.sub("", text)) if "_jl" in text else text
 
 
@@ -107,7 +112,7 @@ def unstamped(text: str) -> str:
     """A text of HLO without stamps: each `op_name="..."` as XLA prints it without them."""
     if "_jl" not in text:
         return text
-    text = _JOINED.sub(_without, text)
+    text = _JOINED.sub(_without, _KERNEL.sub("", text))
     text = _INNER.sub("", text)  # nearly all, at a fifth of the time
     if "_jl" in text:
         text = _NAMED.sub(_without, text)

@@ -22,6 +22,8 @@ SCOPES = {
     "jit(f)/mul;jit(f)/mul": "jit(f)/mul;jit(f)/mul",
     "jit(f)/_jl0s3_/mul": "jit(f)/_jls3_/mul",
     "jit(f)/_jl00e3_/_jls1_/mul": "jit(f)/_jl0e3_/mul",
+    "jit(f)/_jls1_/jit(g)/_jls4_/_jlk_/jit(g)/pallas_call": "jit(f)/jit(g)/pallas_call",
+    "_jls4_/_jlk_/closed_call/pallas_call;_jls9_": "pallas_call",
     "_jl/x": "_jl/x",
     "": "",
 }

@@ -80,14 +80,17 @@ def test_ids_of_the_panes_are_those_that_are_linked(three):
 def test_explore_opens_two_programs_and_the_lines(three):
     explored = jaxlens.side_by_side(*map(record, NAMES), explore=True).document
     (tabs,) = [block for block in explored.blocks if isinstance(block, Tabs)]
-    assert tabs.open == ("optimized-1", "optimized-2", "source")
+    assert tabs.open == ("source", "optimized-1", "optimized-2")  # narrow: two
     assert {tab.key for tab in tabs.tabs} >= set(tabs.open)
     (tabs,) = [block for block in three.document.blocks if isinstance(block, Tabs)]
     assert tabs.open == ("kernels-1", "kernels-2", "kernels-3")
 
 
 def test_programs_of_other_equations_are_not_linked():
-    both = jaxlens.side_by_side(record("cpu"), record("tpu-v5e-2x2", "attention"))
+    mine, other = record("cpu"), record("tpu-v5e-2x2", "attention")
+    call = mine.program
+    named = replace(other.program, name=call.name, transforms=call.transforms, inputs=call.inputs)
+    both = jaxlens.side_by_side(mine, replace(other, program=named))
     assert both.document.web.atoms.keys() == {"jaxpr", "optimized on cpu", "kernels on cpu"}
 
 
@@ -159,3 +162,31 @@ def test_a_program_without_a_jaxpr_has_the_other_figures():
     rows = [row[0].text for row in jaxlens.side_by_side(one, one).tables[0].rows]
     assert "library calls" in rows
     assert "flops" not in rows
+
+
+def test_two_calls_are_refused_and_compare_is_named():
+    def f(x):
+        return x + 1
+
+    def g(x):
+        return x * 2
+
+    caps = [jaxlens.capture(h, jnp.ones(n)) for h, n in ((f, 3), (g, 3), (f, 5))]
+    with pytest.raises(OptionError, match=r"got f\(f32\[3\]\) and g\(f32\[3\]\); jaxlens.compare"):
+        jaxlens.side_by_side(caps[0], caps[1])
+    with pytest.raises(OptionError, match=r"got f\(f32\[3\]\) and f\(f32\[5\]\)"):
+        jaxlens.side_by_side(caps[0], caps[2])
+    with pytest.raises(TargetError, match=r"one name, got .*side_by_side"):
+        jaxlens.capture(f, jnp.ones(3), target=["cpu", "gpu:h100"])
+
+
+def test_figures_of_one_device_say_so():
+    target = record("cpu").program.target
+    cap = record("cpu")
+    sharded = replace(cap, program=replace(cap.program, target=replace(target, devices=4)))
+    shown = jaxlens.side_by_side(sharded, record("gpu-h100"))
+    titles = [row[0].text for row in shown.tables[0].rows]
+    assert "flops, all devices" in titles
+    assert {"memory at the peak, one device", "flops by XLA, loops once, one device"} <= {*titles}
+    assert "kernels" in titles
+    assert "of main memory of each device at the peak" in shown.findings[0].text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxlens.ir.graph import paused
-from jaxlens.ir.stamps import escaped, plain, stamp, stamps
+from jaxlens.ir.stamps import KERNEL, escaped, plain, stamp, stamps
 
 CLOSING = frozenset({"stablehlo.return", "func.return", "sdy.return", "mhlo.return"})
 Paths = tuple[tuple[str, ...], ...]
@@ -39,18 +39,21 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
         return places[key]
 
     op_paths: list[Paths] = []
+    calls: dict[str, str] = {}  # JAX puts a function after the first op that calls it
     changes: list[tuple[Any, Any]] = []
     with paused(), module.context:
         for op in (module.operation, *(view.operation for view in module.body.operations)):
             if (source := place(op.location)).changed:
                 changes.append((op, _location(source, source.name, ir)))
-        for block, outer, holders in _blocks(module):
+        for block, outer, holders in _blocks(module, calls):
             for argument in block.arguments:
                 if (source := place(argument.location)).changed:
                     argument.set_location(_location(source, source.name, ir))
             for view in block.operations:
                 op = view.operation
                 source = place(op.location)
+                if op.name == "func.call":
+                    calls.setdefault(op.attributes["callee"].value, source.name)
                 if op.name not in CLOSING:
                     name = _stamped(source.name, stamp(f"s{len(op_paths)}"), outer)
                     changes.append((op, _location(source, name, ir)))
@@ -64,19 +67,23 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
 
 
 Names = tuple[str, str]
-"""The name in the location of an op, without and with stamps."""
+"""The name in the location of an op, without and with stamps; "" where no name begins with it."""
 
 
-def _blocks(module: Any) -> Iterator[tuple[Any, Names, list[tuple[Any, Names]]]]:
+def _blocks(
+    module: Any, calls: Mapping[str, str]
+) -> Iterator[tuple[Any, Names, list[tuple[Any, Names]]]]:
     """Every block of a function, in the reader's order, with the names of the op around it.
 
+    That of a function's own block is an op that calls it; `calls` has its name by function.
     The caller fills the list with the ops of the block that have blocks themselves.
     """
     for view in module.body.operations:
         top = view.operation
         if top.name != "func.func" or not len(top.regions[0].blocks):
             continue
-        pending = [(top.regions[0].blocks[0], ("", ""))]
+        caller = calls.get(top.attributes["sym_name"].value, "")
+        pending = [(top.regions[0].blocks[0], (caller, ""))]
         while pending:
             block, name = pending.pop()
             holders: list[tuple[Any, Names]] = []
@@ -145,12 +152,19 @@ def _stamped(name: str, word: str, around: Names) -> str:
     Where it extends the name of the op around it, so does the result: XLA appends the name of
     what it inlines to the caller's, unless it begins with that. The last part stays the last,
     since XLA names instructions by it. XLA ends a name at an `@`, so the stamp is before it.
+    libtpu names a Pallas kernel by the part before the last, so the stamp is before that too; a
+    kernel without one in its own name is sent that of the op around it, after the word `KERNEL`.
     """
     outer, stamped = around
     name, at, lost = name.partition("@")
-    inside = name.startswith(f"{outer}/") and not at
+    inside = stamped and name.startswith(f"{outer}/") and not at
     head, rest = (stamped, name[len(outer) :]) if inside else ("", name)
     above, slash, last = rest.rpartition("/")
+    if last == "pallas_call" and above:
+        above, slash, kernel = above.rpartition("/")
+        last = f"{kernel}/{last}"
+    elif last == "pallas_call" and outer:
+        last = f"{KERNEL}/{outer.rpartition('/')[2]}/{last}"
     return f"{head}{above}{slash}{word}/{last}{at}{lost}" if last or slash or at else word
 
 

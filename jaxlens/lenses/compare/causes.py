@@ -167,6 +167,11 @@ def title(program: Program) -> str:
     return reduce(lambda name, by: f"{by}({name})", reversed(program.transforms), program.name)
 
 
+def called(program: Program) -> str:
+    """Returns a call in short: `grad(loss)(f32[8,128], f32[4])`."""
+    return f"{title(program)}({listed([str(leaf.type) for leaf in program.inputs], 4)})"
+
+
 def _inputs(before: Sequence[Input], after: Sequence[Input]) -> list[str]:
     """Returns changed, new and missing inputs in words, those of one argument together."""
     was, now = ({leaf.name: leaf for leaf in leaves} for leaves in (before, after))

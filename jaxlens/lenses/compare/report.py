@@ -64,11 +64,14 @@ def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
     text = "; ".join(filter(None, (consequence, equations)))
     yield Finding(f"{subject(comparison.causes, edited)}: {text}.", trust, ids)
     yield from _instructions(comparison)
-    reasons: dict[tuple[int, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for (side, name), why in comparison.missing.items():
-        reasons.setdefault((side, why), []).append(FIGURES[name].title)
-    for (side, why), titles in reasons.items():
-        text = f"Not compared: {listed(titles, 6)} ({names[side]}: {why})."
+        both = (1 - side, name) in comparison.missing
+        if side == 0 or not both:
+            whose = "both" if both else names[side]
+            reasons.setdefault((whose, why), []).append(FIGURES[name].title)
+    for (whose, why), titles in reasons.items():
+        text = f"Not compared: {listed(titles, 6)} ({whose}: {why})."
         yield Finding(text, "unknown")
 
 

@@ -34,6 +34,7 @@ class Column:
         missing: Why there is no program; "" if there is one.
         absent: What is to be known of a program for a device that is not here; "" for others.
         memory: The name of the device's main memory.
+        devices: The number of devices that run it, each a part.
         uncounted: What the counted flops lack: primitives without a rule, loops counted once.
     """
 
@@ -43,6 +44,7 @@ class Column:
     missing: str = ""
     absent: str = ""
     memory: str = "main memory"
+    devices: int = 1
     uncounted: tuple[str, ...] = ()
 
 
@@ -77,7 +79,7 @@ def column(name: str, program: Capture | LensError) -> Column:
     rows = {row: figures.get(row) for row in _ROWS}
     memory = space_name(0, target.platform)
     lacking = _uncounted(figures.counted) if rows["flops"] is not None else ()
-    return Column(name, rows, seconds, "", absent, memory, lacking)
+    return Column(name, rows, seconds, "", absent, memory, target.devices, lacking)
 
 
 def _uncounted(cost: Cost) -> tuple[str, ...]:
@@ -113,7 +115,11 @@ def report(programs: SideBySide) -> Report:
     rows: list[tuple[Cell, ...]] = []
     for name in _ROWS:
         if any(one.figures.get(name) is not None for one in columns):
-            row = (Cell(FIGURES[name].title), *(_cell(one, name) for one in columns))
+            metric = FIGURES[name]
+            title = metric.title
+            if metric.unit and any(one.devices > 1 for one in columns):
+                title += ", all devices" if metric.portable else ", one device"
+            row = (Cell(title), *(_cell(one, name) for one in columns))
             rows += barred([row], right)  # each figure has a unit of its own
     note = (
         "Flops and bytes of arguments are counted over the jaxpr. Memory is XLA's buffer "
@@ -137,7 +143,8 @@ def _sentence(one: Column) -> str:
     kernels, calls, peak = (one.figures.get(name) for name in ("kernels", "library_calls", "peak"))
     parts = [count(kernels, "kernel")] if kernels is not None else []
     parts += [count(calls, "library call")] if calls else []
-    parts += [f"{amount(peak)} of {one.memory} at the peak"] if peak is not None else []
+    memory = f"{one.memory} of each device" if one.devices > 1 else one.memory
+    parts += [f"{amount(peak)} of {memory} at the peak"] if peak is not None else []
     text = ", ".join(parts) or "compiled"
     return f"{text}; for a device {one.absent}" if one.absent else text
 

@@ -1,6 +1,7 @@
 """Resolves a target: a device of this process, or a described one that is not present.
 
-`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine. `gpu:h100`
+`tpu:v5e:2x2` describes four TPU chips; libtpu compiles for them on any machine: a call that is
+sharded over four devices for all of them, one without shardings for the first. `gpu:h100`
 describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without a GPU.
 """
 
@@ -8,20 +9,23 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jaxlib
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
-from jaxlens.errors import TargetError
+from jaxlens.errors import TargetError, first_line
 from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.gpu_targets import GPUS, config
 
 _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
+_CALLBACK = "a callback (jax.debug.print, jax.pure_callback) needs the device itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,34 @@ class ResolvedTarget:
         target: Its description, which captures store.
         device: The device of the inputs; None for JAX's choice.
         platforms: The platforms to lower for; None for that of the inputs.
+        devices: All devices of its grid, or of its platform.
+        moved: Of a sharded call: the target's device for each of the call's own.
     """
 
     target: Target
     device: Any = None
     platforms: tuple[str, ...] | None = None
+    devices: tuple[Any, ...] = ()
+    moved: Mapping[Any, Any] = field(default_factory=dict)
+
+    def spread(self, name: str, used: Sequence[Any]) -> "ResolvedTarget":
+        """Returns the target with a device for each of a sharded call's.
+
+        Raises:
+            TargetError: It has another number of devices.
+        """
+        if len(used) == 1:
+            return self
+        devices = self.devices if self.target.absent else self.devices[: len(used)]
+        if len(devices) != len(used):
+            raise TargetError(
+                f"the call is sharded over {len(used)} devices, and target {name!r} has "
+                f"{len(devices)}: name one with {len(used)} (tpu:v5e:2x2 has 4), or look at it "
+                "with arrays or shapes that have no sharding"
+            )
+        target = _target(devices, self.target.absent)
+        moved = dict(zip(used, devices, strict=True))
+        return replace(self, target=target, moved=moved)
 
     def trace(
         self,
@@ -61,29 +88,67 @@ class ResolvedTarget:
                 f"a call without array inputs runs where JAX's default device is and cannot be "
                 f"put on {self.target.kind}; give the function an input"
             )
-        sharding = jax.sharding.SingleDeviceSharding(self.device)
 
         def shape(leaf: Any) -> Any:
             aval = jax.typeof(leaf)
             weak = getattr(aval, "weak_type", False)
-            return abstract(aval.shape, aval.dtype, sharding, weak)
+            return abstract(aval.shape, aval.dtype, self._sharding(leaf), weak)
 
         positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
         named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
-        return traceable.trace(*positional, **named)
+        with self.described():
+            return traceable.trace(*positional, **named)
 
     def lower(self, traced: Any) -> Any:
         """Lowers a traced function for the target.
 
         Raises:
-            TargetError: The program is put on devices of another target.
+            TargetError: The program is put on devices of another target, or needs the device.
         """
         try:
-            return traced.lower(lowering_platforms=self.platforms)
+            with self.described():
+                return traced.lower(lowering_platforms=self.platforms)
+        except NotImplementedError:  # a RuntimeError, and true of the device wherever it is
+            raise
         except ValueError as error:
             if self.device is None or "incompatible devices" not in str(error):
                 raise
             raise TargetError(_elsewhere(self.target.kind)) from None
+        except RuntimeError as error:
+            if not self.target.absent:
+                raise
+            reason = _CALLBACK if "Unknown backend" in str(error) else first_line(error)
+            kind = self.target.kind
+            raise TargetError(f"it cannot be compiled where no {kind} is: {reason}") from None
+
+    def described(self) -> AbstractContextManager[Any]:
+        """Tells Pallas, while it traces and lowers, for which device that is not here it does."""
+        cores = "num_cores" if self.target.platform == "tpu" else "core_count"
+        if self.device is None or not self.target.absent:
+            return nullcontext()
+        try:
+            device = jax.sharding.AbstractDevice(
+                self.device.device_kind, getattr(self.device, cores, None), self.device.platform
+            )
+            around: Any = jax.sharding.get_abstract_mesh()
+            mesh = around.update(abstract_device=device)
+            return jax.sharding.use_abstract_mesh(mesh)
+        except (AttributeError, TypeError):  # another version of JAX
+            return nullcontext()
+
+    def _sharding(self, leaf: Any) -> Any:
+        """The sharding of an input on the target; None where JAX would choose it."""
+        if not self.moved:
+            return SingleDeviceSharding(self.device)
+        sharding = leaf.sharding if getattr(leaf, "committed", True) else None
+        if not _has_devices(sharding):
+            return None
+        if not isinstance(sharding, NamedSharding) or not sharding.device_set <= self.moved.keys():
+            raise TargetError(f"the inputs are not on one mesh, got {sharding}")
+        mesh = sharding.mesh
+        devices = np.array([self.moved[device] for device in mesh.devices.flat])
+        moved = Mesh(devices.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
+        return NamedSharding(moved, sharding.spec)
 
 
 def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
@@ -109,7 +174,10 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     ]
     if any(d.client is not target.device.client for s in shardings for d in s.device_set):
         raise TargetError(_elsewhere(name))
-    return target
+    used = _devices(leaves, settings)
+    if leaves and all(device.client is target.device.client for device in used):
+        return ResolvedTarget(target_of(used))  # where JAX would run it anyway
+    return target.spread(name, used)
 
 
 def _elsewhere(name: str) -> str:
@@ -120,13 +188,19 @@ def _elsewhere(name: str) -> str:
 
 
 def _resolve(name: str) -> ResolvedTarget:
+    if not isinstance(name, str):
+        raise TargetError(
+            f"target is one name, got {name!r}; for several: "
+            "jaxlens.side_by_side(*(jaxlens.capture(f, x, target=t) for t in targets))"
+        )
     platform, _, rest = name.strip().lower().partition(":")
     platform = _SYNONYMS.get(platform, platform)
     if not rest:
         device = _process_devices().get(platform)
         if device is None:
             raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
-        return ResolvedTarget(_target([device]), device)
+        devices = tuple(d for d in device.client.devices() if d.platform == device.platform)
+        return ResolvedTarget(_target([device]), device, devices=devices)
     if platform == "tpu":
         return _tpu(name, rest)
     if platform == "gpu":
@@ -218,8 +292,8 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
         raise TargetError(
             f"libtpu knows no topology {rest!r}{reason}; write a version and a grid: tpu:v5e:2x2"
         ) from None
-    target = _target(described.devices[:1], absent=True)
-    return ResolvedTarget(target, described.devices[0], ("tpu",))
+    devices = tuple(described.devices)
+    return ResolvedTarget(_target(devices[:1], absent=True), devices[0], ("tpu",), devices)
 
 
 def _gpu(name: str, rest: str) -> ResolvedTarget:
@@ -254,7 +328,8 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
             f"JAX's CUDA plugin cannot compile for {name!r} here ({_line(error)}); is all of "
             "'jaxlens[gpu]' installed?"
         ) from None
-    return ResolvedTarget(_target(topology.devices, absent=True), topology.devices[0], ("cuda",))
+    devices = tuple(topology.devices)
+    return ResolvedTarget(_target(devices, absent=True), devices[0], ("cuda",), devices)
 
 
 def _line(error: Exception) -> str:

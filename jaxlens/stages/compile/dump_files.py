@@ -7,6 +7,7 @@ kernel; on GPU its name is a number, which differs for LLVM IR before and after 
 """
 
 import glob
+import math
 import os
 import platform
 import re
@@ -245,10 +246,27 @@ def read_hlo(path: Path) -> Dump:
 
 
 def _rests(path: Path, stem: str = "") -> dict[str, Path]:
-    """Returns the files of one module by the rest of their names; {} if there is no module."""
-    stem = stem or next(iter(stems(path)), "")
-    names = sorted(name for name in os.listdir(path) if stem and name.startswith(f"{stem}."))
-    return {name[len(stem) + 1 :]: path / name for name in names}
+    """Returns the files of one module by the rest of their names; {} if there is no module.
+
+    Where libtpu rewrites a program (complex numbers, 64 bits), the files of its later passes and
+    buffers have the number of a later module, which has none of the program before optimisation.
+    """
+    begun = stems(path)
+    stem = stem or next(iter(begun), "")
+    if not stem:
+        return {}
+    name = stem[stem.find(".") :]
+    alike = [_number(other) for other in begun if other[other.find(".") :] == name]
+    first = _number(stem)
+    end = min((number for number in alike if number > first), default=math.inf)
+    names = (file for file in sorted(os.listdir(path)) if file.startswith("module_"))
+    ours = [f for f in names if f[f.find(".") :].startswith(f"{name}.")]
+    start = len(name) + 1
+    return {f[f.find(".") + start :]: path / f for f in ours if first <= _number(f) < end}
+
+
+def _number(name: str) -> int:
+    return int(name[len("module_") : name.find(".")])
 
 
 def _hlo(rests: Mapping[str, Path]) -> Dump:

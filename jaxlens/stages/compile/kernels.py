@@ -48,6 +48,8 @@ _THUNKS = {
     "sort": "the runtime sorts; shown is the comparison that it calls",
 }
 _EQUAL = "equal to {}: XLA compiles equal fusions once"
+# Targets of custom calls that are kernels of Pallas or Mosaic.
+_WRITTEN = ("tpu_custom_call", "mosaic_gpu", "__gpu$xla.gpu.triton", "triton_kernel_call")
 _OWN = ("triton", "custom")  # kinds of custom fusions that name no library
 # Kinds of XLA:GPU thunks that launch generated code; the runtime implements the others.
 _CODE = frozenset({"kKernel", "kCustomKernel"})
@@ -250,6 +252,8 @@ def _kind_and_note(node: Node, platform: str) -> tuple[KernelKind, str]:
     library = _library(node) if opcode == "fusion" else ""
     if opcode == "custom-call":
         target = node.attrs.get("custom_call_target", "").strip('"') or "a target without a name"
+        if target.startswith(_WRITTEN):
+            return "kernel", f"written by hand ({target}); its code is not dumped"
         return "library call", f"calls {target}: ready-made code, not generated here"
     if library:
         return "library call", f"computed by {library}; its code is not dumped"

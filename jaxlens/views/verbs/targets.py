@@ -44,7 +44,7 @@ def blocks(facts: TargetsFacts, verb: str, full: bool = False) -> list[Block]:
     programs = [_program(n, name, overview, full) for n, (name, overview) in targets]
     _, first = facts.overviews[0]
     shared = [_source(first), *_jaxpr(first)]
-    opened = kernels if verb == "compile" else [*programs[:2], *shared[:1]]
+    opened = kernels if verb == "compile" else [*shared[:1], *programs[:2]]
     panes = (*kernels, *shared, *programs) if verb == "compile" else (*shared, *programs, *kernels)
     return [*above, Tabs(panes, open=tuple(tab.key for tab in opened[:3]))]
 

@@ -346,3 +346,10 @@ def test_a_heading_of_many_disabled_passes_is_their_number() -> None:
     )
     short = replace(plain, flags=("without dot-library-rewriter and fusion",))
     assert sides(plain, short)[1] == "without dot-library-rewriter and fusion"
+
+
+def test_a_figure_that_both_lack_is_named_once():
+    cap = jaxlens.load(RECORDS / "mlp_step.gpu-h100.jaxlens")
+    (text,) = [f.text for f in jaxlens.compare(cap, cap).findings if "Not compared" in f.text]
+    assert text.startswith("Not compared: flops by XLA, loops once and bytes accessed")
+    assert "(both: no cost analysis on gpu" in text

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import jaxlib
+import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -76,6 +77,78 @@ def test_an_absent_tpu():
         resolve("tpu:v99:2x2")
     with pytest.raises(TargetError, match="without array inputs"):
         _ = capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").jaxpr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
+def test_a_mesh_moves_to_the_chips_of_a_grid_with_as_many():
+    devices = np.array(resolve("tpu:v5e:2x2").devices).reshape(2, 2)
+    split = NamedSharding(jax.sharding.Mesh(devices, ("d", "m")), PartitionSpec(None, "m"))
+    shape = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=split)
+    taken = capture(lambda x: x @ x.T, (shape,), target="tpu:v5p:2x2x1")
+    assert (taken.program.target.kind, taken.program.target.devices) == ("TPU v5", 4)
+    assert "all-reduce" in taken.optimized.text
+    with pytest.raises(TargetError, match="over 4 devices, and target 'tpu:v5e:4x4' has 16"):
+        capture(lambda x: x @ x.T, (shape,), target="tpu:v5e:4x4")
+
+
+def placed(used, devices, absent=True):
+    """Sends a call on devices of this process to a target with that many devices."""
+    cpu = SimpleNamespace(platform="tpu", device_kind="TPU v5", process_index=0)
+    target = targets.ResolvedTarget(targets._target([cpu], absent), cpu, devices=devices)
+    return target.spread("tpu:v5p:2x2x1", used)
+
+
+def test_a_sharded_call_takes_a_device_of_the_target_for_each_of_its_own():
+    chips = tuple(
+        SimpleNamespace(platform="tpu", device_kind="TPU v5", process_index=0) for _ in range(4)
+    )
+    assert placed("a", chips).moved == {}
+    spread = placed("abcd", chips)
+    assert (spread.target.devices, spread.moved["c"]) == (4, chips[2])
+    for used in ("ab", "abcdefgh"):
+        with pytest.raises(TargetError, match=f"over {len(used)} devices, and target .* has 4: na"):
+            placed(used, chips)
+    assert placed("ab", chips, absent=False).target.devices == 2
+
+
+def test_where_it_would_run_anyway_keeps_its_shardings():
+    mesh = jax.make_mesh((1,), ("d",))
+    split = NamedSharding(mesh, PartitionSpec("d"))
+    x = jax.device_put(X, split)
+    f = jax.jit(lambda x: x * 2, out_shardings=split)
+    taken = capture(f, (x,), target=jax.default_backend())
+    assert "f32[4,8]" in taken.optimized.text
+
+
+class Lowering:
+    def __init__(self, error):
+        self.error = error
+
+    def lower(self, lowering_platforms):
+        raise self.error
+
+
+def test_what_needs_a_device_that_is_not_here_is_not_said_of_the_program():
+    target = targets.ResolvedTarget(targets.Target("gpu", "NVIDIA H100", 1, True, "", ""))
+    for error, words in (
+        (RuntimeError("Unknown backend: 'gpu' requested"), "no NVIDIA H100 is: a callback"),
+        (RuntimeError("cusolverGetVersion failed"), "no NVIDIA H100 is: cusolverGetVersion failed"),
+    ):
+        with pytest.raises(TargetError, match=words):
+            target.lower(Lowering(error))
+    with pytest.raises(NotImplementedError):
+        target.lower(Lowering(NotImplementedError("no rule for tpu")))
+
+
+def test_pallas_knows_the_absent_device():
+    device = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100", core_count=132)
+    target = targets.ResolvedTarget(
+        targets.Target("gpu", "NVIDIA H100", 1, True, "", ""), device, ("cuda",)
+    )
+    with target.described():
+        known = jax.sharding.get_abstract_mesh().abstract_device
+    assert (known.device_kind, known.num_cores, known.platform) == ("NVIDIA H100", 132, "gpu")
+    assert jax.sharding.get_abstract_mesh().abstract_device is None
 
 
 GPU = pytest.mark.skipif(not has_cuda_plugin(), reason="needs jaxlens[gpu]: JAX's CUDA plugin")

@@ -287,3 +287,26 @@ def test_what_is_missing_says_so():
     }.items():
         with pytest.raises(UnavailableError, match=words):
             getattr(done, name)
+
+
+def test_files_of_a_program_that_libtpu_goes_on_with_under_a_later_number(tmp_path):
+    for name in (
+        "module_0000.jit_f.cl_9.0000.a.after_pipeline-start.before_b.txt",
+        "module_0000.jit_f.cl_9.before_optimizations.txt",
+        "module_0001.jit_g.cl_9.before_optimizations.txt",
+        "module_0003.jit_f.cl_9.0000.c.after_d.before_e.txt",
+        "module_0003.jit_f.cl_9.after_optimizations-buffer-assignment.txt",
+        "module_0010.jit_f.cl_9.0000.next.after_d.before_e.txt",
+        "module_0010.jit_f.cl_9.before_optimizations.txt",
+        "module_0010.jit_f.cl_9.after_optimizations-buffer-assignment.txt",
+    ):
+        (tmp_path / name).write_text(name)
+    dump = dump_files.read(tmp_path)
+    assert dump.buffers == "module_0003.jit_f.cl_9.after_optimizations-buffer-assignment.txt"
+    assert [name[:28] for name in dump.pass_names] == [
+        "module_0000.jit_f.cl_9.befor",
+        "module_0000.jit_f.cl_9.0000.",
+        "module_0003.jit_f.cl_9.0000.",
+    ]
+    after = dump_files.read(tmp_path, stem="module_0010.jit_f.cl_9")
+    assert after.buffers.startswith("module_0010")

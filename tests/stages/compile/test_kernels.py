@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import pytest
 
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.hlo import reader as hlo
 from jaxlens.stages.compile.disassemble import disassemble, readable, symbols
+from jaxlens.stages.compile.dump_files import Dump
+from jaxlens.stages.compile.kernels import kernels
 from jaxlens.stages.compile.xla import compile_lowered
 from tests.support import programs
 
@@ -69,6 +72,17 @@ def test_kinds(done):
     assert {("custom-call", "library call"), ("fft", "library call")} <= kinds
     assert all(kernel.note for kernel in done.kernels if kernel.kind != "kernel")
     assert all(kernel.instruction for kernel in done.kernels)
+
+
+def test_a_kernel_of_pallas_is_no_library_call():
+    text = """HloModule f
+ENTRY main {
+  a = f32[8]{0} parameter(0)
+  ROOT matmul.1 = f32[8]{0} custom-call(a), custom_call_target="tpu_custom_call"
+}"""
+    (kernel,) = kernels(hlo.read(text), Dump(), "tpu")
+    assert (kernel.instruction, kernel.kind) == ("matmul.1", "kernel")
+    assert "tpu_custom_call" in kernel.note
 
 
 def test_loop_bodies_follow_their_loop(done):

@@ -1,6 +1,7 @@
 """A stamped program equals the program without stamps, and bare JAX's."""
 
 import functools
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from jaxlib import _hlo
 
 import jaxlens
+from jaxlens.ir.stamps import plain as plain_scope
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.session import compiling
@@ -309,6 +311,41 @@ def test_kernels_of_pallas_hold_no_stamp():
     assert fingerprint(taken.optimized.raw) == fingerprint(
         jax.jit(f).lower(jnp.ones((8, 128))).compile().as_text()
     )
+
+
+def test_kernels_of_pallas_are_named_for_a_tpu_as_without_stamps():
+    """libtpu names a kernel by the part of its op_name before the last."""
+    pallas = pytest.importorskip("jax.experimental.pallas")
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    def plain(x):
+        return pallas.pallas_call(kernel, out_shape=x, grid=(1,))(x)
+
+    def named(x):
+        return pallas.pallas_call(kernel, out_shape=x, grid=(1,), name="mine")(x)
+
+    def f(x):
+        looped = jax.lax.fori_loop(0, 3, lambda _, v: plain(v), named(plain(x)))
+        return jax.jit(plain)(looped) + jax.jit(named)(looped)
+
+    def parts(lowered):
+        text = lowered.as_text(dialect="hlo", debug_info=True)
+        names = re.findall(r'tpu_custom_call.*op_name="([^"]*)"', text)
+        return [(plain_scope(name), name.split("/")[-2:]) for name in names]
+
+    shape = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    tpu = {"lowering_platforms": ("tpu",)}
+    bare = parts(jax.jit(f).trace(shape).lower(**tpu))
+    lowered, ids = stamp.lowered(jax.jit(f).trace(shape), lambda traced: traced.lower(**tpu))
+    stamp.ops(lowered, ids)
+    ours = parts(lowered)
+    assert [scope for scope, _ in ours] == [scope for scope, _ in bare]
+    mine, first = ["mine", "pallas_call"], ["jit(f)", "pallas_call"]
+    assert [last for _, last in bare] == [["pallas_call"], ["pallas_call"], mine, first, mine]
+    called = [["closed_call", "pallas_call"], ["jit(plain)", "pallas_call"]]  # as XLA inlines it
+    assert [last for _, last in ours] == [*called, mine, first, mine]
 
 
 SHARDED = """
