@@ -22,6 +22,19 @@ def test_recordings_of_one_process_are_not_several_processes():
     assert CLOCKS in hosts
 
 
+def test_processes_that_a_process_started_are_named_by_it():
+    first = process(0, compiled(1), count=1)
+    pool = [
+        process(0, compiled(1), count=1, started=at, pid=int(at), parent=10)
+        for at in (1001.0, 1002.0)
+    ]
+    written = shown(first, *pool)
+    assert written.startswith("record runs/a: 3 compiles in 3 processes\n")
+    for label in ("0", "0.1", "0.2"):
+        assert any(line.split()[:1] == [label] for line in written.splitlines())
+    assert CLOCKS not in written
+
+
 def test_the_text_without_times_has_the_tables():
     lines = [line.split() for line in shown(process(0, compiled(1), count=1)).splitlines()]
     assert "# process function called at memory why program".split() in lines

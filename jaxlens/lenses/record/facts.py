@@ -22,7 +22,8 @@ class CompileRow:
 
     Attributes:
         process: The process.
-        label: Its name in tables: "0", or "0 (2)" for the second start of process 0.
+        label: Its name in tables: "0", "0 (2)" for the second start of process 0, "0.1" for the
+            first process that it started.
         compile: The compile.
         start: Seconds from the start of the first process to the first step, by their clocks.
     """
@@ -89,7 +90,7 @@ class JobFacts:
         settings: Versions and flags that differ between processes of one start, a text each.
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
         sources: Functions of equal programs that processes define on other lines, a text each.
-        labels: Names of the processes by their folders: "0", or "0 (2)" of the second start.
+        labels: Names of the processes by their folders, as in the rows.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -161,13 +162,24 @@ def _shared(process: ProcessRecord, label: str, extras: Iterable[ExtraProgram]) 
     return len(together(process)) - sum(label in extra.processes for extra in extras)
 
 
-def _labels(starts: Iterable[Sequence[ProcessRecord]]) -> dict[str, str]:
-    """Names each process by its index, and those of a later start by the start's number too."""
-    return {
+def _labels(starts: Sequence[Sequence[ProcessRecord]]) -> dict[str, str]:
+    """Names each process by its index, those of a later start by the start's number too.
+
+    The processes that process 0 started, such as a pool's, are 0.1, 0.2 and so on.
+    """
+    jobs = [start for start in starts if not start[0].process.parent]
+    labels = {
         p.folder: f"{p.process.index} ({n})" if n > 1 else str(p.process.index)
-        for n, start in enumerate(starts, 1)
+        for n, start in enumerate(jobs, 1)
         for p in start
     }
+    parents = {(p.process.host, p.process.pid): labels[p.folder] for start in jobs for p in start}
+    numbers: Counter[str] = Counter()
+    for child in (p for start in starts for p in start if p.process.parent):
+        parent = parents.get((child.process.host, child.process.parent), str(child.process.index))
+        numbers[parent] += 1
+        labels[child.folder] = f"{parent}.{numbers[parent]}"
+    return labels
 
 
 def _functions(rows: Iterable[CompileRow]) -> list[FunctionRow]:

@@ -21,10 +21,10 @@ _KEYS = 50  # compiles whose keys are in the output
 def document(job: JobFacts) -> Document:
     """Returns the document of a record."""
     answer = report(job)
-    indices = {p.process.index for p in job.job.processes}
-    processes = count(len(indices), "process", "processes")
+    pids = {(p.process.host, p.process.pid) for p in job.job.processes}
+    processes = count(len(pids), "process", "processes")
     taken = f"record {job.job.name}: {count(job.compiles, 'compile')} in {processes}"
-    if len(indices) < len(job.job.processes):  # several starts, or blocks of one process
+    if len(pids) < len(job.job.processes):  # several blocks of one process
         taken += f", {len(job.job.processes):,} recordings"
     blocks: list[Block] = [Findings(answer.findings)] if answer.findings else []
     if job.rows:
