@@ -198,6 +198,7 @@ def test_every_described_gpu(name):
 
 @GPU
 @pytest.mark.filterwarnings("ignore:Using ``pl.pallas_call``:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
 def test_a_pallas_kernel_compiles_for_an_absent_gpu():
     from jax.experimental import pallas
 
