@@ -390,7 +390,8 @@ class _Recorder:
 
     def _read_caller(self, call: PendingCall, caller: Caller) -> None:
         fun = equinox_calls.user_function(caller.fun, caller.args[2:])
-        fun = fun or compat.pmapped(caller.fun) or caller.fun
+        pmapped = compat.pmapped(caller.fun)
+        fun = fun or pmapped or caller.fun
         origin = function_origin(fun)
         call.role = "op" if is_jax_function(origin, fun) else "user"
         if call.role == "op":
@@ -402,7 +403,9 @@ class _Recorder:
             origin = replace(origin, site=f"{call.function} {place}")
         else:
             call.defined = origin.span
-        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature_of(caller.fun))
+        names = tuple(f"input {i}" for i in range(len(caller.args) if pmapped else 0))
+        signature = signature_of(caller.fun)
+        jit_call = Call(caller.fun, caller.args, caller.kwargs, signature, names=names)
         call.key = key_of(jit_call, caller.info, origin)
         if call.key is not None:
             call.parts = tuple(call.key.parts())

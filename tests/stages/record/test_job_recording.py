@@ -192,7 +192,7 @@ def test_functions_of_pmap(tmp_path):
         pstep(ones(1, 4))
         pstep(ones(1, 5))
     assert [run.function for run in jaxlens.runs(tmp_path)] == ["step", "step"]
-    assert jaxlens.runs(tmp_path)[1].reason == "flat_args[0]: f32[1,5], was f32[1,4]"
+    assert jaxlens.runs(tmp_path)[1].reason == "input 0: f32[1,5], was f32[1,4]"
 
 
 def test_a_program_of_several_processes_is_written_before_it_runs(tmp_path):
