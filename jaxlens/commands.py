@@ -105,7 +105,8 @@ def _stop(block: "JobRecording", output: Path) -> None:
         compiles = f"{block.written} compile{'s' * (block.written != 1)}"
         text = f"{compiles} recorded; jaxlens show {output}"
     else:
-        why = ": no function of yours was compiled, nor by Python processes with its environment"
+        why = ": no function of yours was compiled, here or in a Python process that inherits this "
+        why += "one's environment"
         text = f"nothing was recorded{'' if block.trouble else why}"
     print(f"jaxlens: {text}", file=sys.stderr)
 

@@ -171,7 +171,7 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
             parts.append(f"compiled {each}{_times(two)}, before {_times(one)}")
         if not change.same_programs:
             what = "; ".join((*change.keys, *change.programs))
-            parts.append(f"its programs are others{f' ({what})' if what else ''}")
+            parts.append(f"its programs differ{f' ({what})' if what else ''}")
         if one.bytes != two.bytes:
             parts.append(f"takes {amount(two.bytes)} of memory, was {amount(one.bytes)}")
         ratio = two.seconds / one.seconds if one.seconds else 1.0

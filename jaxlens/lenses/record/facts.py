@@ -38,12 +38,6 @@ class CompileRow:
         """Name of the function, with the transform that ran it op by op."""
         return self.compile.call.name
 
-    @property
-    def cached(self) -> bool:
-        """Whether the program came from the persistent cache."""
-        compile = self.compile.call.step("compile")
-        return compile is not None and compile.served == "disk"
-
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
@@ -116,7 +110,7 @@ class JobFacts:
     @property
     def cached(self) -> int:
         """Number of compiles that the persistent cache served."""
-        return sum(row.cached for row in self.rows)
+        return sum(row.compile.call.loaded for row in self.rows)
 
 
 def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:

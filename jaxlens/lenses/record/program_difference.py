@@ -44,7 +44,7 @@ def differences(
             yield _line(stages[0], stages[1], names)
             return
     if not (first.program and second.program):
-        yield "not both programs were written, whose lines could be compared"
+        yield "their lines cannot be compared: one of the programs was not written"
 
 
 def parts_differ(

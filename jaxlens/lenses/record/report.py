@@ -174,8 +174,10 @@ def _longest(job: JobFacts) -> Iterator[Finding]:
         tail = f": {took} for all, in {duration(recorded)} that were recorded{several}."
         yield Finding(f"{first.name} took longest to compile.", "measured", tail=tail)
     if job.cached:
-        served = f"{job.cached:,} of {count(job.compiles, 'program')} came from"
-        yield Finding(f"{served} the persistent cache: its compile is the time to read it.")
+        loaded = (
+            f"{job.cached:,} of {count(job.compiles, 'program')} came from the persistent cache"
+        )
+        yield Finding(f"{loaded}, where the time of compile is that of loading.")
 
 
 def _recompiled(job: JobFacts) -> Iterator[Finding]:
@@ -253,7 +255,7 @@ def _compiles(job: JobFacts) -> Table:
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
     state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
-    disk = "from the persistent cache; " if row.cached else ""
+    disk = "from the persistent cache; " if call.loaded else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),
         Cell(duration(row.start), row.start),
@@ -280,7 +282,7 @@ def _processes(job: JobFacts) -> Table:
     left = len(job.job.processes) - len(shown)
     note = "Operations: JAX's own functions, compiled outside of jit."
     if any(p.process.parent for p in shown):
-        note += " 0.1 is a process that process 0 started; a pool ends its own without a word."
+        note += " 0.1 is a process that process 0 started; a pool terminates its workers."
     note += f" {left:,} more processes are left out." if left else ""
     right = (2, 4, 5, 6)
     return Table("Processes", columns, rows, note, right=right, volatile_columns=(1, 2, 6))

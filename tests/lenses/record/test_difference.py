@@ -37,7 +37,7 @@ def run(name, *shapes):
 def test_the_shapes_of_one_run_are_named(before, after, what):
     both = run("a", *before), run("b", *after)
     texts = [f.text for f in report(difference(*both, none)).findings]
-    assert f"its programs are others ({what})" in texts[1]
+    assert f"its programs differ ({what})" in texts[1]
 
 
 def wider(number, rows, width):
@@ -97,7 +97,7 @@ def test_programs_of_one_key_are_compared_line_by_line():
     line = ("line 1 of the jaxpr is `mul 0.1` in a, `mul 0.2` in b",)
     assert changes(*both, stage_of) == ((), line)
     found = report(difference(of("a", *both[0]), of("b", *both[1]), stage_of))
-    assert f"step: its programs are others ({line[0]})." in [f.text for f in found.findings]
+    assert f"step: its programs differ ({line[0]})." in [f.text for f in found.findings]
     assert "jaxlens.compare(" in found.tables[0].note
     values = [[compiled(1, constants=(RecordedConstant("f32[9]", d),))] for d in "ab"]
     assert "has other values" in changes(*values)[1][0]

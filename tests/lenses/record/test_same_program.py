@@ -62,7 +62,7 @@ def static(compile, value):
         (
             compiled(2),
             compiled(2, program="f2"),
-            "not both programs were written, whose lines could be compared",
+            "their lines cannot be compared: one of the programs was not written",
         ),
     ],
     ids=["shape", "static", "alone", "function", "constant", "unknown"],
