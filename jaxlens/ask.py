@@ -295,8 +295,9 @@ def side_by_side(*programs: Any, explore: bool = False) -> Answer[SideBySide]:
     captures = [as_capture(program) for program in programs]
     if not captures:
         raise OptionError("side_by_side takes one capture or more: jaxlens.capture(f, x)")
-    calls = list(dict.fromkeys(called(cap.program) for cap in captures))
-    if len(calls) > 1:
+    types = {(called(cap.program), *(str(x.type) for x in cap.program.inputs)) for cap in captures}
+    if len(types) > 1:
+        calls = [*dict.fromkeys(called(cap.program) for cap in captures)]
         raise OptionError(
             f"side_by_side shows one call on several targets, got {listed(calls, 3)}; "
             "jaxlens.compare(before, after) shows two calls"
