@@ -104,8 +104,9 @@ def apart(scope: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
 
 def bare(text: str) -> str:
     """Removes the stamps from a text that contains scopes."""
-    text = _KERNEL.sub("", text)
-    return _ESCAPED.sub(r"_jl\1", _PART.sub("", text)) if "_jl" in text else text
+    if "_jl" not in text:
+        return text
+    return _ESCAPED.sub(r"_jl\1", _PART.sub("", _KERNEL.sub("", text)))
 
 
 def unstamped(text: str) -> str:
