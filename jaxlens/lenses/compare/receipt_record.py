@@ -266,7 +266,7 @@ def _only_edited(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
         yield f"  {_SAME_LINES}: order, a constant, a setting or jit's options differ"
     else:
         yield f"  {_SAME_LINES}: arguments, results, order, a constant or jit's options differ;"
-        yield "  or only the names of results, which fingerprints of its time were made of, too"
+        yield "  or only the names of results, which older fingerprints include"
 
 
 def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Cost:
         loops: Every loop.
         branches: The conds, whose costliest branch was counted.
         unknown: Number of equations that could not be counted, by primitive.
-        again: The part of `flops` that `jax.checkpoint` computes again.
+        recomputed: The part of `flops` that `jax.checkpoint` computes again.
     """
 
     flops: int
@@ -70,7 +70,7 @@ class Cost:
     loops: tuple[LoopCost, ...] = ()
     branches: tuple[str, ...] = ()
     unknown: Mapping[str, int] | None = None
-    again: int = 0
+    recomputed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +163,14 @@ class _Sum:
         transcendentals: Exponentials and the like, multiplied by trip counts.
         once: Flops with each loop body counted once.
         loose: Flops of equations without a user line, which count for the line of the caller.
-        again: The part of `flops` that `jax.checkpoint` computes again.
+        recomputed: The part of `flops` that `jax.checkpoint` computes again.
     """
 
     flops: int = 0
     transcendentals: int = 0
     once: int = 0
     loose: int = 0
-    again: int = 0
+    recomputed: int = 0
 
 
 def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost:
@@ -219,7 +219,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
         tuple(loops),
         tuple(branches),
         sums.unknown,
-        whole.again,
+        whole.recomputed,
     )
 
 
@@ -255,10 +255,10 @@ class EquationSums:
             whole.once += arithmetic
             whole.transcendentals += count.transcendental
             is_again = RECOMPUTED in node.scope
-            whole.again += arithmetic if is_again else 0
+            whole.recomputed += arithmetic if is_again else 0
             for name, n in self.bodies(node) if node.regions else ():
                 body = self.region[name]
-                whole.again += n * (body.flops if is_again else body.again)
+                whole.recomputed += n * (body.flops if is_again else body.recomputed)
                 whole.flops += n * body.flops
                 whole.transcendentals += n * body.transcendentals
                 whole.once += body.once * (n if node.opcode.startswith(APPLIED) else 1)

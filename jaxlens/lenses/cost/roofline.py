@@ -128,7 +128,7 @@ class CostFacts(Forwarding):
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        flops = self.cost.flops - self.cost.again
+        flops = self.cost.flops - self.cost.recomputed
         return flops / (median(self._run.seconds) * peak * self._devices)
 
     @cached_property
@@ -265,8 +265,8 @@ def roofline(facts: CostFacts) -> Report:
             findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
         tables.append(_bound_table(facts.points, limits))
     if facts.mfu is not None and limits is not None:
-        again = facts.cost.again if facts.cost else 0
-        without = ", without what jax.checkpoint computes again," if again else ""
+        recomputed = facts.cost.recomputed if facts.cost else 0
+        without = ", without what jax.checkpoint computes again," if recomputed else ""
         text = f"The flops per second of the measured runs{without} were compared with "
         text += f"{limits.name}'s peak."
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"

@@ -74,7 +74,7 @@ class FitFacts:
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where it is too near, or the program of a CPU does not say it."""
+        """Whether it fits; None where it is too near to say, or a CPU's program cannot tell."""
         peak = self.use.peak if self.use else None
         return False if self.refused else self.would_fit(self.takes, peak)
 

@@ -96,7 +96,7 @@ class ResolvedTarget:
 
         positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
         named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
-        with self.described():
+        with self.device_context():
             return traceable.trace(*positional, **named)
 
     def lower(self, traced: Any) -> Any:
@@ -106,7 +106,7 @@ class ResolvedTarget:
             TargetError: The program is put on devices of another target, or needs the device.
         """
         try:
-            with self.described():
+            with self.device_context():
                 return traced.lower(lowering_platforms=self.platforms)
         except NotImplementedError:  # a RuntimeError, and true of the device wherever it is
             raise
@@ -121,8 +121,8 @@ class ResolvedTarget:
             kind = self.target.kind
             raise TargetError(f"it cannot be compiled where no {kind} is: {reason}") from None
 
-    def described(self) -> AbstractContextManager[Any]:
-        """Tells Pallas, while it traces and lowers, for which device that is not here it does."""
+    def device_context(self) -> AbstractContextManager[Any]:
+        """Names the absent device to Pallas while a function is traced and lowered."""
         cores = "num_cores" if self.target.platform == "tpu" else "core_count"
         if self.device is None or not self.target.absent:
             return nullcontext()

@@ -7,7 +7,7 @@ from typing import Any
 from jaxlens.ir.compile_log import KeyChange, KeyChangeKind
 from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.arguments.value_diff import AuxData, PyTreeDef, differences
-from jaxlens.stages.keys.jax_key import JaxKey, sharding_text, value_text
+from jaxlens.stages.keys.jax_key import JaxKey, commitment_text, value_text
 
 Comparison = tuple[tuple[KeyChange, ...], int]
 """The differences to the nearest earlier key, and the number of earlier keys."""
@@ -87,7 +87,7 @@ def nearest(
 def moved(names: Sequence[str], new: Sequence[Any], old: Sequence[Any]) -> Iterator[KeyChange]:
     """Yields the inputs that lie elsewhere; constants that JAX passes come first."""
     constants = [f"constant {i}" for i in range(len(new) - len(names))]
-    return differing("place", zip((*constants, *names), new, old, strict=False), sharding_text)
+    return differing("place", zip((*constants, *names), new, old, strict=False), commitment_text)
 
 
 def differing(

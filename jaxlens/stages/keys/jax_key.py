@@ -228,7 +228,7 @@ def aval_text(aval: Any) -> str:
     return f"{weak}{kind}{explicit}{_mesh_text(sharding)}"
 
 
-def sharding_text(sharding: Any) -> str:
+def commitment_text(sharding: Any) -> str:
     """Returns where an input must be: on a device, spread over several, or anywhere."""
     try:
         devices = sorted(sharding.device_set, key=lambda d: d.id)
@@ -246,7 +246,7 @@ def _place(leaf: Any) -> str:
     sharding = getattr(leaf, "sharding", None)
     if sharding is None or isinstance(leaf, jax.core.Tracer):
         return ""
-    return sharding_text(sharding if getattr(leaf, "committed", True) else None)
+    return commitment_text(sharding if getattr(leaf, "committed", True) else None)
 
 
 def _holder(leaf: Any) -> str:

@@ -23,9 +23,9 @@ from jaxlens.stages.record.compiled_program import CompiledProgram
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds
-_SLOW = 5.0  # seconds; of a compile that takes longer the lowered program is written meanwhile
-_PATIENCE = 0.5  # seconds that a program waits to be written before it runs, if it must
-_LONG = 1.0  # seconds; of programs that take longer twice as many are written
+_SLOW = 5.0  # seconds; the lowered program of a compile that takes longer is written meanwhile
+_LONGEST_WAIT = 0.5  # seconds that a program waits to be written before it runs, if it must
+_LONG = 1.0  # seconds; of programs that compile for longer, twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _KEPT = 1000  # compiles that are kept for when the disk has room again
@@ -137,15 +137,15 @@ class Writer:
             self._trouble(f"a program is left out: {compile.note}")
         self._left[compile.number] = compile
         written = threading.Event()
-        if is_hurried := self._is_hurried(compile):
+        if is_urgent := self._is_urgent(compile):
             self._queue.put(lambda: self._write_early(compile.number))
             self._queue.put(written.set)
         self._count(len(program.text) if program else 0)
         self._queue.put(lambda: self._write(compile, program))
-        if is_hurried:
-            written.wait(_PATIENCE)
+        if is_urgent:
+            written.wait(_LONGEST_WAIT)
 
-    def _is_hurried(self, compile: RecordedCompile) -> bool:
+    def _is_urgent(self, compile: RecordedCompile) -> bool:
         return len(compile.processes) > 1 or self._process.parent > 0
 
     def operation(self, name: str) -> None:
@@ -203,13 +203,13 @@ class Writer:
     def _write_early(self, number: int) -> None:
         """Writes a compile that goes on, or whose program must be there before it runs."""
         data = self._left.get(number)
-        if data and (data.state == "compiling" or self._is_hurried(data)):
+        if data and (data.state == "compiling" or self._is_urgent(data)):
             self._write_compile(self._with_lowered(data))
 
     def _with_lowered(self, data: RecordedCompile) -> RecordedCompile:
         """Returns a compile with the name of its lowered program, which is written if need be."""
         number = data.number
-        if self._is_long(data) or self._is_hurried(data):
+        if self._is_long(data) or self._is_urgent(data):
             lowered = self._lowered.pop(number, None)
             if lowered is not None and lowered.size <= _ONE:
                 name = f"lowered-{self._to_folder().path.name}-{number:06}"

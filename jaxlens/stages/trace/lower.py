@@ -60,7 +60,7 @@ def lower_stand_in(
     with (
         isolate.untouched(done.context, call.owner, call.function),
         lowering.constants_as_arguments(),
-        place.described(),
+        place.device_context(),
     ):
         start = time.perf_counter()
         traced = call.trace(place)

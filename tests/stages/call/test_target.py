@@ -145,7 +145,7 @@ def test_pallas_knows_the_absent_device():
     target = targets.ResolvedTarget(
         targets.Target("gpu", "NVIDIA H100", 1, True, "", ""), device, ("cuda",)
     )
-    with target.described():
+    with target.device_context():
         known = jax.sharding.get_abstract_mesh().abstract_device
     assert (known.device_kind, known.num_cores, known.platform) == ("NVIDIA H100", 132, "gpu")
     assert jax.sharding.get_abstract_mesh().abstract_device is None
