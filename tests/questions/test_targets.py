@@ -190,3 +190,13 @@ def test_figures_of_one_device_say_so():
     assert {"memory at the peak, one device", "flops by XLA, loops once, one device"} <= {*titles}
     assert "kernels" in titles
     assert "of main memory of each device at the peak" in shown.findings[0].text
+
+
+def test_calls_that_differ_in_a_late_argument_are_two_calls():
+    def total(*xs):
+        return sum(x.sum() for x in xs)
+
+    four = [jnp.ones(3)] * 4
+    calls = [jaxlens.capture(total, *four, jnp.ones(n)) for n in (3, 5)]
+    with pytest.raises(OptionError, match="one call on several targets"):
+        jaxlens.side_by_side(*calls)
