@@ -3,9 +3,9 @@
 Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
 of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
 loop as often as XLA's known trip count, else once (`LoopCost.trips` is then None). So all flops are
-those of all devices together. A cond counts its costliest branch. A body that several
-equations call is counted for each of them. Bytes are a lower bound: every argument read once and
-every result written once.
+those of all devices together. A cond counts its costliest branch. A body that several equations
+call is counted for each of them. Bytes are a lower bound: every argument read once and every result
+written once.
 """
 
 import math

@@ -1,8 +1,9 @@
 """Peak flops, memory bandwidth and memory of devices, as their vendors publish them.
 
-The figures are for one device and dense products (no 2:4 sparsity): a document that lists rates with
-sparsity alone has twice the rate, as each source says. Documents of different years differ; these are the newest known. Limits measured
-on this machine come from `stages/measure/measured_limits.py`.
+The figures are for one device and dense products (no 2:4 sparsity): a document that lists rates
+with sparsity alone has twice the rate, as each source says. Documents of different years differ;
+these are the newest known. Limits measured on this machine come from
+`stages/measure/measured_limits.py`.
 """
 
 from collections.abc import Mapping
