@@ -110,7 +110,7 @@ PACKAGES = {
     ),
     "lenses.compare": (
         "captures errors ir.* links.* report lenses lenses.program lenses.fusion lenses.times "
-        "lenses.cost lenses.memory"
+        "lenses.cost lenses.memory lenses.sharding"
     ),
     "lenses.recompile": (
         "captures errors ir.* links.* report lenses lenses.times lenses.constants"

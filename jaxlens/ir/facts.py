@@ -439,6 +439,7 @@ class Limits:
         source: Where the figures come from.
         measured: Whether they were measured on this machine.
         memory: Bytes of its main memory; None where no figure is published.
+        memory_source: Where that figure comes from; "" if from `source`, up to its semicolon.
     """
 
     name: str
@@ -448,6 +449,7 @@ class Limits:
     source: str = ""
     measured: bool = False
     memory: float | None = None
+    memory_source: str = ""
 
     def flops(self, dtype: str, product: bool) -> float:
         """The peak rate of a kernel in flops per second.

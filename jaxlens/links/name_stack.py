@@ -39,7 +39,7 @@ _MODULE = re.compile(r"(?<![\w.,>])[\w.~]+(?=[/)]|$)")
 _JIT = re.compile(r"(?<![\w.])p?jit\([^()]*\)/?")
 # Words that JAX puts into name stacks for its own calls.
 _OF_JAX = re.compile(
-    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|"
+    "while|body|cond|scan|checkpoint|rematted_computation|branch_.*|eval_jaxpr|shard_map|"
     "(closed|core|custom_jvp|custom_vjp|pallas)_call"
 )
 _CALL = ".__call__"

@@ -99,8 +99,9 @@ COST = Question(
         measured="with --run N: seconds of each kernel, from the profiler, which slows small ones",
         xla="flops and bytes of the optimised program, each loop body once",
         counted="flops by equation, line and kernel, a loop's body as often as it runs, a Pallas "
-        "kernel's for each point of its grid; bytes of main memory that each kernel reads and "
-        "writes if no cache helps; bytes of arguments and results, the least that can move",
+        "kernel's for each point of its grid, a shard_map's for each device; bytes of main "
+        "memory that each kernel reads and writes if no cache helps; bytes of arguments and "
+        "results, the least that can move",
     ),
     _cost,
     _COMPILED,

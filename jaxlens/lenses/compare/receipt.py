@@ -62,7 +62,7 @@ class Receipt:
 
     @property
     def flops(self) -> int:
-        """Arithmetic operations counted over the equations; a while loop's body once."""
+        """Arithmetic operations of the equations, of all devices; a while loop's body once."""
         return self._fact("flops")
 
     @property

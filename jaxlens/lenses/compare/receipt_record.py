@@ -35,7 +35,9 @@ _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
 
-_VERSION = 2  # of a record; the first, without a number, has fingerprints of results' names too
+# Of a record. The first, without a number, has fingerprints of results' names too; the first two
+# count the body of a `shard_map` for one device only.
+_VERSION = 3
 
 Record = Mapping[str, Any]
 """JSON-able: the keys "version", "jax", "traced" and "compiled"; that has a section per device."""
@@ -67,11 +69,10 @@ def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = 
     traced, target = _traced(receipt), receipt.capture.program.target
     sections = {device(target): _compiled(receipt)} if compiled else {}
     if earlier is not None and earlier["jax"] == target.jax:
-        version = earlier.get("version", 1)
-        was, now = earlier["traced"], _traced(receipt, version)
+        was, now = earlier["traced"], _traced(receipt, earlier)
         prints = {**was["fingerprint"], **now["fingerprint"]}
         if was == {**now, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
-            if version == _VERSION:
+            if earlier.get("version", 1) > 1:
                 traced["fingerprint"] = prints
             sections = {**earlier["compiled"], **sections}
     return {"version": _VERSION, "jax": target.jax, "traced": traced, "compiled": sections}
@@ -89,8 +90,10 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     if earlier["jax"] != target.jax:
         why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
         return Changes((), (why,))
-    was, now = earlier["traced"], _traced(receipt, earlier.get("version", 1))
+    was, now = earlier["traced"], _traced(receipt, earlier)
     left_out = []
+    if _is_of_one_device(earlier, receipt):
+        left_out.append("its flops are of one device in a shard_map's body: not compared")
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
@@ -125,8 +128,15 @@ def is_whole(record: Any) -> bool:
         return False
 
 
-def _traced(receipt: Receipt, version: int = _VERSION) -> dict[str, Any]:
+def _is_of_one_device(earlier: Record, receipt: Receipt) -> bool:
+    """Whether the flops of a record are counted otherwise than those of the receipt."""
+    return earlier.get("version", 1) < 3 and "shard_map" in receipt.primitives
+
+
+def _traced(receipt: Receipt, earlier: Record | None = None) -> dict[str, Any]:
+    """Returns the traced figures, in the form of an earlier record."""
     target = receipt.capture.program.target
+    version = _VERSION if earlier is None else earlier.get("version", 1)
     figures = _plain(receipt.facts(compiled=False))
     fingerprint = receipt.first_fingerprint if version == 1 else receipt.fingerprint
     traced = {
@@ -136,6 +146,9 @@ def _traced(receipt: Receipt, version: int = _VERSION) -> dict[str, Any]:
     }
     if version > 1:
         traced |= {"arguments": _arguments(receipt), "results": _results(receipt)}
+    if earlier is not None and _is_of_one_device(earlier, receipt):
+        was = earlier["traced"]
+        traced |= {name: was[name] for name in ("flops", "transcendentals") if name in was}
     return traced
 
 

@@ -13,6 +13,7 @@ from jaxlens.ir.needs import Needs
 from jaxlens.lenses.compare.figures import FIGURES, Figures
 from jaxlens.lenses.cost.facts import Cost
 from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sharding.facts import devices
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration, tally
 
 _ROWS = (
@@ -79,7 +80,7 @@ def column(name: str, program: Capture | LensError) -> Column:
     rows = {row: figures.get(row) for row in _ROWS}
     memory = space_name(0, target.platform)
     lacking = _uncounted(figures.counted) if rows["flops"] is not None else ()
-    return Column(name, rows, seconds, "", absent, memory, target.devices, lacking)
+    return Column(name, rows, seconds, "", absent, memory, devices(program), lacking)
 
 
 def _uncounted(cost: Cost) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """Counts the flops and bytes of a program, multiplied by the trip counts of its loops.
 
 Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
-of a Pallas kernel once per grid point, and that of a while loop as often as XLA's known trip count,
-else once (`LoopCost.trips` is then None). A cond counts its costliest branch. A body that several
-equations call is counted for each of them. Bytes are a lower bound: every argument read once and
-every result written once.
+of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
+loop as often as XLA's known trip count, else once (`LoopCost.trips` is then None). So all flops are
+those of all devices together. A cond counts its costliest branch. A body that several equations
+call is counted for each of them. Bytes are a lower bound: every argument read once and every result
+written once.
 """
 
 import math
@@ -16,8 +17,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
-from jaxlens.lenses.program.equation_flops import APPLIED, applied, flops
+from jaxlens.lenses.program.equation_flops import APPLIED, applied, devices_of_body, flops
 from jaxlens.lenses.program.trip_counts import trips as trips_of
+from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 from jaxlens.links.name_stack import RECOMPUTED
 from jaxlens.report import total
@@ -27,7 +29,7 @@ _LOOPS = ("scan", "while", "pallas_call")
 
 @dataclass(frozen=True, slots=True)
 class LoopCost:
-    """A loop, or the grid of a Pallas kernel, with the flops of one trip.
+    """A loop, the grid of a Pallas kernel, or a `shard_map` of an unknown number of devices.
 
     Attributes:
         id: The equation.
@@ -46,7 +48,7 @@ class LoopCost:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The flops and bytes of one run of a program.
+    """The flops and bytes of one run of a program, of all devices together.
 
     Attributes:
         flops: Arithmetic operations, multiplied by trip counts.
@@ -83,6 +85,7 @@ class Counted:
         xla: XLA's cost analysis, under XLA's keys.
         compiled: Whether the compiled program is used.
         subject: The program.
+        devices: Number of devices that run it.
     """
 
     cost: Cost | None
@@ -90,6 +93,7 @@ class Counted:
     xla: Given[Mapping[str, float]] = field(repr=False)
     compiled: bool
     subject: Subject = field(repr=False)
+    devices: int = 1
 
 
 NOT_COUNTED = Counted(None, "", Given(dict), False, NO_SUBJECT)
@@ -111,7 +115,8 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
             raise
         lacking = str(why)
     subject = subject_of(capture, "jaxpr", "optimized")
-    return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject)
+    runs_on = devices(capture) if compiled else capture.program.target.devices
+    return Counted(cost, lacking, Given(lambda: capture.cost), compiled, subject, runs_on)
 
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:
@@ -202,7 +207,7 @@ def count_module(module: Module, trips: Mapping[str, int] | None = None) -> Cost
                 by_line[str(node.owner or "")] += factor * loose
             for name, n in bodies:
                 times[name] += factor * n
-            if node.opcode in _LOOPS:
+            if node.opcode in _LOOPS or (bodies and sums.trips(node) is None):
                 once = sum(sums.region[name].flops for name, _ in bodies)
                 line = str(node.owner or "")
                 loops.append(LoopCost(node.id, node.opcode, sums.trips(node), once, line))
@@ -261,7 +266,7 @@ class EquationSums:
                 whole.recomputed += n * (body.flops if is_again else body.recomputed)
                 whole.flops += n * body.flops
                 whole.transcendentals += n * body.transcendentals
-                whole.once += body.once * (n if node.opcode.startswith(APPLIED) else 1)
+                whole.once += body.once * (1 if node.opcode in _LOOPS else n)
                 loose += n * body.loose
             whole.loose += 0 if _is_users(node) else loose
         return whole
@@ -281,6 +286,8 @@ class EquationSums:
                 return int(node.attrs["length"])
             case "while":
                 return self._times.get(node.id)
+            case "shard_map":
+                return devices_of_body(node)
             case "pallas_call":  # once per grid point; None where a size of the grid is dynamic
                 sizes = node.attrs.get("grid", "?").strip("(),").replace(" ", "").split(",")
                 sizes = [size for size in sizes if size]

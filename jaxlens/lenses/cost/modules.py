@@ -176,5 +176,6 @@ def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
     title = " / ".join(within) or "By module"
     cells = barred(shown, (1, 2), (4,), (5,))
     by_line = any(" (" in m.path[-1] for m in rows if m.path != (_NONE,))
-    note = "All calls on one line are one row, such as the layers of a list." if by_line else ""
+    note = "All calls on one line are one row, such as the layers of a list: jax.named_scope round "
+    note = f"{note}each gives it a row." if by_line else ""
     return Table(title, columns, cells, note, volatile=timed, right=right)

@@ -1,8 +1,9 @@
 """Peak flops, memory bandwidth and memory of devices, as their vendors publish them.
 
-The figures are for one device and dense products (no 2:4 sparsity): a document that counts sparsity
-has twice the rate. Documents of different years differ; these are the newest known. Limits measured
-on this machine come from `stages/measure/measured_limits.py`.
+The figures are for one device and dense products (no 2:4 sparsity): a document that lists rates
+with sparsity alone has twice the rate, as each source says. Documents of different years differ;
+these are the newest known. Limits measured on this machine come from
+`stages/measure/measured_limits.py`.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,11 @@ def _gpu(
     gigabytes: float,
     memory: float,
     source: str,
+    reported: str = "",
 ) -> Limits:
     products = {dtype: rate * 1e12 for dtype, rate in tera.items()}
     rates = vector * 1e12, gigabytes * 1e9
-    return Limits(name, products, *rates, source, memory=memory * 1e9)
+    return Limits(name, products, *rates, source, memory=memory * 1e9, memory_source=reported)
 
 
 def _tpu(
@@ -34,7 +36,15 @@ def _tpu(
     return Limits(name, products, None, gigabytes * 1e9, source, memory=memory * 1e9)
 
 
-_HALVED = "Tensor Core GPU datasheet, halved where it counts sparsity"
+_A100 = "NVIDIA A100 Tensor Core GPU datasheet; of products the figures without sparsity"
+_REPORTED = "what the device reports, which is sold as of {} GB"
+
+
+def _halved(document: str, bf16: int, rest: str = ", that of f64 as it is") -> str:
+    figures = f"figures with sparsity (for bf16 {bf16:,} Tflop/s)"
+    return f"{document}; of products half of its {figures}{rest}"
+
+
 _HOPPER = {"bf16": 989.5, "f16": 989.5, "f32": 494.5, "f64": 67, "s8": 1979, "f8e4m3fn": 1979}
 
 # f32 has the rate of TF32, in which XLA multiplies f32 on these GPUs by default.
@@ -45,7 +55,7 @@ PUBLISHED: Mapping[str, Limits] = {
         19.5,
         2039,
         80,
-        "NVIDIA A100 Tensor Core GPU datasheet",
+        _A100,
     ),
     "a100-40gb": _gpu(
         "A100 40GB SXM",
@@ -53,18 +63,33 @@ PUBLISHED: Mapping[str, Limits] = {
         19.5,
         1555,
         40,
-        "NVIDIA A100 Tensor Core GPU datasheet",
+        _A100,
     ),
-    # Their memory is what the devices report; they are sold as of 80 and 141 GB.
-    "h100": _gpu("H100 SXM", _HOPPER, 67, 3350, 85.017, f"NVIDIA H100 {_HALVED}"),
-    "h200": _gpu("H200 SXM", _HOPPER, 67, 4800, 150.11, f"NVIDIA H200 {_HALVED}"),
+    "h100": _gpu(
+        "H100 SXM",
+        _HOPPER,
+        67,
+        3350,
+        85.017,
+        _halved("NVIDIA H100 Tensor Core GPU datasheet", 1979),
+        _REPORTED.format(80),
+    ),
+    "h200": _gpu(
+        "H200 SXM",
+        _HOPPER,
+        67,
+        4800,
+        150.11,
+        _halved("NVIDIA H200 Tensor Core GPU datasheet", 1979),
+        _REPORTED.format(141),
+    ),
     "l4": _gpu(
         "L4",
         {"bf16": 121, "f16": 121, "f32": 60, "s8": 242.5, "f8e4m3fn": 242.5},
         30.3,
         300,
         24,
-        f"NVIDIA L4 {_HALVED}",
+        _halved("NVIDIA L4 Tensor Core GPU datasheet", 242, ""),
     ),
     "b200": _gpu(
         "B200",
@@ -72,7 +97,7 @@ PUBLISHED: Mapping[str, Limits] = {
         75,
         7700,
         180,
-        "NVIDIA Blackwell datasheet, a GPU of the HGX B200, halved where it counts sparsity",
+        _halved("NVIDIA Blackwell datasheet, a GPU of the HGX B200", 4500),
     ),
     "v4": _tpu("TPU v4", 275, 275, 1200, 32),
     "v5e": _tpu("TPU v5e", 197, 393, 819, 16),

@@ -29,8 +29,8 @@ _ROWS = 12
 _MANY = 10
 _PER_DEVICE = (
     Finding(
-        "The count is for the equations as they are written: for all devices together, in a "
-        "shard_map's body for one. So it is not compared with XLA's."
+        "The count is for all devices together, a shard_map's body once for each; XLA's is for "
+        "one. So the two are not compared."
     ),
 )
 
@@ -49,8 +49,8 @@ def report(counted: Counted) -> Report:
     sum_, *inexact = _counted(cost)
     findings = (*_answer(cost, subject, spans, quote), sum_, *of_xla, *inexact)
     if _has_flops(xla):
-        one_device = subject.program.target.devices == 1
-        findings += tuple(_gap(cost, xla["flops"], subject)) if one_device else _PER_DEVICE
+        alone = counted.devices == 1
+        findings += tuple(_gap(cost, xla["flops"], subject)) if alone else _PER_DEVICE
     overlay = Overlay("flops", "jaxpr", {id: float(n) for id, n in cost.by_node.items()})
     return Report("Cost", findings, (_figures(cost, xla), _lines(cost, spans, quote)), (overlay,))
 
@@ -66,8 +66,7 @@ def _xla(counted: Counted) -> tuple[Mapping[str, float], tuple[Finding, ...]]:
         xla, missing = {}, str(why)
     if not _has_flops(xla):
         return xla, (Finding(f"XLA gives no flops here: {missing}.", "unknown"),)
-    devices = counted.subject.program.target.devices
-    where = f" on each of {devices} devices" if devices > 1 else ""
+    where = f" on each of {counted.devices} devices" if counted.devices > 1 else ""
     text = f"XLA's own figure for the optimised program{where}: {amount(xla['flops'], 'flop')}."
     return xla, (Finding(text, "xla"),)
 
@@ -104,11 +103,13 @@ def _counted(cost: Cost) -> Iterator[Finding]:
     unknown = [loop for loop in cost.loops if loop.trips is None]
     if unknown:
         noun = "while loop" if all(loop.kind == "while" for loop in unknown) else "loop or grid"
-        head, rest = f"A {noun}", "runs an unknown number of times; its body counts"
+        times = "an unknown number of times"
+        if all(loop.kind == "shard_map" for loop in unknown):
+            noun, times = "shard_map", "on an unknown number of devices"
+        head, rest = f"A {noun}", f"runs {times}; its body counts"
         if len(unknown) > 1:
             nouns = noun.replace("loop", "loops").replace("grid", "grids")
-            head = f"{len(unknown)} {nouns}"
-            rest = "run an unknown number of times; their bodies count"
+            head, rest = f"{len(unknown)} {nouns}", f"run {times}; their bodies count"
         lines = listed(list(dict.fromkeys(loop.line for loop in unknown if loop.line)))
         where = f" ({lines})" if lines else ""
         ids = tuple(loop.id for loop in unknown)

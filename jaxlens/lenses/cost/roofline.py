@@ -79,7 +79,6 @@ class CostFacts(Forwarding):
     _modules: Given[tuple[ModuleCost, ...]] = field(default=Given(tuple), repr=False, compare=False)
     _works: Given[list[Work]] = field(default=Given(list), repr=False, compare=False)
     _run: Run | None = field(default=None, repr=False, compare=False)
-    _devices: int = 1
     _exchanges: Given[Sharding | None] = field(
         default=Given(lambda: None), repr=False, compare=False
     )
@@ -129,7 +128,7 @@ class CostFacts(Forwarding):
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
         flops = self.cost.flops - self.cost.recomputed
-        return flops / (median(self._run.seconds) * peak * self._devices)
+        return flops / (median(self._run.seconds) * peak * self._counted.devices)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -171,7 +170,6 @@ def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
         Given(lambda: module_costs(capture, kernels, measured.instructions if measured else None)),
         Given(lambda: works(capture)),
         measured,
-        capture.program.target.devices,
         Given(lambda: exchanges(capture) if capture.program.target.processes else None),
     )
 
@@ -268,7 +266,9 @@ def roofline(facts: CostFacts) -> Report:
         recomputed = facts.cost.recomputed if facts.cost else 0
         without = ", without what jax.checkpoint computes again," if recomputed else ""
         text = f"The flops per second of the measured runs{without} were compared with "
-        text += f"{limits.name}'s peak."
+        devices = facts.counted().devices
+        on_all = f" times {devices} devices" if devices > 1 else ""
+        text += f"{limits.name}'s peak{on_all}."
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"
         findings.append(Finding(text, "measured", tail=f"{tail}."))
     if facts.seconds is not None:

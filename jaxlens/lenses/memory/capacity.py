@@ -59,7 +59,8 @@ def capacity(limit: float | str) -> Capacity:
     assert found.memory is not None  # all of the table have one
     is_gpu = not found.name.startswith("TPU")
     usable = found.memory * (POOL if is_gpu else 1)
-    return Capacity(found.name, found.memory, usable, found.source)
+    source = found.memory_source or found.source.partition(";")[0]
+    return Capacity(found.name, found.memory, usable, source)
 
 
 @dataclass(frozen=True, slots=True)

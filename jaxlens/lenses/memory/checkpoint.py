@@ -5,18 +5,22 @@ from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.graph import Module
+from jaxlens.ir.facts import Program
+from jaxlens.ir.graph import Module, Span
 from jaxlens.lenses.cost.facts import count_module
+from jaxlens.lenses.lines import shared_frames
 from jaxlens.lenses.memory.capacity import refusal
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use
 from jaxlens.lenses.memory.residuals import saved
 from jaxlens.lenses.program.unrolled import Unrolled
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import bracketed, listed
 from jaxlens.lenses.subject import Seen, Subject
 from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount, barred
 
+_FORWARD, _BACKWARD = "jvp(", "transpose("  # in name stacks of the two passes of a gradient
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
+Function = tuple[str, str]  # its file and name
 REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
 
 
@@ -56,11 +60,15 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
         UnavailableError: It holds no function (a file, a Lowered), or has no backward pass.
     """
     ways = list(capture.checkpointed())  # raises where there is no function to trace again
+    jit = capture.program.jit
     if not saved(capture).backward:
         raise UnavailableError("nothing is differentiated here that jax.checkpoint could change")
-    scans = any(node.opcode == "scan" for node in capture.jaxpr.module.nodes())
+    scans = [node for node in capture.jaxpr.module.nodes() if node.opcode == "scan"]
+    lines = {str(node.owner): None for node in scans if node.owner and _BACKWARD not in node.scope}
+    function = _differentiated(capture.jaxpr.module, capture.program)
+    loops = bracketed(None, listed([*lines]))
     tried = [
-        _trial(name, _in_words_of(capture.program.jit, code), make)
+        _trial(name + (loops if "scan" in name else function), _in_words_of(jit, code), make)
         for name, code, make in ways
         if scans or "scan" not in name
     ]
@@ -73,6 +81,35 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if now and not any(_lowers(trial, now) for trial in tried):
         tried += _over_loops(capture)
     return tuple(tried)
+
+
+def _differentiated(module: Module, program: Program) -> str:
+    """Returns " (loss, cell 3:4)" of the function that is differentiated; "" for none, or several.
+
+    It is the innermost function whose frames all equations of the forward pass share, unless
+    others have them too: then it only calls what is differentiated.
+    """
+    forward, others = list[list[Span]](), list[Function]()
+    for region in module.regions.values():
+        if any(_FORWARD in node.scope for node in region.nodes):
+            for node in region.nodes:
+                spans = [span for span in reversed(node.spans) if not span.library]
+                if _FORWARD not in node.scope:
+                    others += [*map(_function, spans)]
+                elif _BACKWARD not in node.scope and spans:
+                    forward.append(spans)
+    shared = shared_frames([[*map(_function, spans)] for spans in forward])
+    if not shared or _function(forward[0][shared - 1]) in others:
+        return ""
+    first = min((spans[shared - 1] for spans in forward), key=lambda span: span.line)
+    name = first.function.rpartition("<locals>.")[2]
+    if name == program.name and not program.transforms:
+        return ""  # it calls two gradients and does nothing else
+    return bracketed(None, f"{name}, {first}")
+
+
+def _function(span: Span) -> Function:
+    return span.file, span.function
 
 
 def _in_words_of(jit: str, code: str) -> str:

@@ -6,9 +6,10 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 
 import math
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from typing import NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -194,61 +195,73 @@ def _checkpointing(capture: Capture) -> Iterator[Action]:
         yield Action(name, one.code, one.reserved, one.peak, one.why, loosened=one.loosened)
 
 
-def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the first axis of an argument over two devices: that of a batch, if there is one.
+class _Doubt(NamedTuple):
+    """What speaks against the first axis of an input as that of a batch; the smallest has least.
 
-    Which values have the axis is read from their sizes: where axes of other inputs have the same
-    size, nothing is promised.
+    Attributes:
+        is_mixed: Arrays of its argument have several first axes; those of a batch have one.
+        is_ambiguous: Another axis has its size: which values have the axis is not known.
+        is_state: A result takes the place of an array of its argument.
     """
+
+    is_mixed: bool
+    is_ambiguous: bool
+    is_state: bool
+
+
+def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
+    """Yields the first axis of an argument over two devices: that of a batch, if there is one."""
     inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
-    # A result takes the place of an argument that is state; all that are none are one batch.
+    even = [(doubt, leaf) for doubt, leaf in _doubts(capture, inputs) if _even(leaf)]
+    if not even or not use.peak or capture.program.target.devices > 1:
+        return
+    least = min(doubt for doubt, _ in even)
+    if least.is_ambiguous and (least.is_mixed or least.is_state):
+        return  # which of the arrays to shard is not known either
+    leaves: dict[int, Input] = {}  # the first of each size
+    for doubt, leaf in even:
+        if doubt == least:
+            leaves.setdefault(_even(leaf), leaf)
+    size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
+    known = {n for leaf in inputs for n in leaf.type.shape}
+    # XLA may have merged the axis with others into one that no input has.
+    whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
+    why = "other axes have its size, so by how much is not known" if least.is_ambiguous else ""
+    yield Action(
+        f"sharding axis 0 of {leaves[size].name} ({size:,}) over 2 devices",
+        "jax.NamedSharding(mesh, jax.P('x'))",
+        why=why,
+        at_best=None if why else use.peak - whole // 2,
+    )
+
+
+def _doubts(capture: Capture, inputs: Sequence[Input]) -> Iterator[tuple[_Doubt, Input]]:
+    """Yields each input with what speaks against its first axis; only sizes are compared."""
     given = [leaf.name for leaf in inputs if leaf.donated]
     state = {root_name(name) for name in (*given, *(one.name for one in donatable(capture)))}
-    axes: dict[object, set[tuple[str, int]]] = {}  # of each size
-    firsts: dict[str, set[object]] = {}  # sizes of the first axes, by argument
-    for leaf in inputs:
-        root = root_name(leaf.name)
-        firsts.setdefault(root, set()).add(leaf.type.shape[0])
+    roots = [(root_name(leaf.name), leaf) for leaf in inputs]
+    firsts, axes = defaultdict[str, set[object]](set), defaultdict[object, set[object]](set)
+    for root, leaf in roots:
+        firsts[root].add(leaf.type.shape[0])
         for axis, n in enumerate(leaf.type.shape):
-            axes.setdefault(n, set()).add((leaf.name if root in state else "", axis))
+            # All arguments that are not state are one batch.
+            axes[n].add((leaf.name if root in state else "", axis))
+    for root, leaf in roots:
+        is_ambiguous = len(axes[leaf.type.shape[0]]) > 1
+        yield _Doubt(len(firsts[root]) > 1, is_ambiguous, root in state), leaf
 
-    def order(leaf: Input) -> tuple[bool, bool, bool]:
-        root = root_name(leaf.name)
-        # All arrays of a batch have one first axis.
-        return len(firsts[root]) > 1, len(axes[leaf.type.shape[0]]) > 1, root in state
 
-    @cache
-    def with_axis(size: int, is_merged: bool) -> int:
-        """Returns bytes at the peak with an axis of a size, or of one that XLA merged it into."""
-        whole = 0
-        for value in use.at_peak:
-            sizes = [int(n) for n in re.findall(r"(?<=[\[,])\d+", value.type)]
-            merged = is_merged and any(n % size == 0 and n not in axes for n in sizes)
-            whole += value.bytes if merged or size in sizes else 0
-        return whole
+def _even(leaf: Input) -> int:
+    """Returns the size of an input's first axis; 0 for an odd one, and for that of a random key."""
+    size = leaf.type.shape[0]
+    is_key = leaf.type.dtype == "u32" and len(leaf.type.shape) == 1
+    return size if isinstance(size, int) and not size % 2 and not is_key else 0
 
-    candidates = [
-        (order(leaf), leaf, size)
-        for leaf in inputs
-        if isinstance(size := leaf.type.shape[0], int)
-        and size
-        and not size % 2
-        and not (leaf.type.dtype == "u32" and len(leaf.type.shape) == 1)  # a random key
-    ]
-    if not candidates or not use.peak or capture.program.target.devices > 1:
-        return
-    first = min(ranks for ranks, *_ in candidates)
-    rest = [one for one in candidates if one[0] == first]
-    _, leaf, size = max(rest, key=lambda one: with_axis(one[2], False))
-    is_apart, is_ambiguous, is_state = first
-    if is_ambiguous and (is_apart or is_state):
-        return  # which of the arrays to shard is not known either
-    yield Action(
-        f"sharding axis 0 of {leaf.name} ({size:,}) over 2 devices",
-        "jax.NamedSharding(mesh, jax.P('x'))",
-        why="other axes have its size, so by how much is not known" if is_ambiguous else "",
-        at_best=None if is_ambiguous else use.peak - with_axis(size, True) // 2,
-    )
+
+def _with_axis(use: MemoryUse, is_axis: Callable[[int], bool]) -> int:
+    """Returns bytes at the peak of the values with such an axis, given its size."""
+    sizes = [(value.bytes, re.findall(r"(?<=[\[,])\d+", value.type)) for value in use.at_peak]
+    return sum(count for count, axes in sizes if any(is_axis(int(n)) for n in axes))
 
 
 def report(found: FitFacts) -> Report:

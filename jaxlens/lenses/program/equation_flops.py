@@ -41,6 +41,7 @@ FREE = frozenset(
 # a rule.
 APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
+_MESH_AXIS = re.compile(r"('[^']*'): (\d+)")  # of the text of a mesh
 _MOST_PAIRS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
 
 
@@ -90,6 +91,19 @@ def applied(node: Node, types: Mapping[str, Type]) -> int | None:
         return (_reduce if node.opcode == "reduce" else _window)(node, _operands(node, types))
     except (LookupError, ValueError, SyntaxError, TypeError):
         return None
+
+
+def devices_of_body(node: Node) -> int | None:
+    """Returns how many devices run the body of a `shard_map`; None where its mesh is unknown.
+
+    They are those along the mesh's manual axes: along the others, shapes in the body are global.
+    """
+    mesh = node.attrs.get("mesh", "")
+    sizes = dict(_MESH_AXIS.findall(mesh))
+    manual = node.attrs.get("newly_manual_axes", mesh)  # in jaxlens.core all axes are
+    names = [name for name in sizes if name in manual]
+    known = sizes and len(names) == manual.count("'") // 2
+    return math.prod(int(sizes[name]) for name in names) if known else None
 
 
 def elements(type_: Type) -> int:

@@ -308,9 +308,7 @@ def _note(facts: SweepFacts) -> str:
     if _has(facts, "bytes"):
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
-        notes.append(
-            "Flops are of the traced program: before XLA removes any, and once for all devices."
-        )
+        notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):

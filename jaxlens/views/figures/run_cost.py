@@ -4,7 +4,12 @@ from itertools import accumulate
 
 from jaxlens.ir.columns import LITERAL, Columns, ProgramColumns, columns
 from jaxlens.ir.graph import Module
-from jaxlens.lenses.program.equation_flops import APPLIED, flops, reads_operands
+from jaxlens.lenses.program.equation_flops import (
+    APPLIED,
+    devices_of_body,
+    flops,
+    reads_operands,
+)
 
 
 class RunCosts:
@@ -76,7 +81,9 @@ class RunCosts:
         if len(called) != 1 or opcode == "pallas_call":
             return None
         inner = self.flops(called[0], 0, len(self._program.regions[called[0]]))
-        if opcode != "scan" or inner is None:
+        if opcode not in ("scan", "shard_map") or inner is None:
             return inner
-        length = self._module.regions[region].nodes[rows.steps[step]].attrs.get("length", "")
-        return inner * int(length) if length.isdecimal() else None
+        node = self._module.regions[region].nodes[rows.steps[step]]
+        length = node.attrs.get("length", "")
+        times = int(length) if length.isdecimal() else devices_of_body(node)
+        return None if times is None else inner * times

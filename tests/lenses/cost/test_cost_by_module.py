@@ -1,5 +1,7 @@
 """Cost by module and layer, against flops counted by hand."""
 
+from contextlib import nullcontext
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -85,6 +87,27 @@ def test_calls_of_objects_are_modules_told_apart_by_line():
     assert len(inner) == 2
     assert all(name.startswith("Linear (test_cost_by_module.py:") for name in inner)
     assert [found[path].forward for path in found if len(path) == 2] == [2 * B * D * H] * 2
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_layers_of_a_list_are_one_row_unless_a_scope_names_each(is_named):
+    class Layer:
+        def __call__(self, w, x):
+            return x @ w
+
+    def model(w, x):
+        for n, part in enumerate(w):
+            with jax.named_scope(f"layer_{n}") if is_named else nullcontext():
+                x = Layer()(part, x)
+        return x
+
+    answer = jaxlens.cost(model, W, X)
+    hint = "jax.named_scope round each gives it a row"
+    assert (hint in " ".join(str(answer).split())) is not is_named
+    rows = {path[0].partition(" (")[0]: one.forward for path, one in by_path(answer).items()}
+    product = 2 * B * D * H
+    layers = {"layer_0": product, "layer_1": product} if is_named else {"Layer": 2 * product}
+    assert rows == layers
 
 
 @pytest.mark.parametrize(

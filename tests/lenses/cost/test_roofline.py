@@ -1,5 +1,6 @@
 """Flops and bytes of kernels against numbers counted by hand, and what bounds them."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -151,6 +152,14 @@ def test_products_and_the_rest_have_limits_of_their_own():
     assert published("tpu:v6e:2x2") is PUBLISHED["v6e"]
     with pytest.raises(OptionError, match="no published limits of 'h300' here; did you mean"):
         published("h300")
+    assert h100.source == (
+        "NVIDIA H100 Tensor Core GPU datasheet; of products half of its figures with sparsity "
+        "(for bf16 1,979 Tflop/s), that of f64 as it is"
+    )
+    for limits in PUBLISHED.values():  # a figure that was halved is twice that of the table
+        published_as = re.search(r"bf16 ([\d,]+) Tflop", limits.source)
+        if published_as:
+            assert int(published_as[1].replace(",", "")) * 1e12 / 2 == limits.products["bf16"]
     for name, limits in PUBLISHED.items():
         assert limits.source, name
         assert 0.2e12 < limits.bandwidth < 1e13

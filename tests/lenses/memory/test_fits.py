@@ -1,6 +1,7 @@
 """Whether a program fits a limit, against sizes counted by hand and JAX's own donation."""
 
 import functools
+import inspect
 from dataclasses import replace
 
 import equinox as eqx
@@ -12,7 +13,8 @@ from flax import nnx
 import jaxlens
 from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
-from jaxlens.lenses.memory import fits
+from jaxlens.lenses.memory import checkpoint, fits
+from jaxlens.lenses.memory.checkpoint import Tried
 from jaxlens.lenses.memory.fits import target_of, within
 
 pytestmark = pytest.mark.backend
@@ -73,6 +75,43 @@ def test_checkpoints_are_tried_where_it_is_differentiated():
     takes = [action.takes for action in tried]
     assert takes == sorted(takes)
     assert "What would fit" in str(answer)
+
+
+def inner(w, x):
+    h = jnp.tanh(x @ w)
+    return jax.nn.relu(h @ w).sum()
+
+
+def update(w, x):
+    return w - 0.1 * jax.grad(inner)(w, x)
+
+
+def twice(w, x):
+    return jax.grad(inner)(w, x), jax.grad(lambda w: jnp.tanh(x @ w).sum())(w)
+
+
+def cells(ws, x):
+    return jax.lax.scan(lambda x, w: (jnp.sin(jnp.tanh(x @ w)), None), x, ws)[0].sum()
+
+
+def at(function, line):
+    return f"test_fits.py:{inspect.getsourcelines(function)[1] + line}"
+
+
+@pytest.mark.parametrize(
+    ("f", "stack", "name"),
+    [
+        (update, (), f"the whole function (inner, {at(inner, 1)})"),
+        (jax.value_and_grad(inner), (), f"the whole function (inner, {at(inner, 1)})"),
+        (jax.grad(cells), (3,), f"each scan's body ({at(cells, 1)})"),
+        (twice, (), "the whole function"),  # of both: no one line
+    ],
+    ids="update inner cells twice".split(),
+)
+def test_a_checkpoint_names_the_line_of_what_it_is_put_round(f, stack, name, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_trial", lambda name, code, make: Tried(name, code, 1))
+    capture = jaxlens.capture(f, shape(*stack, 64, 64), shape(128, 64))
+    assert name in [tried.name for tried in checkpoint.trials(capture)]
 
 
 def test_too_near_to_say():

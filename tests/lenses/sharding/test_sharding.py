@@ -154,4 +154,5 @@ def test_of_the_core() -> None:
 def test_saved_captures_say_the_same(name: str) -> None:
     answer = script_results(name)
     assert answer["saved"] == answer["text"]
+    assert answer["counted"] == 8  # also where only a shard_map says so, not its inputs
     assert answer["html"] < 125_000

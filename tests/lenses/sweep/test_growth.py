@@ -150,6 +150,10 @@ def test_a_gpu_has_the_share_that_jax_takes():
                                          pytest.approx(63_763_906_560, rel=1e-4))  # fmt: skip
     assert h100.words == "the 63.8 GB that JAX takes by default of the 85 GB of H100 SXM"
     assert capacity("tpu:v5e:2x2").usable == 16e9
+    # Of memory: what was done with the rates of products is no part of it.
+    assert h100.source == "what the device reports, which is sold as of 80 GB"
+    assert capacity("b200").source == "NVIDIA Blackwell datasheet, a GPU of the HGX B200"
+    assert capacity("v5p").source == "Google Cloud TPU documentation, TPU v5p page"
 
 
 @pytest.mark.parametrize("wrong", ["h1000", "", 0, -5, "GB"])
