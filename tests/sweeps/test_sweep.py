@@ -134,6 +134,50 @@ def test_a_point_that_fails_is_a_row_with_one_line(here):
     assert all("\n" not in row.error for row in answer.rows)
     assert answer.failed == answer.rows[1:]
     assert texts(answer)[-1].startswith("3 points of 4 failed: x=f32[8,64], flags=xla_no_such=1: ")
+    assert texts(answer)[-1].endswith("; and 2 more.")
+
+
+def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
+    sizes = [(8, 64), (16, 3), (32, 64), (7,), (64, 64), (16, 64)]
+    over = {"x": [shape(*size) for size in sizes], "name": ["a", "b"]}
+
+    def f(x, name):
+        return jnp.tanh(x @ jnp.ones((64, 64), x.dtype)).sum()
+
+    f = jax.jit(f, static_argnames="name")
+    answer = jaxlens.sweep(f, over=over, executor=here, measure=["flops", "peak"])
+    axis = answer.facts.axes[0]
+    assert axis.quantity == "x.shape[0]"
+    np.testing.assert_equal(axis.numbers, (8, np.nan, 32, np.nan, 64, 16))
+    assert [axis.value(n) for n in (0, 1)] == [8, "f32[16,3]"]
+    (law,) = [text for text in texts(answer) if "flops grows" in text]
+    assert law.startswith("flops grows linearly with x.shape[0]")
+    assert "from 8 to 64 (4 points, " in law
+    assert [row[0].text for row in answer.table.rows[::2]] == list(axis.labels)
+    assert [row[-1].text for row in answer.table.rows[::2]] == ["", "TypeError"] * 2 + [""] * 2
+    # The whole error has the room that the axes leave, in a table of its own.
+    failed = next(table for table in answer.tables if table.title == "Points that failed")
+    assert [row[:2] for row in failed.rows[::2]] == [row[:2] for row in answer.table.rows[2:8:4]]
+    assert "  f32[16,3]  'a'   TypeError: dot_general requires contracting dimensions" in str(
+        answer
+    )
+
+
+def test_an_error_has_no_address(here):
+    def f(x):
+        raise ValueError(f"no {object()}")
+
+    answer = jaxlens.sweep(f, over={"x": XS[:1]}, executor=here)
+    assert answer.rows[0].error == "ValueError: no <object object>"
+
+
+def test_the_table_is_shown_as_text_and_html(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, executor=here, measure=["peak"])
+    shown = answer.table._repr_mimebundle_()
+    assert shown["text/plain"] == str(answer.table) == repr(answer.table)
+    assert "Points of the sweep\n  x             peak  reserved\n" in str(answer.table)
+    assert "<caption>Points of the sweep</caption>" in shown["text/html"]
+    assert (answer.table.columns, len(answer.table.rows)) == (("x", "peak", "reserved"), 3)
 
 
 def test_a_policy_applies_to_what_is_differentiated(here):
@@ -231,6 +275,18 @@ class Config:
     dtype: type = jnp.float32
 
 
+@dataclasses.dataclass(frozen=True)
+class Widths:
+    a: int = 1
+    b: int = 2
+    c: int = 3
+    d: int = 4
+
+
+def layers_of(dtype):
+    return {n: shape(64, dtype=dtype if n < 3 else "float32") for n in range(4)}
+
+
 @pytest.mark.parametrize(
     ("values", "labels", "numbers"),
     [
@@ -246,6 +302,21 @@ class Config:
             (),
         ),
         ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("4", "8"), (4, 8)),
+        ([layers_of("float32"), layers_of("bfloat16")], ("f32", "bf16"), ()),
+        (
+            [layers_of("float32"), {**layers_of("bfloat16"), 3: shape(8)}],
+            ("0 and 2 more=f32, 3=f32[64]", "0 and 2 more=bf16, 3=f32[8]"),
+            (),
+        ),
+        ([[shape(8)] * 4, [shape(8)] * 6], ("f32[8] x 4", "f32[8] x 6"), ()),
+        ([[shape(8)] * 4] * 2, ("f32[8] x 4 #1", "f32[8] x 4 #2"), ()),
+        ([shape(8), shape(16, dtype="bfloat16")], ("f32[8]", "bf16[16]"), ()),
+        (["a" * 90 + end for end in "xy"], (repr("a" * 90 + "x"), repr("a" * 90 + "y")), ()),
+        (
+            [Widths(), Widths(2, 3, 4, 5)],
+            ("a=1, b=2, c=3, d=4", "a=2, b=3, c=4, d=5"),
+            (),
+        ),
         (
             [AbstractMesh((4,), ("d",)), AbstractMesh((2, 2), ("d", "m"))],
             ("Mesh(d=4)", "Mesh(d=2, m=2)"),
@@ -256,6 +327,38 @@ class Config:
 def test_labels_are_what_differs(values, labels, numbers):
     (row,) = axes({"x": values})
     assert (row.axis.labels, row.axis.numbers) == (labels, numbers)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Param:
+    """An array in an object, as a model of Flax has it."""
+
+    value: jax.ShapeDtypeStruct
+
+
+def test_labels_of_arrays_in_objects_are_the_types_that_differ():
+    states = [
+        [Param(shape(4, 4, dtype=dtype)) for _ in range(3)] for dtype in ("float32", "bfloat16")
+    ]
+    (row,) = axes({"x": states})
+    assert row.axis.labels == ("f32", "bf16")
+
+
+def test_long_labels_are_whole_in_pictures(here):
+    over = {
+        "x": XS[:2],
+        "a": [Widths(), Widths(2, 3, 4, 5)],
+        "b": [Widths(5, 6, 7, 8), Widths(6, 7, 8, 9)],
+    }
+    f = jax.jit(lambda x, a, b: x + a.a + b.b, static_argnums=(1, 2))
+    answer = jaxlens.sweep(f, over=over, executor=here, measure=["peak"])
+    drawing = answer.svg("Memory by x.shape[0]")
+    assert ">a=1, b=2, c=3, d=4, a=5, b=6, c=7, d=8</text>" in drawing
+    both = jaxlens.sweep(f, XS[0], over={k: over[k] for k in "ab"}, executor=here, measure="peak")
+    bars = both.svg("Peak by a and b")
+    for text in ("a=1, b=2, c=3, d=4", "a=6, b=7, c=8, d=9"):
+        assert f">{text}</text>" in bars
 
 
 @pytest.mark.parametrize(
