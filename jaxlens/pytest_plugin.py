@@ -196,13 +196,16 @@ class Receipts:
             what = "receipt" if kept is None else "whole receipt"  # as a merge may leave it
             parts.append(f"{place} has no {what} of {program} in {test}; {_UPDATE} writes it")
         else:
-            differs = changes(earlier, found, compiled=compiled)
+            whole = config.get_verbosity() > 1
+            differs = changes(earlier, found, compiled=compiled, whole=whole)
             measured["left_out"] += [
                 f"{self._item.nodeid}, {program}: {why}" for why in differs.left_out
             ]
             if differs.lines:
                 head = f"{program} differs from its receipt in {place}:"
-                parts.append("\n".join((head, *differs.lines, f"if it should be: {_UPDATE}")))
+                cut = not whole and any(" more" in line for line in differs.lines)
+                tail = f"if it should be: {_UPDATE}{'; every line: pytest -vv' * cut}"
+                parts.append("\n".join((head, *differs.lines, tail)))
         return "\n".join(filter(None, parts))
 
     def _name(self, name: str) -> str:
@@ -393,10 +396,11 @@ class _ReceiptFiles:
 
 
 def _lines(terminalreporter: Any, lines: list[str]) -> None:
-    for line in lines[:_MOST]:
+    most = _MOST if terminalreporter.verbosity < 2 else len(lines)
+    for line in lines[:most]:
         terminalreporter.line(line)
-    if len(lines) > _MOST:
-        terminalreporter.line(f"  and {len(lines) - _MOST:,} more")
+    if len(lines) > most:
+        terminalreporter.line(f"  and {len(lines) - most:,} more: pytest -vv")
 
 
 def _write(path: Path, content: Any) -> None:
