@@ -45,7 +45,7 @@ def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int
     """
     widths = [max(map(len, column)) for column in columns]
     least = [
-        max(map(len, (*words(column[0]), *column[1:])), default=0)
+        max(min(w, _LEAST), *map(len, (*words(column[0]), *column[1:])), 0)
         if i in right
         else max(min(w, _LEAST), *(len(x) for t in set(column) for x in words(t)), 0)
         for i, (w, column) in enumerate(zip(widths, columns, strict=True))
