@@ -140,13 +140,8 @@ def test_a_point_that_fails_is_a_row_with_one_line(here):
 
 def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
     sizes = [(8, 64), (16, 3), (32, 64), (7,), (64, 64), (16, 64)]
-    over = {"x": [shape(*size) for size in sizes], "name": ["a", "b"]}
-
-    def f(x, name):
-        return jnp.tanh(x @ jnp.ones((64, 64), x.dtype)).sum()
-
-    f = jax.jit(f, static_argnames="name")
-    answer = jaxlens.sweep(f, over=over, executor=here, measure=["flops", "peak"])
+    over = {"x": [shape(*size) for size in sizes]}
+    answer = jaxlens.sweep(loss, W[:1], over=over, executor=here, measure=["flops"])
     axis = answer.facts.axes[0]
     assert axis.quantity == "x.shape[0]"
     np.testing.assert_equal(axis.numbers, (8, np.nan, 32, np.nan, 64, 16))
@@ -154,14 +149,12 @@ def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
     (law,) = [text for text in texts(answer) if "flops grows" in text]
     assert law.startswith("flops grows linearly with x.shape[0]")
     assert "from 8 to 64 (4 points, " in law
-    assert [row[0].text for row in answer.table.rows[::2]] == list(axis.labels)
-    assert [row[-1].text for row in answer.table.rows[::2]] == ["", "TypeError"] * 2 + [""] * 2
+    assert [row[0].text for row in answer.table.rows] == list(axis.labels)
+    assert [row[-1].text for row in answer.table.rows] == ["", "TypeError"] * 2 + [""] * 2
     # The whole error has the room that the axes leave, in a table of its own.
     failed = next(table for table in answer.tables if table.title == "Points that failed")
-    assert [row[:2] for row in failed.rows[::2]] == [row[:2] for row in answer.table.rows[2:8:4]]
-    assert "  f32[16,3]  'a'   TypeError: dot_general requires contracting dimensions" in str(
-        answer
-    )
+    assert [row[0] for row in failed.rows] == [row[0] for row in answer.table.rows[1:4:2]]
+    assert "  f32[16,3]  TypeError: dot_general requires contracting dimensions" in str(answer)
 
 
 def test_an_error_has_no_address(here):
