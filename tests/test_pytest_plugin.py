@@ -1,10 +1,15 @@
 """The pytest plugin, in runs of pytest of their own, on a small project of a team."""
 
 import json
+import os
 from pathlib import Path
 
+import jax
 import pytest
 
+import jaxlens
+from jaxlens import pytest_plugin
+from jaxlens.lenses.compare.receipt_record import changes, record
 from tests.support.paths import environment
 
 pytest_plugins = ["pytester"]
@@ -73,6 +78,13 @@ def test_no_count():
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _modules():
+    """Loads what a receipt needs: a run in this process forgets the modules that it loads."""
+    found = jaxlens.receipt(jax.jit(jax.grad(lambda x: x * x)), 1.0)
+    changes(json.loads(json.dumps(record(found))), found)
+
+
 @pytest.fixture
 def project(pytester, monkeypatch):
     """A folder with a model and its tests; `run(*arguments)` runs pytest in it."""
@@ -84,7 +96,13 @@ def project(pytester, monkeypatch):
     return pytester
 
 
-def run(project, *arguments):
+def run(project, *arguments, plugins=()):
+    """Runs pytest in this process, which has imported JAX already."""
+    return project.runpytest_inprocess(*arguments, plugins=(pytest_plugin, *plugins))
+
+
+def run_apart(project, *arguments):
+    """Runs pytest in a process of its own."""
     return project.runpytest_subprocess("-p", "jaxlens.pytest_plugin", *arguments)
 
 
@@ -101,7 +119,7 @@ def test_receipts_are_demanded_written_and_compared(project):
     )
     assert not receipts(project).exists()
 
-    written = run(project, "--jaxlens-update")
+    written = run_apart(project, "--jaxlens-update")
     written.assert_outcomes(passed=2)
     written.stdout.fnmatch_lines(
         ["3 of 3 written: __receipts__/test_model.json", "  test_step, step 2"], consecutive=False
@@ -134,8 +152,16 @@ def test_receipts_are_demanded_written_and_compared(project):
             "E*if it should be: pytest --jaxlens-update",
         ]
     )
-    assert "pytest_plugin.py" not in changed.stdout.str()
+    assert "pytest_plugin/" not in changed.stdout.str()
     assert receipts(project).read_text() == text
+    many = "".join(f"    x = x * {n}\n" for n in range(2, 26))
+    project.makepyfile(model=MODEL.replace("    return jnp.tanh", f"{many}    return jnp.tanh"))
+    cut, whole = run(project, "-k", "grad"), run(project, "-k", "grad", "-vv")
+    cut.stdout.fnmatch_lines(
+        ["E*and * more lines", "E*if it should be: pytest --jaxlens-update; every line: pytest -vv"]
+    )
+    assert " more lines" not in whole.stdout.str()
+    whole.stdout.fnmatch_lines(["E*model.py:29: x = x [*] 25", "E*pytest --jaxlens-update"])
 
     # From here on the file is one that came from elsewhere, and a comment moves every line.
     project.makepyfile(model=MODEL.replace("\n\ndef loss", "\n\n# moved\n\ndef loss"))
@@ -166,7 +192,7 @@ def test_receipts_are_demanded_written_and_compared(project):
     broken = run(project, "-k", "grad")
     broken.assert_outcomes(failed=1, deselected=1)
     broken.stdout.fnmatch_lines(["E*CaptureFileError: *test_model.json holds no receipts*"])
-    assert "pytest_plugin.py" not in broken.stdout.str()
+    assert "pytest_plugin/" not in broken.stdout.str()
 
 
 def test_marks(project):
@@ -181,7 +207,7 @@ def test_marks(project):
         ],
         consecutive=False,
     )
-    assert "pytest_plugin.py" not in done.stdout.str()
+    assert "pytest_plugin/" not in done.stdout.str()
 
 
 def test_a_budget_of_nothing_is_said(project):
@@ -205,11 +231,12 @@ def test_a_run_without_receipts_imports_neither_jax_nor_the_verbs(project):
 
         def test_plain():
             names = {name for name in sys.modules if name.split(".")[0] in ("jaxlens", "jax")}
-            assert names == {"jaxlens", "jaxlens.pytest_plugin"}
+            own = ("", ".pytest_plugin", ".pytest_plugin.files", ".pytest_plugin.fixture")
+            assert names == {f"jaxlens{name}" for name in own}
             assert "numpy" not in sys.modules
         """
     )
-    run(project).assert_outcomes(passed=1)
+    run_apart(project).assert_outcomes(passed=1)
 
 
 def test_workers_of_xdist_write_one_file(project):
@@ -217,7 +244,7 @@ def test_workers_of_xdist_write_one_file(project):
     project.makepyfile(test_model=TESTS)
     names = {"TestLoss::test_grad[4]", "test_step"}
     for line in ("3 of 3 written", "test_gone is in "):
-        done = run(project, "-p", "xdist", "-n", "2", "--jaxlens-update")
+        done = run_apart(project, "-p", "xdist", "-n", "2", "--jaxlens-update")
         done.assert_outcomes(passed=2)
         content = json.loads(receipts(project).read_text())
         assert content["tests"].keys() - {"test_gone"} == names
@@ -287,20 +314,18 @@ def test_what_no_test_takes_is_named_and_removed_only_if_asked(project, monkeypa
     }
 
 
-def test_an_update_that_cannot_be_written_fails(project):
+def test_an_update_that_cannot_be_written_fails(project, monkeypatch):
     project.makepyfile(test_model=TESTS)
-    project.makeconftest(
-        """
-        import os
 
-        def full(*paths):
-            raise OSError("No space left on device")
+    def full(*paths):
+        raise OSError("No space left on device")
 
-        def pytest_sessionfinish():
-            os.replace = full
-        """
-    )
-    done = run(project, "--jaxlens-update")
+    class FullDisk:
+        def pytest_sessionfinish(self):
+            monkeypatch.setattr(os, "replace", full)
+
+    done = run(project, "--jaxlens-update", plugins=[FullDisk()])
+    monkeypatch.undo()
     done.assert_outcomes(passed=2)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.stdout.fnmatch_lines(["0 of 3 written", "*test_model.json was not written: *"])

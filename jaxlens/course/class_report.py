@@ -9,10 +9,10 @@ import csv
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from jaxlens.course import progress_file
 from jaxlens.course.judge_process import GivenAnswer, judge_in_process
@@ -22,6 +22,7 @@ from jaxlens.errors import OptionError
 CSV = "class_report.csv"
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
 _PROCESSES = min(8, os.cpu_count() or 1)  # each takes up to 2 GB
+Verdict = tuple[bool, str]  # whether it is solved, and why
 _COLUMNS = "learner,puzzle,solved,solution shown,by the progress file,judgement".split(",")
 
 
@@ -60,41 +61,44 @@ def report(folder: Path) -> Iterator[str]:
         raise OptionError(f"{folder} holds no folders; expected one for each learner")
     learners = list(map(learner, homes))
     width = max(len(entry.name) for entry in learners)
-    with ExitStack() as stack:
-        try:
-            # A message may hold what UTF-8 cannot.
-            path = folder / CSV
-            file = path.open("w", newline="", encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise OptionError(
-                f"cannot write {path} ({error.strerror}); copy the learners' folders into a folder "
-                "of yours"
-            ) from None
-        stack.enter_context(file)
+    with _opened(folder / CSV) as file:
         rows = csv.writer(file)
         rows.writerow(_COLUMNS)
-        pool = ThreadPoolExecutor(_PROCESSES)
-        stack.callback(pool.shutdown, cancel_futures=True)
-        pending = [
-            {id: pool.submit(best_verdict, answers) for id, answers in entry.answers.items()}
-            for entry in learners
-        ]
         yield f"{'':{width}}  answers  solved  by the progress file  solutions shown"
-        for entry, verdicts in zip(learners, pending, strict=True):
-            solved = sum(verdict.result()[0] for verdict in verdicts.values())
+        for entry, verdicts in _judged(learners):
             rows.writerows(_rows(entry, verdicts))
             file.flush()
+            solved = sum(is_solved for is_solved, _ in verdicts.values())
             yield (
                 f"{entry.name:{width}}  {len(verdicts):7}  {solved:6}"
                 f"  {len(entry.claimed):20}  {len(entry.revealed):15}"
             )
     yield from (f"{entry.name}: {why}" for entry in learners for why in entry.unreadable)
-    yield f"{len(modules())} puzzles; written to {path}"
+    yield f"{len(modules())} puzzles; written to {folder / CSV}"
 
 
-def _rows(entry: Learner, verdicts: dict[str, Future[tuple[bool, str]]]) -> Iterator[list[object]]:
-    for id, verdict in verdicts.items():
-        solved, sentence = verdict.result()
+def _opened(path: Path) -> TextIO:
+    try:  # a message may hold what UTF-8 cannot
+        return path.open("w", newline="", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        why = f"cannot write {path} ({error.strerror})"
+        raise OptionError(f"{why}; copy the learners' folders into a folder of yours") from None
+
+
+def _judged(learners: list[Learner]) -> Iterator[tuple[Learner, dict[str, Verdict]]]:
+    """Yields each learner with a verdict on each puzzle, as soon as all of these are known."""
+    pool = ThreadPoolExecutor(_PROCESSES)
+    try:
+        answers = (several for entry in learners for several in entry.answers.values())
+        verdicts = pool.map(best_verdict, answers)
+        for entry in learners:
+            yield entry, dict(zip(entry.answers, verdicts, strict=False))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _rows(entry: Learner, verdicts: dict[str, Verdict]) -> Iterator[list[object]]:
+    for id, (solved, sentence) in verdicts.items():
         marks = map(int, (solved, id in entry.revealed, id in entry.claimed))
         yield [entry.name, id, *marks, sentence]
     for why in entry.unreadable:
@@ -139,7 +143,7 @@ def answers_in(path: Path) -> Iterator[GivenAnswer]:
             yield GivenAnswer(id, code, tuple(codes[:number]), str(path.parent.resolve()))
 
 
-def best_verdict(answers: list[GivenAnswer]) -> tuple[bool, str]:
+def best_verdict(answers: list[GivenAnswer]) -> Verdict:
     """Judges the answers of a learner's to one puzzle; the last, or else any that is solved."""
     verdict = judge_in_process(answers[-1])
     for answer in reversed(answers[:-1]):

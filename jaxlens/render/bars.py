@@ -1,7 +1,7 @@
 """Draws a table's bars, or the shares of the user's lines, as a chart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxlens.render.chart import chart, rect, words
 from jaxlens.render.document import SourcePane
@@ -10,7 +10,7 @@ from jaxlens.report import Table
 
 _ROWS = 40  # drawn; a sentence says how many more there are
 _ROW, _TOP, _PAD, _GAP = 20.0, 46.0, 12.0, 16.0
-_LABEL, _LETTER = 60, 7.3  # columns of a row's name at most, and the width of one
+_LABEL, _LETTER = 60, 7.3  # columns of a line of code at most, and the width of one
 _BAR = 150.0
 
 
@@ -56,14 +56,14 @@ def source_bars(pane: SourcePane) -> str:
     largest = max((line.share or 0.0 for line in pane.lines), default=0.0) or 1.0
     rows = []
     for line in pane.lines:
-        code = line.text.lstrip()
+        indent = 5 + len(line.text) - len(line.text.lstrip())
         bar = _Bar(line.note, None if line.share is None else line.share / largest)
-        rows.append(_Row(code, [bar], str(line.number), 5 + len(line.text) - len(code)))
+        rows.append(_Row(shorten(line.text.lstrip(), _LABEL), [bar], str(line.number), indent))
     return _chart(pane.title, [pane.scale], rows)
 
 
 def _chart(title: str, heads: Sequence[str], rows: Sequence[_Row]) -> str:
-    shown = [replace(row, name=shorten(row.name, _LABEL)) for row in rows[:_ROWS]]
+    shown = rows[:_ROWS]
     longest = max((row.indent + columns(row.name) for row in shown), default=0)
     left = _PAD + _LETTER * longest + _GAP
     texts = [

@@ -13,11 +13,13 @@ from jaxlens.lenses.sweep.facts import Series, SweepFacts, series
 from jaxlens.lenses.sweep.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Document, Findings, Picture, TableBlock
-from jaxlens.render.graph.text_width import shorten
+from jaxlens.render.graph.text_width import columns, shorten
+from jaxlens.render.text.lines import wrap
 from jaxlens.report import amount, count
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _HIGH = 760.0, 74.0, 150.0, 34.0, 240.0
 _LINES = 6  # series of one chart
+_BESIDE = 16  # columns of a name that stands beside its line; a longer one stands below all
 _TAKES = attrgetter("takes")  # what is compared with a limit
 _NOTE = "What programs reserve from start to end; the lines join the points that were compiled."
 
@@ -29,13 +31,17 @@ def document(facts: SweepFacts, asked: bool = False) -> Document:
         facts: The points.
         asked: Whether the user named the figures: the text then has the times too.
     """
-    over = " x ".join(f"{len(axis.labels)} of {axis.name}" for axis in facts.axes)
-    taken = f"sweep of {facts.name}: {count(len(facts.rows), 'point')} ({over})"
     answer = report(facts)
     blocks: list[Block] = [Findings(answer.findings)] if answer.findings else []
     blocks += pictures(facts)
     blocks += [TableBlock(table, asked=asked) for table in answer.tables]
-    return Document("sweep", taken, tuple(blocks))
+    return Document("sweep", title(facts), tuple(blocks))
+
+
+def title(facts: SweepFacts) -> str:
+    """Returns the first line of a sweep."""
+    over = " x ".join(f"{len(axis.labels)} of {axis.name}" for axis in facts.axes)
+    return f"sweep of {facts.name}: {count(len(facts.rows), 'point')} ({over})"
 
 
 def pictures(facts: SweepFacts) -> Iterator[Picture]:
@@ -88,17 +94,18 @@ def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
         y = at(0, value)[1]
         marks.append(chart.line(_LEFT, y, _LEFT + wide, y, "grid"))
         marks.append(chart.words(_LEFT - 6, y + 4, amount(value), "dim", "end"))
-    marks.append(chart.words(_LEFT + wide, bottom + 32, shorten(quantity, 60), "dim", "end"))
+    marks.append(chart.words(_LEFT + wide, bottom + 32, shorten(quantity, 88), "dim", "end"))
     if limit is not None and limit <= top and facts.capacity:
         y = at(0, limit)[1]
         marks.append(chart.line(_LEFT, y, _LEFT + wide, y, "hot"))
         marks.append(chart.words(_LEFT + 4, y - 5, shorten(facts.capacity.words, 60), "dim"))
+    names = [", ".join(label for _, label in line.others) for line in lines]
+    below = max(map(columns, names)) > _BESIDE
     ends: list[float] = []
-    for n, (line, (numbers, values)) in enumerate(zip(lines, curves, strict=True)):
+    for n, (name, (numbers, values)) in enumerate(zip(names, curves, strict=True)):
         points = [at(x, value) for x, value in zip(numbers, values, strict=True)]
         # Each step is a line of its own, since a path of this kind would be filled.
         marks += [chart.line(*a, *b, chart.hue(n)) for a, b in pairwise(points)]
-        name = ", ".join(label for _, label in line.others)
         for (x, y), number, value in zip(points, numbers, values, strict=True):
             tip = ", ".join(filter(None, (name, f"{quantity} = {number:g}", amount(value))))
             marks.append(chart.circle(x, y, 4, chart.hue(n), tip=tip))
@@ -106,8 +113,14 @@ def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:
         while any(abs(y - other) < 14 for other in ends):
             y += 14
         ends.append(y)
-        if name:
+        if name and not below:
             x = points[-1][0]
             marks.append(chart.line(x + 9, y, x + 21, y, chart.hue(n)))
-            marks.append(chart.words(x + 25, y + 4, shorten(name, 16)))
-    return chart.chart(_WIDTH, bottom + 44, marks)
+            marks.append(chart.words(x + 25, y + 4, name))
+    end = bottom + 44
+    for n, name in enumerate(names if below else ()):
+        marks.append(chart.line(_LEFT, end, _LEFT + 12, end, chart.hue(n)))
+        for text in wrap(name, 88):
+            marks.append(chart.words(_LEFT + 18, end + 4, text))
+            end += 16
+    return chart.chart(_WIDTH, end, marks)

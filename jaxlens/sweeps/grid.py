@@ -1,8 +1,9 @@
 """The grid of a sweep: the values of each axis, their names, and the call at each point."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -14,14 +15,16 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
 from jaxlens.lenses.memory.checkpoint import REMAT
-from jaxlens.render.graph.text_width import shorten
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import tally
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
 from jaxlens.stages.arguments.value_diff import differences, same
 from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
-_LONGEST = 48  # characters of a label
+_MOST = 16  # parts of an object that a label names
+_LONGEST = 400  # characters of the text of a value
 _BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
@@ -58,7 +61,7 @@ def _axis(name: Any, given: Any) -> AxisValues:
         )
     if not given:
         raise OptionError(f"over={{{name!r}: []}} has no value to try")
-    roots = [part.strip() for part in name.split(",")]
+    roots = _roots(name)
     for value in given:
         if len(roots) > 1 and (not isinstance(value, Sequence) or len(value) != len(roots)):
             raise OptionError(
@@ -66,14 +69,32 @@ def _axis(name: Any, given: Any) -> AxisValues:
                 f"a tuple of {len(roots)}, got {static_text(value)}"
             )
     values = tuple(_read(name, value) for value in given) if name in OWN else tuple(given)
-    parts = {} if name in OWN or len(roots) > 1 else _parts(values)
-    numbers, quantity = ((), "") if name in OWN else _numbers(name, roots, values, parts)
+    parts = _parts(name, values)
+    numbers, quantity = _numbers(name, values)
     words = [
-        ", ".join(f"{k.removeprefix('.')}={static_text(v[n])}" for k, v in parts.items())
+        ", ".join(f"{k.removeprefix('.')}={_text(v[n])}" for k, v in parts.items())
         for n in range(len(values))
     ]
-    labels = [_label(name, *row) for row in zip_longest(values, numbers, words)]
+    leaves = [] if name in OWN or parts else _leaf_words(values)
+    labels = [_label(name, *row) for row in zip_longest(values, numbers, words, leaves)]
     return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
+
+
+def axis_of(row: AxisValues, compiled: Sequence[int]) -> SweepAxis:
+    """Returns an axis with the numbers of the values that were compiled, and NaN for the others.
+
+    Args:
+        row: The axis as it was given: with an array of another shape, it may have no numbers.
+        compiled: Indices of the values with which a point was compiled.
+    """
+    axis = row.axis
+    if axis.numbers:
+        return axis
+    values = [row.values[n] for n in compiled]
+    numbers, quantity = _numbers(axis.name, values)
+    by_value = dict(zip(compiled, numbers, strict=False))
+    every = tuple(by_value.get(n, math.nan) for n in range(len(row.values)))
+    return replace(axis, numbers=every, quantity=quantity) if numbers else axis
 
 
 def _read(name: str, value: Any) -> Any:
@@ -105,17 +126,54 @@ def _read(name: str, value: Any) -> Any:
     return value
 
 
-def _parts(values: Sequence[Any]) -> dict[str, list[Any]]:
+def _roots(name: str) -> list[str]:
+    """Returns the names of the arguments that vary along an axis."""
+    return [part.strip() for part in name.split(",")]
+
+
+def _parts(name: str, values: Sequence[Any]) -> dict[str, list[Any]]:
     """Returns what differs inside objects, such as fields of a config; {} where it is the whole."""
     parts: dict[str, list[Any]] = {}
+    if name in OWN or len(_roots(name)) > 1:
+        return parts
     for n, value in enumerate(values):
-        for path, now, was in differences("", value, values[0]) if n else ():
+        for path, now, was in differences("", value, values[0], _MOST) if n else ():
             parts.setdefault(path, [was] * len(values))[n] = now
-    are_arrays = any(_type(value) for part in parts.values() for value in part)
+    are_arrays = any(map(_type, jax.tree.leaves([*parts.values()])))
     return {} if "" in parts or are_arrays else parts
 
 
-def _label(name: str, value: Any, number: float | None, parts: str) -> str:
+def _leaf_words(values: Sequence[Any]) -> list[str]:
+    """Returns the leaves in which pytrees with arrays differ, or all leaves of unlike pytrees.
+
+    Leaves that differ alike are named by the first, and not at all if there are no others.
+    """
+    flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
+    texts = [[_type(leaf) or _text(leaf) for _, leaf in leaves] for leaves in flat]
+    paths, *others = ([path for path, _ in leaves] for leaves in flat)
+    if not any(_type(leaf) for leaves in flat for _, leaf in leaves):
+        return []
+    groups: dict[tuple[str, ...], list[str]] = {}
+    is_alike = all(other == paths for other in others)
+    for path, alike in zip(paths, zip(*texts, strict=True), strict=True) if is_alike else ():
+        dtypes, _, shapes = zip(*(text.partition("[") for text in alike), strict=True)
+        if len(set(alike)) > 1:
+            key = dtypes if len(set(shapes)) == 1 else alike
+            place = jax.tree_util.keystr(path, simple=True, separator=".")
+            groups.setdefault(key, []).append(place)
+    if not groups:
+        return [", ".join(tally(leaves)) for leaves in texts]
+    names = [f"{listed(leaves, 1)}=" for leaves in groups.values()] if len(groups) > 1 else [""]
+    return [
+        ", ".join(map("".join, zip(names, row, strict=True))) for row in zip(*groups, strict=True)
+    ]
+
+
+def _text(value: Any) -> str:
+    return static_text(value, _LONGEST)
+
+
+def _label(name: str, value: Any, number: float | None, parts: str, leaves: str | None) -> str:
     """Returns a value in words, from the number or the parts that vary in it, if it has such."""
     if name == "policy":
         return _policy_name(value)
@@ -128,10 +186,10 @@ def _label(name: str, value: Any, number: float | None, parts: str) -> str:
         return ", ".join(types)
     if isinstance(value, Mesh | AbstractMesh):
         return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
-    if 0 < len(parts) <= _LONGEST:
+    if parts:
         return parts
     is_plain = number is None or isinstance(value, int | float)
-    return shorten(static_text(value), _LONGEST) if is_plain else f"{number:g}"
+    return (leaves or _text(value)) if is_plain else f"{number:g}"
 
 
 def _policy_name(policy: Any) -> str:
@@ -156,10 +214,11 @@ def _different(labels: Sequence[str]) -> list[str]:
     ]
 
 
-def _numbers(
-    name: str, roots: Sequence[str], values: Sequence[Any], parts: Mapping[str, Sequence[Any]]
-) -> tuple[tuple[float, ...], str]:
+def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
     """Returns what varies along an axis as numbers, and what they are; nothing for several."""
+    if name in OWN:
+        return (), ""
+    roots, parts = _roots(name), _parts(name, values)
     part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
     if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
         return tuple(plain), name + part
@@ -173,6 +232,8 @@ def _numbers(
             continue  # an option, or an array of one element
         if None in shapes or len({len(shape) for shape in shapes if shape is not None}) > 1:
             return (), ""
+        if len({str(getattr(leaf, "dtype", "")) for _, leaf in leaves}) > 1:
+            return (), ""  # another type takes another size too
         path = leaves[0][0]
         root, rest = (roots[path[0].idx], path[1:]) if len(roots) > 1 else (name, path)
         for axis, sizes in enumerate(zip(*filter(None, shapes), strict=False)):
@@ -246,7 +307,7 @@ def chosen(
     """Returns the values at a point: those of arguments, and those of `OWN`, by name."""
     values: dict[str, Any] = {}
     for row, n in zip(grid, place, strict=True):
-        together = [part.strip() for part in row.axis.name.split(",")]
+        together = _roots(row.axis.name)
         several = row.values[n] if len(together) > 1 else (row.values[n],)
         values |= dict(zip(together, several, strict=True))
     own = {name: values.pop(name, None) for name in OWN}

@@ -26,14 +26,15 @@ from jaxlens.lenses.memory.capacity import Capacity, capacity
 from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.sweep.facts import SweepFacts
 from jaxlens.lenses.sweep.report import report
-from jaxlens.report import Table
+from jaxlens.render.document import Document, TableBlock
+from jaxlens.report import Report, Table
 from jaxlens.stages import compat
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.sweeps.children import ChildProcesses
-from jaxlens.sweeps.document import document
-from jaxlens.sweeps.grid import AxisValues, arguments, axes, captured, chosen
+from jaxlens.sweeps.document import document, title
+from jaxlens.sweeps.grid import AxisValues, arguments, axes, axis_of, captured, chosen
 from jaxlens.sweeps.journal import Journal
 from jaxlens.sweeps.worker import measure as measure_capture
 from jaxlens.sweeps.worker import measured, one_line
@@ -50,9 +51,16 @@ class Sweep(Answer[SweepFacts]):
     """The answer of a sweep: `.rows`, `.table`, `.pandas()`, and sentences and charts as a view."""
 
     @property
-    def table(self) -> Table:
-        """All points, one a row."""
-        return self.tables[0]
+    def table(self) -> Answer[Table]:
+        """All points, one a row: a view with the table's `.rows` and `.columns`."""
+        table = self.tables[0]
+        block = TableBlock(table, asked=True)
+        return Answer(
+            None,
+            lambda: Document("sweep", title(self.facts), (block,)),
+            lambda: Report(table.title, tables=(table,)),
+            lambda: table,
+        )
 
     def pandas(self) -> Any:
         """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
@@ -67,10 +75,7 @@ class Sweep(Answer[SweepFacts]):
         facts = self.facts
         rows = [
             {
-                **{
-                    axis.name: axis.numbers[row.place[n]] if axis.numbers else row.point[axis.name]
-                    for n, axis in enumerate(facts.axes)
-                },
+                **{axis.name: axis.value(row.place[n]) for n, axis in enumerate(facts.axes)},
                 **{name: getattr(row.figures, name) for name in FIGURES},
                 "fits": row.fits,
                 "error": row.error,
@@ -144,9 +149,11 @@ def sweep(
     block, workers = _executor(executor, len(plan.places))
     with block as pool:
         rows = _Sweeping(plan, pool, journal).rows()
+    compiled = [row.place for row in rows.values() if not row.error or row.fits is not None]
+    along = [axis_of(row, sorted({place[n] for place in compiled})) for n, row in enumerate(grid)]
     facts = SweepFacts(
         function_name(f),
-        tuple(row.axis for row in grid),
+        tuple(along),
         tuple(rows[place] for place in plan.places),
         bound,
         workers,
@@ -154,7 +161,7 @@ def sweep(
         plan.random,
         journal.trouble if journal else "",
         tuple(kind for kind in sorted(plan.kinds) if bound and not _is_kind(kind, bound)),
-        tuple(row.axis.name for row in grid if row.axis.quantity in plan.inputs),
+        tuple(axis.name for axis in along if axis.quantity in plan.inputs),
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)

@@ -19,6 +19,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
+from jaxlens.ir.jaxpr.canonical import ADDRESS
 from jaxlens.lenses.compare.figures import Figures
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.report import total
@@ -94,7 +95,7 @@ def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]
 
 def one_line(error: Exception) -> str:
     """Returns an exception as one line: its type and the first line of its message."""
-    return f"{type(error).__name__}: {first_line(error, 200)}"
+    return ADDRESS.sub("", f"{type(error).__name__}: {first_line(error, 200)}")
 
 
 def _executed(sent: TextProgram, executable: Any, request: Mapping[str, Any]) -> Run:

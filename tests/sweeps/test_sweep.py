@@ -24,6 +24,7 @@ from jaxlens.errors import OptionError, PackageError
 from jaxlens.sweeps import children, journal
 from jaxlens.sweeps import sweep as sweeping
 from jaxlens.sweeps.grid import axes
+from jaxlens.sweeps.worker import measured
 
 pytestmark = pytest.mark.backend
 
@@ -134,6 +135,43 @@ def test_a_point_that_fails_is_a_row_with_one_line(here):
     assert all("\n" not in row.error for row in answer.rows)
     assert answer.failed == answer.rows[1:]
     assert texts(answer)[-1].startswith("3 points of 4 failed: x=f32[8,64], flags=xla_no_such=1: ")
+    assert texts(answer)[-1].endswith("; and 2 more.")
+
+
+def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
+    sizes = [(8, 64), (16, 3), (32, 64), (7,), (64, 64), (16, 64)]
+    over = {"x": [shape(*size) for size in sizes]}
+    answer = jaxlens.sweep(loss, W[:1], over=over, executor=here, measure=["flops"])
+    axis = answer.facts.axes[0]
+    assert axis.quantity == "x.shape[0]"
+    np.testing.assert_equal(axis.numbers, (8, np.nan, 32, np.nan, 64, 16))
+    assert [axis.value(n) for n in (0, 1)] == [8, "f32[16,3]"]
+    (law,) = [text for text in texts(answer) if "flops grows" in text]
+    assert law.startswith("flops grows linearly with x.shape[0]")
+    assert "from 8 to 64 (4 points, " in law
+    assert [row[0].text for row in answer.table.rows] == list(axis.labels)
+    assert [row[-1].text for row in answer.table.rows] == ["", "TypeError"] * 2 + [""] * 2
+    # The whole error has the room that the axes leave, in a table of its own.
+    failed = next(table for table in answer.tables if table.title == "Points that failed")
+    assert [row[0] for row in failed.rows] == [row[0] for row in answer.table.rows[1:4:2]]
+    assert "  f32[16,3]  TypeError: dot_general requires contracting dimensions" in str(answer)
+
+
+def test_an_error_has_no_address(here):
+    def f(x):
+        raise ValueError(f"no {object()}")
+
+    answer = jaxlens.sweep(f, over={"x": XS[:1]}, executor=here)
+    assert answer.rows[0].error == "ValueError: no <object object>"
+
+
+def test_the_table_is_shown_as_text_and_html(here):
+    answer = jaxlens.sweep(increment, over={"x": XS}, executor=here, measure=["peak"])
+    shown = answer.table._repr_mimebundle_()
+    assert shown["text/plain"] == str(answer.table) == repr(answer.table)
+    assert "Points of the sweep\n  x             peak  reserved\n" in str(answer.table)
+    assert "<caption>Points of the sweep</caption>" in shown["text/html"]
+    assert (answer.table.columns, len(answer.table.rows)) == (("x", "peak", "reserved"), 3)
 
 
 def test_a_policy_applies_to_what_is_differentiated(here):
@@ -192,17 +230,19 @@ def test_any_number_of_arguments_varies_as_tuples(here):
 
 
 _MESHES = """
+from concurrent.futures import ThreadPoolExecutor
 import jax, jaxlens, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+pool = ThreadPoolExecutor(1)
 def product(n, x):
     mesh = Mesh(np.array(jax.devices()[:n]), ("d",))
     return jax.lax.with_sharding_constraint(x @ x.T, NamedSharding(mesh, PartitionSpec("d")))
 product = jax.jit(product, static_argnums=0)
 x = jax.ShapeDtypeStruct((64, 64), "float32")
-for row in jaxlens.sweep(product, x=x, over={"n": [1, 2, 4]}, executor=1).rows:
+for row in jaxlens.sweep(product, x=x, over={"n": [1, 2, 4]}, executor=pool).rows:
     memory = product.lower(int(row.point["n"]), x).compile().memory_analysis()
     whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
-    print(row.figures.reserved == whole, row.here or "in a child")
+    print(row.figures.reserved == whole, row.here or "by the executor")
 mesh = Mesh(np.array(jax.devices()), ("d",))
 layouts = [NamedSharding(mesh, PartitionSpec(*spec)) for spec in ((), ("d",))]
 layouts = [jax.ShapeDtypeStruct((64, 64), "float32", sharding=layout) for layout in layouts]
@@ -217,7 +257,7 @@ def test_a_mesh_in_the_function_alone_is_compiled_for_its_devices():
     command = [sys.executable, "-c", _MESHES]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "True in a child",
+        "True by the executor",
         "True programs for 2 devices",
         "True programs for 4 devices",
         "f32[64,64] P() over 4 devices f32[64,64] P('d',) over 4 devices",
@@ -229,6 +269,18 @@ class Config:
     name: str = "a name that is longer than a label of a row in the table of a sweep"
     layers: int = 1
     dtype: type = jnp.float32
+
+
+@dataclasses.dataclass(frozen=True)
+class Widths:
+    a: int = 1
+    b: int = 2
+    c: int = 3
+    d: int = 4
+
+
+def layers_of(dtype):
+    return {n: shape(64, dtype=dtype if n < 3 else "float32") for n in range(4)}
 
 
 @pytest.mark.parametrize(
@@ -246,6 +298,21 @@ class Config:
             (),
         ),
         ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("4", "8"), (4, 8)),
+        ([layers_of("float32"), layers_of("bfloat16")], ("f32", "bf16"), ()),
+        (
+            [layers_of("float32"), {**layers_of("bfloat16"), 3: shape(8)}],
+            ("0 and 2 more=f32, 3=f32[64]", "0 and 2 more=bf16, 3=f32[8]"),
+            (),
+        ),
+        ([[shape(8)] * 4, [shape(8)] * 6], ("f32[8] x 4", "f32[8] x 6"), ()),
+        ([[shape(8)] * 4] * 2, ("f32[8] x 4 #1", "f32[8] x 4 #2"), ()),
+        ([shape(8), shape(16, dtype="bfloat16")], ("f32[8]", "bf16[16]"), ()),
+        (["a" * 90 + end for end in "xy"], (repr("a" * 90 + "x"), repr("a" * 90 + "y")), ()),
+        (
+            [Widths(), Widths(2, 3, 4, 5)],
+            ("a=1, b=2, c=3, d=4", "a=2, b=3, c=4, d=5"),
+            (),
+        ),
         (
             [AbstractMesh((4,), ("d",)), AbstractMesh((2, 2), ("d", "m"))],
             ("Mesh(d=4)", "Mesh(d=2, m=2)"),
@@ -256,6 +323,38 @@ class Config:
 def test_labels_are_what_differs(values, labels, numbers):
     (row,) = axes({"x": values})
     assert (row.axis.labels, row.axis.numbers) == (labels, numbers)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Param:
+    """An array in an object, as a model of Flax has it."""
+
+    value: jax.ShapeDtypeStruct
+
+
+def test_labels_of_arrays_in_objects_are_the_types_that_differ():
+    states = [
+        [Param(shape(4, 4, dtype=dtype)) for _ in range(3)] for dtype in ("float32", "bfloat16")
+    ]
+    (row,) = axes({"x": states})
+    assert row.axis.labels == ("f32", "bf16")
+
+
+def test_long_labels_are_whole_in_pictures(here):
+    over = {
+        "x": XS[:2],
+        "a": [Widths(), Widths(2, 3, 4, 5)],
+        "b": [Widths(5, 6, 7, 8), Widths(6, 7, 8, 9)],
+    }
+    f = jax.jit(lambda x, a, b: x + a.a + b.b, static_argnums=(1, 2))
+    answer = jaxlens.sweep(f, over=over, executor=here, measure=["peak"])
+    drawing = answer.svg("Memory by x.shape[0]")
+    assert ">a=1, b=2, c=3, d=4, a=5, b=6, c=7, d=8</text>" in drawing
+    both = jaxlens.sweep(f, XS[0], over={k: over[k] for k in "ab"}, executor=here, measure="peak")
+    bars = both.svg("Peak by a and b")
+    for text in ("a=1, b=2, c=3, d=4", "a=6, b=7, c=8, d=9"):
+        assert f">{text}</text>" in bars
 
 
 @pytest.mark.parametrize(
@@ -395,8 +494,10 @@ def test_any_executor_serves_and_a_broken_one_is_rows():
 @pytest.mark.filterwarnings("default")
 def test_dask_serves():
     distributed = pytest.importorskip("distributed")
+    # One worker in this process has imported JAX; by TCP it gets all that it gets as bytes.
+    options = {"processes": False, "protocol": "tcp://", "dashboard_address": None}
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(1, threads_per_worker=1, **options) as cluster,
         cluster.get_client() as client,
         client.get_executor() as pool,
     ):
@@ -423,7 +524,7 @@ def test_an_interrupt_cancels_and_ends_the_children(monkeypatch, tmp_path):
 
 
 _KILLED = """
-import sys, threading
+import sys
 from concurrent.futures import ThreadPoolExecutor
 import jax, jaxlens
 from jaxlens.sweeps import sweep as sweeping, worker
@@ -435,12 +536,11 @@ def measured(request):
 sweeping.measured = measured
 xs = [jax.ShapeDtypeStruct((n,), "float32") for n in range(2, 14)]
 with ThreadPoolExecutor(1) as pool:
-    answer = jaxlens.sweep(increment, over={"x": xs}, executor=pool, resume=sys.argv[1])
-print("done", [row.figures.peak for row in answer.rows], sum(row.kept for row in answer.rows))
+    jaxlens.sweep(increment, over={"x": xs}, executor=pool, resume=sys.argv[1])
 """
 
 
-def test_kill_9_loses_no_finished_point(tmp_path):
+def test_kill_9_loses_no_finished_point(tmp_path, here, monkeypatch):
     file = tmp_path / "points.jsonl"
     root = os.path.dirname(os.path.dirname(jaxlens.__file__))
     command = [sys.executable, "-c", _KILLED, str(file)]
@@ -451,9 +551,12 @@ def test_kill_9_loses_no_finished_point(tmp_path):
         child.send_signal(signal.SIGKILL)
     finished = sum(line.endswith(b"}") for line in file.read_bytes().split(b"\n")[:-1])
     assert finished >= 3
-    ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    *compiled, last = ended.stdout.splitlines()
-    assert last == f"done {[8 * n for n in range(2, 14)]} {finished}"
+    compiled = []
+    monkeypatch.setattr(sweeping, "measured", lambda sent: compiled.append(1) or measured(sent))
+    xs = [shape(n) for n in range(2, 14)]
+    ended = jaxlens.sweep(increment, over={"x": xs}, executor=here, resume=file)
+    assert [row.figures.peak for row in ended.rows] == [8 * n for n in range(2, 14)]
+    assert sum(row.kept for row in ended.rows) == finished
     assert len(compiled) == 12 - finished
 
 

@@ -1,5 +1,6 @@
 """The points of a sweep, and what was measured at each."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -11,7 +12,8 @@ class SweepAxis:
     Attributes:
         name: What varies: an argument, several ("x, y"), "target", "flags" or "policy".
         labels: Each value in words, all different.
-        numbers: What changes along it as numbers; () where it is no one number.
+        numbers: What changes along it as numbers; () where it is no one number. NaN for a value
+            with which nothing was compiled, such as an array of another shape.
         quantity: What these numbers are: "x.shape[0]", or the argument itself; "" without them.
     """
 
@@ -19,6 +21,11 @@ class SweepAxis:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] = ()
     quantity: str = ""
+
+    def value(self, n: int) -> float | str:
+        """Returns value number n as a number, or in words where it has none."""
+        is_number = self.numbers and not math.isnan(self.numbers[n])
+        return self.numbers[n] if is_number else self.labels[n]
 
 
 @dataclass(frozen=True, slots=True)

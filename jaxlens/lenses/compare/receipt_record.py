@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from jaxlens.lenses.subject import Given
 from jaxlens.links.match.across_edits import printed_kind
 from jaxlens.report import count, tally
 
-_MOST = 12  # lines, and fusions, of a message
+_MOST = 12  # lines, and fusions, of a message that is not whole
 _NO_LINE = "(no line of yours)"
 _ALIKE = "the same operations with other shapes, parameters or literals"
 _SAME_LINES = "each line has the same operations"
@@ -78,15 +79,18 @@ def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = 
     return {"version": _VERSION, "jax": target.jax, "traced": traced, "compiled": sections}
 
 
-def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Changes:
+def changes(
+    earlier: Record, receipt: Receipt, *, compiled: bool = True, whole: bool = False
+) -> Changes:
     """Finds what differs between a record and a program; compiles it if that can be compared.
 
     Args:
         earlier: What was recorded.
         receipt: The receipt of the program now.
         compiled: Whether to compare the figures of a compile.
+        whole: Whether to give every line; else many are cut.
     """
-    target = receipt.capture.program.target
+    most, target = sys.maxsize if whole else _MOST, receipt.capture.program.target
     if earlier["jax"] != target.jax:
         why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
         return Changes((), (why,))
@@ -97,10 +101,10 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
-    lines = [*_by_name("arguments", was, now), *_by_name("results", was, now)]
-    lines += _by_line(was["lines"], now["lines"], receipt)
+    lines = [text for kind in ("arguments", "results") for text in _by_name(kind, was, now, most)]
+    lines += _by_line(was["lines"], now["lines"], receipt, most)
     if figures and not lines:
-        lines = [*_only_edited(was, now, receipt)]
+        lines = [*_only_edited(was, now, receipt, most)]
     place = device(target)
     section = earlier["compiled"].get(place)
     if compiled and section is None:
@@ -110,7 +114,7 @@ def changes(earlier: Record, receipt: Receipt, *, compiled: bool = True) -> Chan
         own = [*_figures(section, here)]
         if section["made_by"] == here["made_by"]:
             figures += own
-            lines += _by_fusion(section["fused"], here["fused"], receipt)
+            lines += _by_fusion(section["fused"], here["fused"], receipt, most)
         elif own:  # which another machine explains, so it is no failure
             both = f"its compiled figures are of {section['made_by']}, this is {here['made_by']}"
             left_out.append(f"{both}: {'; '.join(text.strip() for text in own)}")
@@ -249,14 +253,16 @@ def _text(value: Any) -> str:
     return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _by_name(kind: str, was: Record, now: Record) -> Iterator[str]:
+def _by_name(kind: str, was: Record, now: Record, most: int) -> Iterator[str]:
     """Yields what differs in arguments or results, those with one difference together."""
     before, after = was.get(kind, {}), now.get(kind, {}) if kind in was else {}
     names: dict[str, list[str]] = {}
     for name in dict.fromkeys([*after, *before]):
         if before.get(name) != after.get(name):
             names.setdefault(_change(before.get(name), after.get(name)), []).append(name)
-    yield from _cut([f"  {listed(of, 3)}: {text}" for text, of in names.items()], _MOST, kind)
+    yield from _cut(
+        [f"  {listed(of, most // 4)}: {text}" for text, of in names.items()], most, kind
+    )
 
 
 def _change(before: str | None, after: str | None) -> str:
@@ -269,12 +275,12 @@ def _change(before: str | None, after: str | None) -> str:
     )
 
 
-def _only_edited(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+def _only_edited(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
     """Yields what explains another program whose arguments, results and lines are the same."""
     nodes, rows = _lines(receipt), []
     for text, before in edited_lines(was["lines"].keys(), now["lines"].keys()).items():
-        rows += [f"  {listed(lines_of(nodes[text]))}: {text}", f"      was: {before}"]
-    yield from _cut(rows, 2 * _MOST, "edited")
+        rows += [f"  {listed(lines_of(nodes[text]), most // 3)}: {text}", f"      was: {before}"]
+    yield from _cut(rows, 2 * most, "edited")
     if "results" in was:
         yield f"  {_SAME_LINES}: order, a constant, a setting or jit's options differ"
     else:
@@ -282,7 +288,7 @@ def _only_edited(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
         yield "  or only the names of results, which older fingerprints include"
 
 
-def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+def _by_line(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
     """Yields lines with other operations, each with what is new and gone."""
     nodes, edited = _lines(receipt), edited_lines(was.keys(), now.keys())
     rows = []
@@ -293,18 +299,21 @@ def _by_line(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
     ]
     if len(alike) > 1:  # an input of another shape changes them all
         places = dict.fromkeys(place for text in alike for place in lines_of(nodes[text]))
-        rows += [f"  {_ALIKE}, in {count(len(alike), 'line')}:", f"      {listed([*places], 8)}"]
+        rows += [
+            f"  {_ALIKE}, in {count(len(alike), 'line')}:",
+            f"      {listed([*places], 2 * most // 3)}",
+        ]
     for text in nodes:
         before = was.get(text, was.get(edited.get(text, ""), ""))
         if before != now[text] and not (len(alike) > 1 and text in alike):
-            place = listed(lines_of(nodes[text]))
+            place = listed(lines_of(nodes[text]), most // 3)
             rows.append(f"  {place}{': ' if place else ''}{text}")
             if text in edited:
                 rows.append(f"      was: {edited[text]}")
             rows.append(f"      {_tally_change(before, now[text])}")
     for text in sorted(was.keys() - now.keys() - set(edited.values())):
         rows += [f"  gone: {text}", f"      {_tally_change(was[text], '')}"]
-    yield from _cut(rows, 3 * _MOST, "by line")
+    yield from _cut(rows, 3 * most, "by line")
 
 
 def _tally_change(before: str, after: str) -> str:
@@ -320,7 +329,7 @@ def _counts(text: str) -> Counter[str]:
     return Counter({name: int(number or 1) for name, number in found})
 
 
-def _by_fusion(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
+def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
     """Yields fusions that are new, with their lines, and those that are gone: of many, some."""
     more, less = Counter(now) - Counter(was), Counter(was) - Counter(now)
     title = f"by fusion, {more.total():,} new and {less.total():,} gone"
@@ -328,11 +337,11 @@ def _by_fusion(was: Record, now: Record, receipt: Receipt) -> Iterator[str]:
     for name, (text, nodes) in _fusions(receipt).items():
         if more[text] > 0:
             more[text] -= 1
-            lines = listed(lines_of(nodes))
+            lines = listed(lines_of(nodes), most // 3)
             rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
     gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
-    first = _MOST - min(len(gone), _MOST // 2)
-    yield from _cut([*rows[:first], *gone, *rows[first:]], _MOST, title)
+    first = most - min(len(gone), most // 2)
+    yield from _cut([*rows[:first], *gone, *rows[first:]], most, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

@@ -172,11 +172,11 @@ def series(facts: SweepFacts, at: int) -> Iterator[Series]:
         return tuple(row.place[n] for n in others)
 
     for _, rows in groupby(sorted(facts.rows, key=place), place):
-        ordered = sorted(rows, key=lambda row: axis.numbers[row.place[at]])
-        done = tuple(row for row in ordered if not row.error or row.fits is not None)
+        known = (row for row in rows if not row.error or row.fits is not None)
+        done = tuple(sorted(known, key=lambda row: axis.numbers[row.place[at]]))
         if done:
-            known = tuple((facts.axes[n].name, done[0].point[facts.axes[n].name]) for n in others)
-            yield Series(known, tuple(axis.numbers[row.place[at]] for row in done), done)
+            fixed = tuple((facts.axes[n].name, done[0].point[facts.axes[n].name]) for n in others)
+            yield Series(fixed, tuple(axis.numbers[row.place[at]] for row in done), done)
 
 
 @dataclass(frozen=True, slots=True)

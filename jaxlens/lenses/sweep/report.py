@@ -13,7 +13,6 @@ from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
-_ERRORS = 3
 _FITS = {True: "yes", False: "no", None: "unknown"}
 _ALIKE = 1.01  # figures that differ less are told as one
 
@@ -225,17 +224,20 @@ def _errors(facts: SweepFacts) -> Iterator[Finding]:
     failed = facts.failed
     if not failed:
         return
-    first = [f"{_point(row)}: {row.error}" for row in failed[:_ERRORS]]
-    more = f"; and {len(failed) - _ERRORS} more" if len(failed) > _ERRORS else ""
-    text = f"{count(len(failed), 'point')} of {len(facts.rows)} failed: {'; '.join(first)}{more}"
-    yield Finding(text if text.endswith(".") else f"{text}.", "measured")
+    first = f"{_point(failed[0])}: {failed[0].error}".removesuffix(".")
+    more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+    points = count(len(failed), "point")
+    yield Finding(f"{points} of {len(facts.rows)} failed: {first}{more}.", "measured")
 
 
 def tables(facts: SweepFacts) -> tuple[Table, ...]:
-    """Returns the table of all points, that of their times, and with two axes a heat map."""
+    """Returns the table of all points, of errors, of times, and with two axes a heat map."""
     plain = [name for name in FIGURES if name not in TIMED and _has(facts, name)]
     timed = [name for name in TIMED if _has(facts, name)]
     made = [_table(facts, "Points of the sweep", plain, _note(facts))]
+    if facts.failed:
+        rows = tuple((*map(Cell, row.point.values()), Cell(row.error)) for row in facts.failed)
+        made.append(Table("Points that failed", (*facts.failed[0].point, "error"), rows))
     if timed:
         made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
     if len(facts.axes) == 2 and all(len(axis.labels) > 1 for axis in facts.axes):
@@ -254,7 +256,8 @@ def _table(
     if facts.capacity is not None and not volatile:
         columns.append(("fits", lambda row: Cell(_FITS[row.fits])))
     if facts.failed and not volatile:
-        columns.append(("error", lambda row: Cell(row.error)))
+        # Its kind, before the first colon: the whole has a table with room for it.
+        columns.append(("error", lambda row: Cell(row.error.partition(":")[0], row.error)))
     shown = (row for row in facts.rows if not (volatile and row.error))
     rows = barred(
         (tuple(make(row) for _, make in columns) for row in shown), *((n,) for n in numbers)

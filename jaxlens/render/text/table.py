@@ -40,12 +40,12 @@ def table_lines(table: Table, width: int) -> list[str]:
 def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int) -> list[int]:
     """Returns column widths that sum to `total` if possible, by narrowing the widest column.
 
-    A column is narrowed to its longest word at most, and to no less than `_LEAST`; columns of
-    numbers (`right`) keep their width.
+    A column is narrowed to its longest word at most, and to no less than `_LEAST`; in columns of
+    numbers (`right`) only the heading is folded.
     """
     widths = [max(map(len, column)) for column in columns]
     least = [
-        w
+        max(min(w, _LEAST), *map(len, (*words(column[0]), *column[1:])), 0)
         if i in right
         else max(min(w, _LEAST), *(len(x) for t in set(column) for x in words(t)), 0)
         for i, (w, column) in enumerate(zip(widths, columns, strict=True))

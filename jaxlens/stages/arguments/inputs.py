@@ -140,19 +140,24 @@ def sharding_text(value: Any) -> str:
     return f"{type(sharding).__name__} {over}" if spec is None else f"P{tuple(spec)} {over}"
 
 
-def static_text(value: Any) -> str:
-    """Returns a short text of a static value, without addresses, the same in every run."""
+def static_text(value: Any, most: int = _LONGEST) -> str:
+    """Returns a text of a static value, without addresses, the same in every run.
+
+    Args:
+        value: The value.
+        most: Its most characters.
+    """
     if isinstance(value, ModuleType):
         return value.__name__
     name = getattr(value, "__qualname__", None) if callable(value) else None
     if isinstance(name, str):
         return name.replace("<locals>.", "")
     try:
-        text = _short.repr(value)
+        text = _short.repr(value) if most <= _LONGEST else repr(value)
     except Exception:  # a user's __repr__ may fail, and must not stop a look
         text = ""
     text = " ".join(_ADDRESS.sub("", text or f"<{type(value).__name__}>").split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def named_arguments(

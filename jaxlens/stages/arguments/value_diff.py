@@ -27,13 +27,14 @@ Difference = tuple[str, Any, Any]
 """A path with its new and old value."""
 
 
-def differences(name: str, new: Any, old: Any) -> list[Difference]:
+def differences(name: str, new: Any, old: Any, most: int = _MOST) -> list[Difference]:
     """Returns the innermost parts in which two values differ; the whole values if they are many.
 
     Args:
         name: The name of the values, with which the paths begin.
         new: The new value.
         old: The old value.
+        most: How many are given, before the whole is.
     """
     innermost: list[Difference] = []
     pending: list[Difference] = [(name, new, old)]
@@ -45,7 +46,7 @@ def differences(name: str, new: Any, old: Any) -> list[Difference]:
         parts = [(path + step, a, b) for step, a, b in children if not same(a, b)]
         if isinstance(now, tuple | list) and len(parts) == len(children) > 1:
             parts = []  # a shape is shown as a whole
-        if parts and len(innermost) + len(pending) + len(parts) <= _MOST:
+        if parts and len(innermost) + len(pending) + len(parts) <= most:
             pending = parts + pending
         else:
             innermost.append((path, now, was))

@@ -117,6 +117,20 @@ def test_changes_name_figures_lines_and_fusions():
     )
 
 
+def test_many_changes_are_cut_unless_the_whole_is_asked_for():
+    now = fixed()
+    earlier = json.loads(json.dumps(record(now)))
+    traced = earlier["traced"]
+    traced["fingerprint"] = {"cpu": "00ff"}
+    traced["lines"] |= {f"gone({n})": "sin f32 #abcd" for n in range(40)}
+    traced["results"] = {f"result[{n}]": "f32[8], sin" for n in range(40)}
+    cut, whole = (changes(earlier, now, whole=whole).lines for whole in (False, True))
+    assert "  and 44 more lines" in cut
+    assert any(" and 37 more: gone" in line for line in cut)
+    assert not any(" more" in line for line in whole)
+    assert all(f"  gone: gone({n})" in whole for n in range(40))
+
+
 def test_a_line_that_only_reads_otherwise_is_no_change():
     now = fixed()
     earlier = json.loads(json.dumps(record(now)))

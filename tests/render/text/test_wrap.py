@@ -18,3 +18,11 @@ def test_in_tables_too() -> None:
     lines = table_lines(table, 80)
     assert sum(line.count("cell ") for line in lines) == 3
     assert not any(line.endswith("cell") for line in lines)
+
+
+def test_a_long_heading_of_numbers_is_folded_and_a_short_one_is_not() -> None:
+    heads = ("f", "in a run", "layers=12, act='tanh', " * 3, "layers=24, act='tanh', " * 3)
+    lines = table_lines(Table("", heads, (cells("step", 1, 1_000, 20),), right=(1, 2, 3)), 100)
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("  f     in a run  ")
+    assert lines[-1].startswith("  step         1  ")
