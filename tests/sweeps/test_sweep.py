@@ -494,10 +494,8 @@ def test_any_executor_serves_and_a_broken_one_is_rows():
 @pytest.mark.filterwarnings("default")
 def test_dask_serves():
     distributed = pytest.importorskip("distributed")
-    # One worker in this process has imported JAX; by TCP it gets all that it gets as bytes.
-    options = {"processes": False, "protocol": "tcp://", "dashboard_address": None}
     with (
-        distributed.LocalCluster(1, threads_per_worker=1, **options) as cluster,
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
         cluster.get_client() as client,
         client.get_executor() as pool,
     ):
