@@ -97,16 +97,28 @@ def spans(frames: Iterable[Frame]) -> tuple[Span, ...]:
         Innermost first, without the frames of JAX and jaxlens, without the library frames outside
         the user's outermost frame, which launched it, and without the frames outside `BOUNDARY`.
     """
-    stack = []
-    for key, line, end_line, column, end_column, function in frames:
-        file = describe(key)
-        if key == BOUNDARY:
+    return of_program(map(span, frames))
+
+
+def span(frame: Frame) -> Span | None:
+    """The span of a frame; None for one of JAX or jaxlens."""
+    key, line, end_line, column, end_column, function = frame
+    file = describe(key)
+    if file.own:
+        return None
+    place = (file.name, line, end_line or line, column, end_column)
+    return Span(*place, function, key, file.library)
+
+
+def of_program(stack: Iterable[Span | None]) -> tuple[Span, ...]:
+    """As `spans`, of the spans of frames: those that are of the program."""
+    shown = []
+    for one in filter(None, stack):
+        if one.key == BOUNDARY:
             break  # outside is the line that calls jaxlens, which is no part of the program
-        if not file.own:
-            place = (file.name, line, end_line or line, column, end_column)
-            stack.append(Span(*place, function, key, file.library))
-    user = next((i for i in reversed(range(len(stack))) if not stack[i].library), None)
-    return tuple(stack if user is None else stack[: user + 1])
+        shown.append(one)
+    user = next((i for i in reversed(range(len(shown))) if not shown[i].library), None)
+    return tuple(shown if user is None else shown[: user + 1])
 
 
 def _inside_library(path: str) -> str | None:

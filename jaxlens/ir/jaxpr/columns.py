@@ -48,7 +48,8 @@ class _Reader(ColumnsBuilder):
         self._bodies, self._spans, self._scope = bodies, spans, scope
         self._describe = description
         self._type_of: dict[int, int] = {}  # by an aval's identity
-        # Places by traceback: of each name stack, by its identity, and of each text of one.
+        # Places by traceback and by the identity of its spans: of each name stack, by its identity,
+        # and of each text of one.
         self._stack_of: dict[int, dict[Any, int]] = {}
         self._scope_of: dict[str, dict[Any, int]] = {}
         self._literals: Pool[Hashable] = Pool()
@@ -127,8 +128,12 @@ class _Reader(ColumnsBuilder):
         scope = self._scope(stack)
         places = self._stack_of[id(stack)] = self._scope_of.setdefault(scope, {})
         place = places.get(traceback)
-        if place is None:  # hashing a place is slow
-            place = places[traceback] = self.places.number(Place(scope, self._spans(traceback)))
+        if place is None:
+            spans = self._spans(traceback)
+            place = places.get(id(spans))
+            if place is None:  # hashing a place is slow
+                place = places[id(spans)] = self.places.number(Place(scope, spans))
+            places[traceback] = place
         return place
 
     def _literal(self, atom: Any) -> int:

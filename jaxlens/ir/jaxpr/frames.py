@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import Frame, describe, spans
+from jaxlens.ir.spans import Frame, of_program, span
 
 Position = tuple[int | None, int | None, int | None, int | None]
 Resolver = Callable[[Any], tuple[Span, ...]]
@@ -23,29 +23,25 @@ def resolver() -> Resolver:
     alive while the function is used.
     """
     spans_of: dict[Any, tuple[Span, ...]] = {None: ()}
-    own: dict[int, bool] = {}
+    stacks: dict[tuple[int, ...], tuple[Span, ...]] = {}  # equal ones are one object
     positions: dict[int, list[Position]] = {}
-    frames: dict[tuple[int, int], Frame] = {}
+    frames: dict[tuple[int, int], Span | None] = {}
 
-    def frame(code: CodeType, offset: int) -> Frame:
-        key = id(code), offset
-        if key not in frames:
-            if id(code) not in positions:
-                positions[id(code)] = list(code.co_positions())
-            frames[key] = _frame(code, offset, positions[id(code)])
-        return frames[key]
+    def frame(code: CodeType, offset: int) -> Span | None:
+        if id(code) not in positions:
+            positions[id(code)] = list(code.co_positions())
+        return span(_frame(code, offset, positions[id(code)]))
 
     def resolve(traceback: Any) -> tuple[Span, ...]:
         stack = spans_of.get(traceback)
         if stack is None:
-            user_frames = []
-            for code, offset in zip(*traceback.raw_frames(), strict=True):
-                skip = own.get(id(code))
-                if skip is None:
-                    skip = own[id(code)] = describe(code.co_filename).own
-                if not skip:
-                    user_frames.append(frame(code, offset))
-            stack = spans_of[traceback] = spans(user_frames)
+            codes, offsets = traceback.raw_frames()
+            keys = list(zip(map(id, codes), offsets, strict=True))
+            for key, code in zip(keys, codes, strict=True):
+                if key not in frames:
+                    frames[key] = frame(code, key[1])
+            own = of_program(map(frames.__getitem__, keys))
+            stack = spans_of[traceback] = stacks.setdefault(tuple(map(id, own)), own)
         return stack
 
     return resolve

@@ -55,6 +55,11 @@ class _Pools:
     def values(self, values: Iterable[Value]) -> list[list[int]]:
         return [[self.string[value.name], self.type[value.type]] for value in values]
 
+    def stacks(self, nodes: list[Node]) -> list[int]:
+        own = {id(n.spans): n.spans for n in nodes}  # long, slow to hash, shared by many nodes
+        numbers = {key: self.stack[spans] for key, spans in own.items()}
+        return [numbers[id(n.spans)] for n in nodes]
+
 
 def to_columns(module: Module) -> dict[str, Any]:
     """The module as JSON data."""
@@ -101,7 +106,7 @@ def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
         "attrs": [pools.strings(w for pair in n.attrs.items() for w in pair) for n in nodes],
         "regions": [pools.strings(n.regions) for n in nodes],
         "scope": pools.strings(n.scope for n in nodes),
-        "spans": [pools.stack[n.spans] for n in nodes],
+        "spans": pools.stacks(nodes),
         "text": pools.strings(n.text for n in nodes),
     }
     if any(n.stamps for n in nodes):

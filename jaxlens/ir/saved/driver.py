@@ -31,6 +31,7 @@ from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
+from jaxlens.ir.saved.save import EXTRAS, FACTS
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.text_store import Texts, from_bytes, memory
@@ -39,24 +40,6 @@ _BAD = (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionEr
 # Bounds of the characters of texts, by the bytes of the file: lines are stored once, and could be
 # repeated at will. The dumps of a training step are 120 times their file, each at most 3 times.
 _LEAST, _ONE_TEXT, _ALL_TEXTS = 16 << 20, 10, 500
-
-# Facts beside the stages: their type, and the stage that they are saved with.
-FACTS: Mapping[str, tuple[Any, str]] = {
-    "outputs": (tuple[Input, ...], "jaxpr"),
-    "constants": (tuple[Constant, ...], "jaxpr"),
-    "verdict": (Verdict, "jaxpr"),
-    "memory": (Memory, "compiled"),
-    "cost": (Mapping[str, float], "compiled"),
-    "buffers": (str, "compiled"),
-    "fusion_log": (str, "compiled"),
-    "times": (tuple[Timing, ...], ""),
-    "profile": (Profile, "compiled"),
-    "tape": (LineTrace, "jaxpr"),
-}
-METHODS = {"tape": "line_trace"}
-"""Methods of `Driver` that are not called as the fact is in files."""
-EXTRAS: frozenset[Extra] = frozenset({"profile", "line_trace", "fusion_log"})
-"""Facts that are saved only where they are recorded: they would need a second compile."""
 
 
 @dataclass(frozen=True, slots=True)

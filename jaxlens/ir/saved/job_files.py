@@ -4,8 +4,8 @@ runs/a/process-0-HOST-PID/process.json    what the process is, written again as 
 runs/a/process-0-HOST-PID/000001.json     one compile
 runs/a/programs/DIGEST.jaxlens            a program, as `Capture.save` writes it
 
-Each file is written whole or not at all, and none is changed by another process. Two processes that
-compile the same program write the same file, whichever is first.
+Each file is written whole or not at all, and none is changed by another process while its own
+lives. Two processes that compile the same program write the same file, whichever is first.
 """
 
 import json
@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,6 +91,18 @@ def recorded_compiles(root: Path, is_meant: Callable[[dict[str, Any]], bool]) ->
     """
     meant = (f.parent for f in root.glob(f"process-*/{_PROCESS}") if _is_meant(f, is_meant))
     return sum(1 for folder in meant for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+
+
+def note_gone(root: Path, is_gone: Callable[[RecordedProcess], bool]) -> None:
+    """Notes of processes that they are gone, where their record is not closed.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    for file in root.glob(f"process-*/{_PROCESS}"):
+        process = _read(RecordedProcess, file, [])
+        if process is not None and not process.ended and is_gone(process):
+            write_whole(file, _dumped(replace(process, gone=True)))
 
 
 def _is_meant(process: Path, is_meant: Callable[[dict[str, Any]], bool]) -> bool:

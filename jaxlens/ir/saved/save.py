@@ -7,18 +7,29 @@ times are data of the capture.
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Driver
-from jaxlens.ir.facts import KERNEL_TEXTS, Kernel, Program
+from jaxlens.ir.driver import Driver, Extra
+from jaxlens.ir.facts import (
+    KERNEL_TEXTS,
+    Constant,
+    Input,
+    Kernel,
+    LineTrace,
+    Memory,
+    Profile,
+    Program,
+    Timing,
+    Verdict,
+)
 from jaxlens.ir.needs import Needs
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import to_columns
-from jaxlens.ir.saved.driver import EXTRAS, FACTS, METHODS
 from jaxlens.ir.saved.facts import to_json
 from jaxlens.ir.text_store import pack, to_bytes
 
@@ -31,6 +42,24 @@ _GROUPS = {"early": ("jaxpr", "stablehlo"), "hlo": ("hlo", "optimized"), "code":
 # Fields of a pass and a kernel that the manifest has under their names, whatever their values.
 _PASS = ("index", "pipeline", "name", "changed", "before")
 _KERNEL = ("name", "instruction", "kind", "note")
+
+# Facts beside the stages: their type, and the stage that they are saved with.
+FACTS: Mapping[str, tuple[Any, str]] = {
+    "outputs": (tuple[Input, ...], "jaxpr"),
+    "constants": (tuple[Constant, ...], "jaxpr"),
+    "verdict": (Verdict, "jaxpr"),
+    "memory": (Memory, "compiled"),
+    "cost": (Mapping[str, float], "compiled"),
+    "buffers": (str, "compiled"),
+    "fusion_log": (str, "compiled"),
+    "times": (tuple[Timing, ...], ""),
+    "profile": (Profile, "compiled"),
+    "tape": (LineTrace, "jaxpr"),
+}
+METHODS = {"tape": "line_trace"}
+"""Methods of `Driver` that are not called as the fact is in files."""
+EXTRAS: frozenset[Extra] = frozenset({"profile", "line_trace", "fusion_log"})
+"""Facts that are saved only where they are recorded: they would need a second compile."""
 
 
 def save(
@@ -65,6 +94,7 @@ def parts(
     driver: Driver,
     stages: Collection[str],
     as_columns: Collection[str] = AS_COLUMNS,
+    written: Mapping[str, bytes] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """Returns the parts of a file.
 
@@ -74,8 +104,9 @@ def parts(
         stages: The stages to save.
         as_columns: The stages whose modules are saved. StableHLO of which only the text is saved,
             with its locations, takes jaxlib to be read.
+        written: Parts that are made already: "jaxpr.json" with "sources.json".
     """
-    return _Writer(program, driver, frozenset(stages), frozenset(as_columns)).parts()
+    return _Writer(program, driver, frozenset(stages), frozenset(as_columns), written).parts()
 
 
 class _Writer:
@@ -87,11 +118,13 @@ class _Writer:
         driver: Driver,
         chosen: frozenset[str],
         as_columns: frozenset[str],
+        written: Mapping[str, bytes],
     ) -> None:
         self._program = program
         self._driver = driver
         self._chosen = chosen
         self._as_columns = as_columns
+        self._written = written
         self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
         self._missing: dict[str, str] = {}
         self._texts: dict[str, list[str]] = {group: [] for group in _GROUPS}
@@ -120,11 +153,10 @@ class _Writer:
         }
         if texts := sorted(set(AS_COLUMNS) - self._as_columns):
             manifest["read_from_text"] = texts
-        sources = self._ask("sources", "jaxpr") or {}
         return {
             **self._parts,
+            "sources.json": self._made("sources.json", self._sources),  # may be missing
             "manifest.json": _dumped(manifest),
-            "sources.json": _dumped(to_json(sources)),
             **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
         }
 
@@ -155,7 +187,14 @@ class _Writer:
         self._stages[name] = len(texts)
         texts.append(stage.raw)
         if name in self._as_columns:
-            self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
+            part = f"{name}.json"
+            self._parts[part] = self._made(part, lambda: to_columns(stage.module))
+
+    def _sources(self) -> Any:
+        return to_json(self._ask("sources", "jaxpr") or {})
+
+    def _made(self, part: str, make: Callable[[], Any]) -> bytes:
+        return self._written.get(part) or _dumped(make())
 
     def _passes(self) -> Iterator[dict[str, Any]]:
         for dump in self._ask("passes", "passes") or ():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
-from jaxlens.lenses.record.collectives import StageOf
+from jaxlens.lenses.record.collectives import StageOf, lowered_collectives
 from jaxlens.lenses.record.same_program import (
     ExtraProgram,
     Mismatch,
@@ -85,6 +85,8 @@ class JobFacts:
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
         sources: Functions of equal programs that processes define on other lines, a text each.
         labels: Names of the processes by their folders, as in the rows.
+        waits: By function, the collectives that the user wrote in the last program of a process
+            that did not end, where that is recorded as it was lowered.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -100,6 +102,7 @@ class JobFacts:
     recompiled: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -143,7 +146,15 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         tuple(name for start in found for name in start.recompiled),
         tuple(text for start in found for text in start.sources),
         labels,
+        _waits(job, stage_of),
     )
+
+
+def _waits(job: JobRecord, stage_of: StageOf) -> dict[str, tuple[str, ...]]:
+    open = (p.compiles[-1] for p in job.processes if p.compiles and not p.process.ended)
+    last = {identity(compile): compile for compile in open}  # of many processes, each read once
+    waits = {c.call.function: lowered_collectives(c, stage_of) for c in last.values()}
+    return {function: collectives for function, collectives in waits.items() if collectives}
 
 
 def identity(compile: RecordedCompile) -> str:

@@ -23,6 +23,7 @@ from jaxlens.report import (
 
 _ROWS = 200  # compiles in the table
 _EXTRAS = 3  # programs of some processes that are named
+_COLLECTIVES = 5  # of a program that are named
 _SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
@@ -33,6 +34,7 @@ def report(job: JobFacts) -> Report:
         *_same(job),
         *_absent(job),
         *_ends(job),
+        *_waits(job),
         *_longest(job),
         *_recompiled(job),
         *_unfinished(job),
@@ -114,6 +116,14 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
             elif not p.process.ended and (silent := _silent(p, start)) > _SILENT:
                 text = f"{name} was last heard of long before the others: it may have been killed"
                 yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
+
+
+def _waits(job: JobFacts) -> Iterator[Finding]:
+    """Yields the collectives of programs that were lost before they were written as compiled."""
+    for function, names in job.waits.items():
+        text = f"{function} was the last program of a process that did not end, and is known as it "
+        text += f"was lowered: its own collectives are {listed(names, _COLLECTIVES)}; those that "
+        yield Finding(f"{text}XLA's partitioner adds are not known.", "unknown")
 
 
 def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
@@ -246,8 +256,11 @@ def _compiles(job: JobFacts) -> Table:
     if job.pages:
         folder = next(iter(job.pages.values())).partition("/")[0]
         written = {row.compile.program for row in job.rows} & job.job.programs
-        some = f"the first {len(job.pages):,} " if len(job.pages) < len(written) else ""
+        is_part = len(job.pages) < len(written)
+        some = f"the first {len(job.pages):,} " if is_part else ""
         note += f" The pages of {some}programs are in {folder}, which this page needs beside it."
+        if is_part:
+            note += f" Another's: jaxlens page {job.job.name}/programs/PROGRAM*.jaxlens."
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
     return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 
@@ -291,9 +304,10 @@ def _processes(job: JobFacts) -> Table:
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     p = record.process
     state = f"ended with {p.error}" if p.error else "ended"
+    gone = "terminated by its parent, or killed" if p.gone else "did not end, or still runs"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
-        Cell(state if p.ended else "did not end, or still runs"),
+        Cell(state if p.ended else gone),
     )

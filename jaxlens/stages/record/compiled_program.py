@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
+from jaxlens.ir.graph import paused
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.ir.saved.file import packed
@@ -30,26 +31,15 @@ from jaxlens.stages.call.target import target_of
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compile import analyses
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
+from jaxlens.stages.record.lowered_program import LoweredProgram
 from jaxlens.stages.trace import sources
 from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
+_OF_JAXPR = ("jaxpr.json", "sources.json")
 _EARLY = "as it was written before the program was compiled"
-
-
-@dataclass(frozen=True, slots=True)
-class LoweredFrom:
-    """What JAX made a program of.
-
-    Attributes:
-        jaxpr: The closed jaxpr.
-        donated: Whether each input is donated.
-    """
-
-    jaxpr: Any
-    donated: tuple[bool, ...]
 
 
 class CompiledProgram(Driver):
@@ -60,30 +50,21 @@ class CompiledProgram(Driver):
         platform: "cpu", "gpu" or "tpu".
 
     Args:
-        call: The call that compiled it.
+        call: The call that compiles it.
+        lowered: What it is compiled from.
         executable: The loaded executable of XLA; None for a program that is not compiled yet.
-        devices: The devices that it is for.
-        stablehlo: Its StableHLO with locations, large constants elided.
-        lowered: What it was made of; None if that is unknown.
     """
 
     holder = "the record of a job"
     cure = "look at the call itself: jaxlens.capture(f, x)"
 
-    def __init__(
-        self,
-        call: CallEvent,
-        executable: Any,
-        devices: tuple[Any, ...],
-        stablehlo: str,
-        lowered: LoweredFrom | None,
-    ) -> None:
-        target = target_of(devices or tuple(executable.local_devices()))
+    def __init__(self, call: CallEvent, lowered: LoweredProgram, executable: Any = None) -> None:
+        self._target = target_of(lowered.devices or tuple(executable.local_devices()))
         self._executable = None if executable is None else LoadedExecutable(executable)
-        self._call, self._target = call, target
-        self.text = stablehlo
-        self.platform = target.platform
+        self._call = replace(call, parts=lowered.key)
         self._lowered = lowered
+        self.text = lowered.text
+        self.platform = self._target.platform
 
     @cached_property
     def digest(self) -> str:
@@ -102,7 +83,11 @@ class CompiledProgram(Driver):
 
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
-        return packed(parts(self.program, self, _STAGES, ("jaxpr",)), _LEVEL)
+        written = self._lowered.written
+        with paused():
+            made = parts(self.program, self, _STAGES, ("jaxpr",), written)
+        written.update((name, made[name]) for name in _OF_JAXPR if "jaxpr.json" in made)
+        return packed(made, _LEVEL)
 
     @property
     def program(self) -> Program:
@@ -118,7 +103,7 @@ class CompiledProgram(Driver):
         )
 
     def _inputs(self) -> tuple[Input, ...]:
-        if self._lowered is None:
+        if self._lowered.jaxpr is None:
             return ()
         jaxpr, donated = self._lowered.jaxpr, self._lowered.donated
         names = compat_events.program_names(jaxpr)
@@ -134,7 +119,7 @@ class CompiledProgram(Driver):
         )
 
     def stage(self, name: str) -> Stage:
-        if name == "jaxpr" and self._lowered is not None:
+        if name == "jaxpr" and self._lowered.jaxpr is not None:
             return self._jaxpr
         texts = {"stablehlo": self.text, "optimized": self._optimized}
         if texts.get(name):  # their modules are read when the record is opened
@@ -143,12 +128,11 @@ class CompiledProgram(Driver):
 
     @cached_property
     def _jaxpr(self) -> Stage:
-        assert self._lowered is not None
         stage = stage_of_jaxpr(self._lowered.jaxpr, self._call.function)
         return Stage(stage.info, str, lambda: stage.module)  # its text is written when it is read
 
     def outputs(self) -> tuple[Input, ...]:
-        if self._lowered is None:
+        if self._lowered.jaxpr is None:
             self.lacks("names of results")
         jaxpr = self._lowered.jaxpr
         paths = getattr(jaxpr.jaxpr.debug_info, "result_paths", None) or ()
@@ -158,7 +142,7 @@ class CompiledProgram(Driver):
         return tuple(Input(f"result{str(p).removeprefix('result')}", type_of(a)) for p, a in pairs)
 
     def constants(self) -> tuple[Constant, ...]:
-        if self._lowered is None:
+        if self._lowered.jaxpr is None:
             self.lacks("list of captured arrays")
         # The function, whose closure would give them names, is not kept.
         found = captured_arrays.constants(self._survey, lambda: None)
@@ -166,14 +150,13 @@ class CompiledProgram(Driver):
 
     def hashed_constants(self) -> tuple[RecordedConstant, ...]:
         """Returns the constants with a hash of the values of those that are small and in memory."""
-        if self._lowered is None:
+        if self._lowered.jaxpr is None:
             return ()
         captured = self._survey.captured
         return tuple(RecordedConstant(str(type_of(c.aval)), _digest(c.value)) for c in captured)
 
     @cached_property
     def _survey(self) -> captured_arrays.Survey:
-        assert self._lowered is not None
         return captured_arrays.survey(self._lowered.jaxpr)
 
     def memory(self) -> Memory:
@@ -196,7 +179,7 @@ class CompiledProgram(Driver):
 
     def sources(self) -> Mapping[str, Source]:
         """Returns the text of the user's files; that of libraries is left out, as it is large."""
-        if self._lowered is None:
+        if self._lowered.jaxpr is None:
             raise UnavailableError("the record has no source text of this program")
         return sources.sources(self._jaxpr.module, self._call.defined, libraries=False)
 

@@ -24,8 +24,8 @@ from jaxlens.ir.record import RecordedCompile
 from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.stages.keys.jax_key import JaxKey
-from jaxlens.stages.record.compiled_program import CompiledProgram, LoweredFrom
 from jaxlens.stages.record.live import LiveComparison
+from jaxlens.stages.record.lowered_program import LoweredProgram
 from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch
 from jaxlens.stages.watch.pending_call import PendingCall
@@ -45,17 +45,23 @@ class _Open:
         start: When its first step began, by the process's clock that never jumps.
         begun: When each of its running steps began.
         seconds: How long its steps took, by kind: a call has one of each.
-        lowered: What it is lowered from.
-        text: Its StableHLO, if its program is recorded.
+        jaxpr: What it is lowered from; None while that is unknown.
+        donated: Whether each input of that is donated.
+        program: Its program, if that is recorded.
         data: What is recorded of it; None until it compiles.
     """
 
     start: float
     begun: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    lowered: LoweredFrom | None = None
-    text: str = ""
+    jaxpr: Any = None
+    donated: tuple[bool, ...] = ()
+    program: LoweredProgram | None = None
     data: RecordedCompile | None = None
+
+    def lowered(self, call: PendingCall, devices: tuple[Any, ...], module: Any) -> LoweredProgram:
+        """Returns its program, in the thread that compiles it."""
+        return LoweredProgram(call.parts, devices, _text(module), self.jaxpr, self.donated)
 
 
 class Recording(CompileWatch):
@@ -127,7 +133,7 @@ class Recording(CompileWatch):
         if kind != "trace" and stack.program is not None and hasattr(stack.program, "in_avals"):
             donated = (stack.lowering or ())[_DONATED:][:1]
             flags = tuple(bool(flag) for flag in donated[0] or ()) if donated else ()
-            mine.lowered = LoweredFrom(stack.program, flags or _flags(mine.lowered))
+            mine.jaxpr, mine.donated = stack.program, flags or mine.donated
         if kind == "compile":
             with self._lock:
                 self._number += 1
@@ -144,13 +150,10 @@ class Recording(CompileWatch):
                 key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
-            early = None
             with suppress(Exception):  # of MLIR, which is noted where the compile ends
-                if not self._writer.refused():
-                    mine.text = _text(stack.module)
-                    whole = replace(event, parts=call.parts)
-                    early = CompiledProgram(whole, None, stack.devices, mine.text, mine.lowered)
-            self._writer.begins(mine.data, early)
+                if stack.devices and stack.module is not None and not self._writer.refused():
+                    mine.program = mine.lowered(call, stack.devices, stack.module)
+            self._writer.begins(mine.data, mine.program)
             if 1 < len(mine.data.processes) == jax.process_count() and event.program:
                 # The executables of meshes in another order wait for each other, of one text too.
                 self._live.begins(event.name, f"{event.program} {mine.data.devices}")
@@ -174,15 +177,11 @@ class Recording(CompileWatch):
             note = self._writer.refused(mine.seconds.get(kind, 0.0))
             try:
                 if not note:
-                    event = replace(data.call, parts=call.parts)  # with all of its parts
-                    text = mine.text or _text(compiled.module)
-                    program = CompiledProgram(
-                        event, compiled.executable, compiled.devices, text, mine.lowered
-                    )
+                    program = mine.program or mine.lowered(call, compiled.devices, compiled.module)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
-        self._writer.ends(data, program)
+        self._writer.ends(data, program, compiled and compiled.executable)
 
 
 def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> RecordedCompile:
@@ -206,10 +205,6 @@ def _text(module: Any) -> str:
             large_elements_limit=_ELIDED, enable_debug_info=True, assume_verified=True
         )
     )
-
-
-def _flags(lowered: LoweredFrom | None) -> tuple[bool, ...]:
-    return lowered.donated if lowered is not None else ()
 
 
 def _shortened(event: CallEvent, key: JaxKey | None) -> tuple[CallEvent, int, str]:

@@ -9,16 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jaxlib
 
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
-from jaxlens.stages.record.compiled_program import CompiledProgram
+from jaxlens.stages.record.lowered_program import LoweredProgram
+
+if TYPE_CHECKING:
+    from jaxlens.stages.record.compiled_program import CompiledProgram
 
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
@@ -30,6 +33,21 @@ _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _KEPT = 1000  # compiles that are kept for when the disk has room again
 _SELDOM = 10.0  # seconds between two writes of what the process is
+
+
+@dataclass(slots=True)
+class _Compile:
+    """A compile of which there is more to write.
+
+    Attributes:
+        data: What is recorded of it.
+        lowered: Its program, which is written in this form where the job may not live longer.
+        early: Name of the file of that; "" for none.
+    """
+
+    data: RecordedCompile
+    lowered: LoweredProgram | None
+    early: str = ""
 
 
 class Writer:
@@ -64,9 +82,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
         # Compiles to be written: those that go on, and those for which the disk had no room.
-        self._left: dict[int, RecordedCompile] = {}
-        self._lowered: dict[int, CompiledProgram] = {}  # of those that go on, to be written
-        self._early: dict[int, str] = {}  # names of those that are written
+        self._left: dict[int, _Compile] = {}
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
@@ -115,15 +131,15 @@ class Writer:
             return f"{size} are in the record, its limit (raise --megabytes)"
         return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def begins(self, compile: RecordedCompile, lowered: CompiledProgram | None) -> None:
-        """A compile begins; the lowered program is None if there is none to write."""
+    def begins(self, compile: RecordedCompile, lowered: LoweredProgram | None) -> None:
+        """A compile begins; the program is None if there is none to write."""
         if compile.number <= _MOST:
-            self._left[compile.number] = compile
-            if lowered is not None:
-                self._lowered[compile.number] = lowered
-            self._queue.put(lambda: self._write_early(compile.number))
+            one = self._left[compile.number] = _Compile(compile, lowered)
+            self._queue.put(lambda: self._write_early(one))
 
-    def ends(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
+    def ends(
+        self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
+    ) -> None:
         """A compile has ended; the program is None if there is none to write.
 
         A program that may end the process in its first run, as it waits for others or as a pool
@@ -133,15 +149,18 @@ class Writer:
             with self._lock:
                 self._left_out += 1
             return
-        if program is None and compile.note:
+        if lowered is None and compile.note:
             self._trouble(f"a program is left out: {compile.note}")
-        self._left[compile.number] = compile
+        one = self._left.setdefault(compile.number, _Compile(compile, None))
+        one.data = compile
         written = threading.Event()
         if is_urgent := self._is_urgent(compile):
-            self._queue.put(lambda: self._write_early(compile.number))
+            self._queue.put(lambda: self._write_early(one))
             self._queue.put(written.set)
-        self._count(len(program.text) if program else 0)
-        self._queue.put(lambda: self._write(compile, program))
+        elif lowered is not None:  # all of it is written next
+            one.lowered = None
+        self._count(len(lowered.text) if lowered else 0)
+        self._queue.put(lambda: self._write(one, lowered, executable))
         if is_urgent:
             written.wait(_LONGEST_WAIT)
 
@@ -184,54 +203,58 @@ class Writer:
         with self._lock:
             self._troubles[text] += 1
 
-    def _write(self, compile: RecordedCompile, program: CompiledProgram | None) -> None:
+    def _write(self, one: _Compile, lowered: LoweredProgram | None, executable: Any) -> None:
+        """Writes a compile that has ended, with all of its program instead of the lowered one."""
         try:
-            if program is not None:  # which is all that it was lowered to, and more
-                self._lowered.pop(compile.number, None)
-            data = self._with_lowered(compile)
+            program = None
+            if lowered is not None:
+                program, one.lowered = _program(one, lowered, executable), None
+            data = self._with_lowered(one)
             data = _described(data, program) if program else data
             try:
                 if program is not None and not data.note:
                     self._write_program(program)
             finally:
-                self._write_compile(data)
-            if compile.number in self._early and data.program != self._early[compile.number]:
-                self._to_folder().remove_program(self._early.pop(compile.number))
+                self._write_compile(one, data)
+            if one.early and data.program != one.early:
+                self._to_folder().remove_program(one.early)
         finally:
-            self._count(-len(program.text) if program else 0)
+            self._count(-len(lowered.text) if lowered else 0)
 
-    def _write_early(self, number: int) -> None:
+    def _write_early(self, one: _Compile) -> None:
         """Writes a compile that goes on, or whose program must be there before it runs."""
-        data = self._left.get(number)
-        if data and (data.state == "compiling" or self._is_urgent(data)):
-            self._write_compile(self._with_lowered(data))
+        if one.data.state == "compiling" or self._is_urgent(one.data):
+            self._write_compile(one, self._with_lowered(one))
 
-    def _with_lowered(self, data: RecordedCompile) -> RecordedCompile:
+    def _with_lowered(self, one: _Compile) -> RecordedCompile:
         """Returns a compile with the name of its lowered program, which is written if need be."""
-        number = data.number
-        if self._is_long(data) or self._is_urgent(data):
-            lowered = self._lowered.pop(number, None)
-            if lowered is not None and lowered.size <= _ONE:
-                name = f"lowered-{self._to_folder().path.name}-{number:06}"
-                self._to_folder().write_program(name, lowered.file())
-                self._early[number] = name
-        return replace(data, program=self._early.get(number, ""))
+        lowered = one.lowered
+        if lowered is not None and (self._is_long(one.data) or self._is_urgent(one.data)):
+            one.lowered = None
+            if len(lowered.text) <= _ONE:
+                folder = self._to_folder()
+                name = f"lowered-{folder.path.name}-{one.data.number:06}"
+                folder.write_program(name, _program(one, lowered).file())
+                one.early = name
+        return replace(one.data, program=one.data.program or one.early)
 
     def _is_long(self, data: RecordedCompile) -> bool:
         return self.since(time.perf_counter()) - data.start > _SLOW
 
-    def _write_compile(self, data: RecordedCompile) -> None:
+    def _write_compile(self, one: _Compile, data: RecordedCompile) -> None:
         """Writes a compile; one that has ended is kept if the disk has no room."""
-        if data.state != "compiling":
-            self._left[data.number] = data
+        has_ended = data.state != "compiling"
+        if has_ended:
+            one.data = data
+            self._left[data.number] = one
             if len(self._left) > _KEPT:
                 self._left.pop(next(iter(self._left)))
         self._to_folder().write_compile(data)
         self.files.add(data.number)
-        if data.state != "compiling":
+        if has_ended:
             self._left.pop(data.number, None)
 
-    def _write_program(self, program: CompiledProgram) -> None:
+    def _write_program(self, program: "CompiledProgram") -> None:
         folder = self._to_folder()
         if not folder.has_program(program.digest):
             data = program.file()
@@ -240,10 +263,10 @@ class Writer:
 
     def _write_left(self) -> None:
         """Writes the compiles that go on for a while, those that were kept, and the process."""
-        for data in list(self._left.values()):
-            is_new = data.number not in self.files or data.number in self._lowered
-            if data.state != "compiling" or (is_new and self._is_long(data)):
-                self._write_compile(self._with_lowered(data))
+        for one in list(self._left.values()):
+            is_new = one.data.number not in self.files or one.lowered is not None
+            if one.data.state != "compiling" or (is_new and self._is_long(one.data)):
+                self._write_compile(one, self._with_lowered(one))
         now = time.perf_counter() - self._zero
         if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
             self._write_process()
@@ -294,7 +317,14 @@ def _settings() -> dict[str, str]:
     return versions | {name: os.environ.get(name, "") for name in _FLAGS}
 
 
-def _described(data: RecordedCompile, program: CompiledProgram) -> RecordedCompile:
+def _program(one: _Compile, lowered: LoweredProgram, executable: Any = None) -> "CompiledProgram":
+    """Returns what reads a program: imported here, while JAX compiles, and not as a job starts."""
+    from jaxlens.stages.record.compiled_program import CompiledProgram
+
+    return CompiledProgram(one.data.call, lowered, executable)
+
+
+def _described(data: RecordedCompile, program: "CompiledProgram") -> RecordedCompile:
     """Returns the data with XLA's sizes, and the program's name if it is to be written."""
     data = replace(data, memory=program.memory())
     try:

@@ -227,6 +227,45 @@ def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
     )
 
 
+def test_the_collectives_of_a_program_that_was_lost_in_its_first_run_are_named():
+    span = Span("train.py", 12)
+    node = Node("o1", "stablehlo.all_reduce", results=(Value("o1", Type("f32")),), spans=(span,))
+    stage = SimpleNamespace(module=SimpleNamespace(nodes=lambda: [Node("o0", "add"), node]))
+    last = replace(compiled(1), program="lowered-process-0")
+    two = [process(i, last, ended=False) for i in range(2)]
+    found = report(facts(job(*two), lambda _, name: stage if name == "stablehlo" else None))
+    (said,) = [f.text for f in found.findings if "lowered" in f.text]
+    assert said.endswith(
+        "its own collectives are all_reduce f32[] (train.py:12); those that XLA's partitioner adds "
+        "are not known."
+    )
+    over = [process(i, last) for i in range(2)]
+    assert not facts(job(*over), lambda *_: stage).waits
+
+
+def test_a_process_that_its_parent_outlived_did_not_end_of_itself():
+    rows = [process(0), process(0, ended=False), process(0, ended=False, parent=10, gone=True)]
+    (table,) = report(facts(job(*rows), lambda *_: None)).tables
+    assert [row[-1].text for row in table.rows] == [
+        "ended",
+        "did not end, or still runs",
+        "terminated by its parent, or killed",
+    ]
+
+
+def test_how_to_get_a_page_of_a_program_that_has_none():
+    named = [replace(compiled(n, program=name), program=name) for n, name in enumerate("ab")]
+    record = replace(job(process(0, *named)), programs=frozenset("ab"))
+    known = replace(facts(record, lambda *_: None), pages={"a": "page-programs/a.html"})
+    (note,) = [t.note for t in report(known).tables if t.title == "Compiles"]
+    assert note.endswith(
+        " The pages of the first 1 programs are in page-programs, which this page needs beside it. "
+        "Another's: jaxlens page runs/a/programs/PROGRAM*.jaxlens."
+    )
+    whole = replace(known, pages={**known.pages, "b": "page-programs/b.html"})
+    assert "jaxlens page" not in str(report(whole).tables)
+
+
 def test_versions_and_flags_that_differ_come_first():
     settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
     others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]

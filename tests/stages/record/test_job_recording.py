@@ -18,6 +18,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.ir.jaxpr import reader as jaxpr_reader
 from jaxlens.stages.record import compiled_program, writer
 from jaxlens.stages.watch import listen
 from tests.support.jax_events import Compiles
@@ -198,11 +199,12 @@ def test_functions_of_pmap(tmp_path):
 def test_a_program_of_several_processes_is_written_before_it_runs(tmp_path):
     code = f"""
 import os, numpy as np, jax, jaxlens
+from jaxlens.ir.jaxpr import reader as jaxpr_reader
 from jaxlens.stages.record import recording, writer
 true = recording.RecordedCompile
 recording.RecordedCompile = lambda *a, **k: true(*a, **{{**k, "processes": (0, 1)}})
 writer.Writer._write = lambda *_: None   # the process ends before all of it is written
-writer._PATIENCE = 60
+writer._LONGEST_WAIT = 60
 block = jaxlens.record({str(tmp_path)!r}).__enter__()
 jax.jit(lambda x: x + 1).lower(np.ones(3)).compile()
 os._exit(0)
@@ -235,6 +237,34 @@ def test_the_lowered_program_is_there_while_a_compile_takes_long(tmp_path, monke
     assert "tanh" in seen[0]
     assert len([*(tmp_path / "programs").iterdir()]) == 1
     assert "tanh" in jaxlens.runs(tmp_path)[0].capture.optimized.text
+
+
+def test_what_reads_programs_is_not_imported_as_a_job_starts(tmp_path):
+    code = f"""
+import sys, jax, jaxlens
+with jaxlens.record({str(tmp_path)!r}):
+    names = "jaxlens.stages.record.compiled_program jaxlens.ir.saved.driver jaxlens.ir.hlo.reader"
+    assert not sys.modules.keys() & set(names.split())
+    jax.jit(lambda x: x + 1)(1.0)
+assert not sys.modules.keys() & set(names.split()[1:])
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
+    assert jaxlens.runs(tmp_path)[0].capture.jaxpr.module.nodes()
+
+
+def test_the_jaxpr_is_read_once_for_both_files_of_a_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "_TICK", 0.05)
+    monkeypatch.setattr(writer, "_SLOW", 0.0)
+    names, read = [], jaxpr_reader.read
+    monkeypatch.setattr(
+        jaxpr_reader, "read", lambda *a, **k: (names.append(a[1]), read(*a, **k))[1]
+    )
+    with jaxlens.record(tmp_path):
+        new_step()({"w": ones(4, 5)}, ones(8, 4))
+    (run,) = jaxlens.runs(tmp_path)
+    assert run.capture.jaxpr.module.nodes()
+    assert "dot" in run.capture.optimized.text
+    assert names == ["step"]
 
 
 def test_more_compiles_than_are_recorded_are_counted(tmp_path, monkeypatch):
