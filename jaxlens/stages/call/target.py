@@ -8,9 +8,10 @@ describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without 
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ import jaxlib
 
 from jaxlens.errors import TargetError, first_line
 from jaxlens.ir.facts import Target
+from jaxlens.ir.lazy import lazy
 from jaxlens.stages import compat
 from jaxlens.stages.call.gpu_targets import GPUS, config
 
@@ -58,6 +60,26 @@ class ResolvedTarget:
                 "without its mesh"
             )
         return devices
+
+    def meshed(self, traced: Callable[[], Any]) -> "ResolvedTarget":
+        """Returns it with the devices of a mesh within the function, known once it is traced.
+
+        Args:
+            traced: Returns the `jax.stages.Traced`; called when they are first read.
+        """
+
+        @cache
+        def target() -> Target:
+            with suppress(Exception):  # of the user's function: its stages raise it
+                devices = _of(compat.shardings_within(traced()))
+                own = self.spread(len(devices)) if self.devices else devices
+                return _target(own, self.target.absent) if own else self.target
+            return self.target
+
+        own = {f.name: getattr(self.target, f.name) for f in fields(Target)}
+        del own["devices"], own["processes"]
+        makers = {"devices": lambda _: target().devices, "processes": lambda _: target().processes}
+        return replace(self, target=lazy(Target, makers, **own))
 
     def trace(self, traceable: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Traces a jitted function."""
@@ -192,18 +214,27 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
     shardings += [
         getattr(leaf, "sharding", None) for leaf in leaves if getattr(leaf, "committed", True)
     ]
-    if with_devices := list(filter(_has_devices, shardings)):
-        largest = max(with_devices, key=lambda s: len(s.device_set))
-        # A mesh has the devices in the program's order, which the collectives number.
-        meshed = getattr(getattr(largest, "mesh", None), "devices", None)
-        return list(getattr(meshed, "flat", sorted(largest.device_set, key=lambda d: d.id)))
-    if not (mesh := jax.sharding.get_mesh()).empty:  # of `jax.set_mesh`
-        return list(mesh.devices.flat)
+    if devices := _of(shardings):
+        return devices
+    with suppress(ValueError):  # it is called while a function is traced
+        if not (mesh := jax.sharding.get_mesh()).empty:  # of `jax.set_mesh`
+            return list(mesh.devices.flat)
     config: Any = jax.config
     default = config.jax_default_device
     if isinstance(default, str):
         return [jax.devices(default)[0]]
     return [default or jax.devices()[0]]
+
+
+def _of(shardings: Iterable[Any]) -> list[Any]:
+    """Returns the devices of the sharding over most; [] if none of them has devices."""
+    with_devices = filter(_has_devices, shardings)
+    largest = max(with_devices, key=lambda s: len(s.device_set), default=None)
+    if largest is None:
+        return []
+    # A mesh has the devices in the program's order, which the collectives number.
+    meshed = getattr(getattr(largest, "mesh", None), "devices", None)
+    return list(getattr(meshed, "flat", sorted(largest.device_set, key=lambda d: d.id)))
 
 
 def _has_devices(sharding: Any) -> bool:

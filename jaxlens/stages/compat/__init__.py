@@ -58,6 +58,7 @@ from jaxlens.stages.compat.tracing import (
     leaked_tracers,
     origin,
     recorded,
+    shardings_within,
     varying_axes,
 )
 from jaxlens.stages.compat.transformed import (

@@ -157,7 +157,7 @@ for name, (f, *args) in programs(jax.devices()).items():
     same = plain(moved) == plain(g.lower(*there).compile())
     chips = {d.platform for s in jax.tree.leaves(moved.input_shardings) for d in s.device_set}
     donated = "input_output_alias" in taken.optimized.text.partition("\n")[0]
-    print(name, same, donated, len(taken.driver.lowered._lowering._device_list), *chips)
+    print(name, same, donated, taken.program.target.devices, *chips)
 assert capture(f, args).optimized.text  # where it runs, as before
 with jax.set_mesh(jax.make_mesh((4,), ("x",))):
     print(capture(lambda x: x, (jnp.ones(4),), target=TARGET).program.target.devices)
@@ -333,6 +333,10 @@ told = jax.jit(lambda x: x, in_shardings=rows)
 print(capture(told, (jnp.ones((8, 4)),)).program.target.devices)
 shape = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=rows)
 print(capture(f, (shape,)).program.target.devices)
+auto = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+within = NamedSharding(auto, P("x"))
+inside = capture(lambda x: jax.lax.with_sharding_constraint(x, within), (jnp.ones((8, 4)),))
+print(inside.program.target.devices)
 half = NamedSharding(jax.make_mesh((4,), ("x",)), P("x"))
 told = jax.jit(lambda x: x * 2, in_shardings=half)
 x = jnp.ones((8, 4))
@@ -349,6 +353,7 @@ def test_arrays_on_several_devices():
         "x: f32[8,4] sharded (None, 'y') on mesh x=4, y=2, "
         "was f32[8,4] sharded ('x', None) on mesh x=4, y=2",
         "1",
+        "8",
         "8",
         "8",
         "[4, 5, 6, 7]",
