@@ -80,7 +80,7 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
     """
     program, driver = capture.program, capture.driver
     lowered = driver.lowered
-    if program.target.devices > 1:
+    if program.target.devices > 1 and not program.target.absent:
         raise UnavailableError(
             "programs for several devices are not compiled again; take one for a single device"
         )

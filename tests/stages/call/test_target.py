@@ -115,6 +115,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.driver import capture
+from jaxlens.stages.experiments.other_process import RecompileRequest, request_of
+from jaxlens.stages.programs.text import of_module
 
 shape = jax.ShapeDtypeStruct
 x, w = shape((16, 128), "float32"), shape((128, 256), "float32")
@@ -157,7 +159,10 @@ for name, (f, *args) in programs(jax.devices()).items():
     same = plain(moved) == plain(g.lower(*there).compile())
     chips = {d.platform for s in jax.tree.leaves(moved.input_shardings) for d in s.device_set}
     donated = "input_output_alias" in taken.optimized.text.partition("\n")[0]
-    print(name, same, donated, taken.program.target.devices, *chips)
+    request = request_of(taken, RecompileRequest(), 0)
+    again = of_module(request["module"], resolve(request["target"]), request["own"]).lowered
+    as_sent = plain(again.compile()).partition("\n")[2] == plain(moved).partition("\n")[2]
+    print(name, same, donated, as_sent, taken.program.target.devices, *chips)
 assert capture(f, args).optimized.text  # where it runs, as before
 with jax.set_mesh(jax.make_mesh((4,), ("x",))):
     print(capture(lambda x: x, (jnp.ones(4),), target=TARGET).program.target.devices)
@@ -178,10 +183,10 @@ def run_python(code):
 def test_a_program_over_devices_of_the_process_is_that_over_the_chips():
     lines, errors = run_python(OVER_FOUR.replace("TARGET", "'tpu:v5e:2x2'"))
     assert lines == [
-        "jit True True 4 tpu",
-        "arrays True True 4 tpu",
-        "within True True 4 tpu",
-        "mapped True True 4 tpu",
+        "jit True True True 4 tpu",
+        "arrays True True True 4 tpu",
+        "within True True True 4 tpu",
+        "mapped True True True 4 tpu",
         "4",
     ], errors
 
