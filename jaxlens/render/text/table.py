@@ -10,6 +10,7 @@ from jaxlens.report import Table
 
 _GAP = 2
 _LEAST = 12  # minimum width of a narrowed column: a wide table reads better than a tall one
+_HEADING = 16  # up to which a heading of numbers is not wrapped; names of devices are longer
 
 
 def table_lines(table: Table, width: int) -> list[str]:
@@ -40,12 +41,12 @@ def table_lines(table: Table, width: int) -> list[str]:
 def _narrowed(columns: Sequence[Sequence[str]], right: Sequence[int], total: int) -> list[int]:
     """Returns column widths that sum to `total` if possible, by narrowing the widest column.
 
-    A column is narrowed to its longest word at most, and to no less than `_LEAST`; columns of
-    numbers (`right`) keep their width.
+    A column is narrowed to its longest word at most, and to no less than `_LEAST`; a column of
+    numbers (`right`) to its longest number, and its heading to no less than `_HEADING`.
     """
     widths = [max(map(len, column)) for column in columns]
     least = [
-        w
+        max(min(w, _HEADING), *map(len, column[1:]), *map(len, words(column[0])), 0)
         if i in right
         else max(min(w, _LEAST), *(len(x) for t in set(column) for x in words(t)), 0)
         for i, (w, column) in enumerate(zip(widths, columns, strict=True))
