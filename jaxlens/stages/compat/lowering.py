@@ -59,8 +59,9 @@ def lower_for(devices_for: Callable[[int], Sequence[Any]], lower: Callable[[], A
         if own[0].client is not devices_for(len(own))[0].client:
             return None
         parts = lowered._lowering.compile_args
-        for key in ("in_shardings", "out_shardings"):
+        for key in ("in_shardings", "out_shardings", "intermediate_shardings"):
             parts[key] = tuple(_moved(sharding, own) for sharding in parts[key])
+        parts["context_mesh"] = _moved_mesh(parts["context_mesh"], own)
         return lowered
     except (AttributeError, KeyError, TypeError):
         return None
@@ -96,14 +97,19 @@ def _assigned(devices_for: Callable[[int], Sequence[Any]]) -> Iterator[None]:
 def _moved(sharding: Any, devices: Sequence[Any]) -> Any:
     """Returns a sharding with other devices, unless it has none."""
     kind = sharding.memory_kind if isinstance(sharding, jax.sharding.Sharding) else None
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-        mesh = sharding.mesh
-        own = np.array(devices).reshape(mesh.devices.shape)
-        mesh = Mesh(own, mesh.axis_names, mesh.axis_types)
+    if isinstance(sharding, NamedSharding):
+        mesh = _moved_mesh(sharding.mesh, devices)
         return NamedSharding(mesh, sharding.spec, memory_kind=kind)
     if isinstance(sharding, SingleDeviceSharding):
         return SingleDeviceSharding(devices[0], memory_kind=kind)
     return sharding
+
+
+def _moved_mesh(mesh: Any, devices: Sequence[Any]) -> Any:
+    """Returns a mesh with other devices, unless it has none."""
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return mesh
+    return Mesh(np.array(devices).reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
 
 
 def hlo(lowered: Any) -> Any:

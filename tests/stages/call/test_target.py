@@ -18,7 +18,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call import target as targets
 from jaxlens.stages.call.gpu_targets import GPUS
 from jaxlens.stages.call.target import names, resolve
-from jaxlens.stages.compat import has_cuda_plugin
+from jaxlens.stages.compat import has_cuda_plugin, lowering
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend
@@ -220,6 +220,17 @@ def test_what_needs_a_device_that_is_not_here_is_not_said_of_the_program():
         target.lower(Lowering(NotImplementedError("no rule for tpu")))
 
 
+def test_with_a_jax_that_is_not_known_nothing_is_compiled_for_what_is_here_instead(monkeypatch):
+    def gone(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(lowering, "private", gone)
+    described = targets.Target("gpu", "NVIDIA H100", 1, True, "", "")
+    away = targets.ResolvedTarget(described, "gpu:h100", (SimpleNamespace(client=object()),))
+    with pytest.raises(TargetError, match="does not compile for gpu:h100 with jax"):
+        away.lower(jax.jit(lambda x: x + 1).trace(X))
+
+
 def test_pallas_knows_the_absent_device():
     device = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100", core_count=132)
     target = targets.ResolvedTarget(
@@ -342,8 +353,8 @@ auto = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
 within = NamedSharding(auto, P("x"))
 inside = capture(lambda x: jax.lax.with_sharding_constraint(x, within), (jnp.ones((8, 4)),))
 print(inside.program.target.devices)
-half = NamedSharding(jax.make_mesh((4,), ("x",)), P("x"))
-told = jax.jit(lambda x: x * 2, in_shardings=half)
+half = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+told = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, NamedSharding(half, P("x"))))
 x = jnp.ones((8, 4))
 moved = compat.lower_for(lambda n: jax.devices()[-n:], lambda: told.trace(x).lower()).compile()
 print(sorted(d.id for d in moved(x).sharding.device_set))
