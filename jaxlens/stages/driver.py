@@ -88,13 +88,15 @@ def capture(
 
 def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]) -> Variant:
     """Returns the program and the driver of a prepared call."""
-    place = resolve(target, call.leaves, call.settings)
+    staging = TracedCall(call, resolve(target, call.leaves, call.settings))
+    if staging.place.target.devices == 1 < jax.device_count():
+        staging.place = staging.place.meshed(lambda: staging.traced)
     settings: Any = jax.config
     program = Program(
         call.name,
         call.inputs,
         call.statics,
-        place.target,
+        staging.place.target,
         call.span,
         tuple(transforms) or call.transforms,
         xla_flags(),
@@ -102,7 +104,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         (_NO_JIT,) if settings.jax_disable_jit else (),
         jit=call.inner.jit if call.inner is not None else "jax.jit",
     )
-    return program, LiveDriver(TracedCall(call, place), target or "")
+    return program, LiveDriver(staging, target or "")
 
 
 def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:

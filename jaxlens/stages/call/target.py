@@ -8,22 +8,23 @@ describes an NVIDIA GPU; JAX's CUDA plugin compiles for it on a machine without 
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import jax
 import jaxlib
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 from jaxlens.errors import TargetError, first_line
 from jaxlens.ir.facts import Target
+from jaxlens.ir.lazy import lazy
 from jaxlens.stages import compat
-from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.call.gpu_targets import GPUS, config
 
+# Lowers a `jax.stages.Traced` for platforms; None for that of its devices.
+Lower = Callable[[Any, tuple[str, ...] | None], Any]
 _SYNONYMS = {"cuda": "gpu", "rocm": "gpu"}
 _CALLBACK = "a callback (jax.debug.print, jax.pure_callback) needs the device itself"
 
@@ -34,121 +35,105 @@ class ResolvedTarget:
 
     Attributes:
         target: Its description, which captures store.
-        device: The device of the inputs; None for JAX's choice.
-        platforms: The platforms to lower for; None for that of the inputs.
-        devices: All devices of its grid, or of its platform.
-        moved: Of a sharded call: the target's device for each of the call's own.
+        name: Its name; "" for where JAX would run the call.
+        devices: All devices of its grid, or of its platform; () for those of the call.
+        platforms: The platforms to lower for; None for that of the devices.
     """
 
     target: Target
-    device: Any = None
-    platforms: tuple[str, ...] | None = None
+    name: str = ""
     devices: tuple[Any, ...] = ()
-    moved: Mapping[Any, Any] = field(default_factory=dict)
+    platforms: tuple[str, ...] | None = None
 
-    def spread(self, name: str, used: Sequence[Any]) -> "ResolvedTarget":
-        """Returns the target with a device for each of a sharded call's.
+    def spread(self, count: int) -> tuple[Any, ...]:
+        """Returns the devices for a program over `count` devices, in the order of its mesh.
 
         Raises:
             TargetError: It has another number of devices.
         """
-        if len(used) == 1:
-            return self
-        devices = self.devices if self.target.absent else self.devices[: len(used)]
-        if len(devices) != len(used):
+        whole = self.target.absent and count > 1
+        devices = self.devices if whole else self.devices[:count]
+        if len(devices) != count:
             raise TargetError(
-                f"the call is sharded over {len(used)} devices, and target {name!r} has "
-                f"{len(devices)}: name one with {len(used)} (tpu:v5e:2x2 has 4), or look at it "
-                "with arrays or shapes that have no sharding"
+                f"the call is sharded over {count} devices, and target {self.name!r} has "
+                f"{len(devices)}: name one with {count} (tpu:v5e:2x2 has 4), or look at the call "
+                "without its mesh"
             )
-        target = _target(devices, self.target.absent)
-        moved = dict(zip(used, devices, strict=True))
-        return replace(self, target=target, moved=moved)
+        return devices
 
-    def trace(
-        self,
-        traceable: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        static: Iterable[int | str] = (),
-    ) -> Any:
-        """Traces a jitted function; with a `device`, on shapes instead of arrays.
+    def meshed(self, traced: Callable[[], Any]) -> "ResolvedTarget":
+        """Returns it with the devices of a mesh within the function, known once it is traced.
 
         Args:
-            traceable: The jitted function.
-            args: Positional arguments.
-            kwargs: Keyword arguments.
-            static: Positions and keywords of static arguments.
+            traced: Returns the `jax.stages.Traced`; called when they are first read.
         """
-        if self.device is None:
-            return traceable.trace(*args, **kwargs)
-        fixed = set(static)
-        if not jax.tree.leaves((args, kwargs)):
-            raise TargetError(
-                f"a call without array inputs runs where JAX's default device is and cannot be "
-                f"put on {self.target.kind}; give the function an input"
-            )
 
-        def shape(leaf: Any) -> Any:
-            aval = jax.typeof(leaf)
-            weak = getattr(aval, "weak_type", False)
-            return abstract(aval.shape, aval.dtype, self._sharding(leaf), weak)
+        @cache
+        def target() -> Target:
+            with suppress(Exception):  # of the user's function: its stages raise it
+                devices = _of(compat.shardings_within(traced()))
+                own = self.spread(len(devices)) if self.devices else devices
+                return _target(own, self.target.absent) if own else self.target
+            return self.target
 
-        positional = [a if i in fixed else jax.tree.map(shape, a) for i, a in enumerate(args)]
-        named = {k: a if k in fixed else jax.tree.map(shape, a) for k, a in kwargs.items()}
+        own = {f.name: getattr(self.target, f.name) for f in fields(Target)}
+        del own["devices"], own["processes"]
+        makers = {"devices": lambda _: target().devices, "processes": lambda _: target().processes}
+        return replace(self, target=lazy(Target, makers, **own))
+
+    def trace(self, traceable: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Traces a jitted function."""
         with self.device_context():
-            return traceable.trace(*positional, **named)
+            return traceable.trace(*args, **kwargs)
 
-    def lower(self, traced: Any) -> Any:
-        """Lowers a traced function for the target.
+    def lower(self, traced: Any, lower: Lower | None = None, count: int = 1) -> Any:
+        """Lowers a traced function for the target, with shardings and meshes moved to its devices.
+
+        Args:
+            traced: The `jax.stages.Traced`.
+            lower: Lowers it for some platforms, in another way than its own method.
+            count: The number of devices of a program that names none.
 
         Raises:
-            TargetError: The program is put on devices of another target, or needs the device.
+            TargetError: The program is for another number of devices, or needs the device.
         """
+        lower = lower or (lambda traced, platforms: traced.lower(lowering_platforms=platforms))
         try:
             with self.device_context():
-                return traced.lower(lowering_platforms=self.platforms)
+                if not self.devices:
+                    return lower(traced, None)
+                lowered = compat.lower_for(
+                    lambda own: self.spread(max(own, count)),
+                    lambda: lower(traced, self.platforms),
+                )
         except NotImplementedError:  # a RuntimeError, and true of the device wherever it is
             raise
-        except ValueError as error:
-            if self.device is None or "incompatible devices" not in str(error):
-                raise
-            raise TargetError(_elsewhere(self.target.kind)) from None
         except RuntimeError as error:
             if not self.target.absent:
                 raise
             reason = _CALLBACK if "Unknown backend" in str(error) else first_line(error)
             kind = self.target.kind
             raise TargetError(f"it cannot be compiled where no {kind} is: {reason}") from None
+        if lowered is None:
+            version = jax.__version__
+            raise TargetError(f"jaxlens does not compile for {self.name} with jax {version}")
+        return lowered
 
     def device_context(self) -> AbstractContextManager[Any]:
         """Names the absent device to Pallas while a function is traced and lowered."""
         cores = "num_cores" if self.target.platform == "tpu" else "core_count"
-        if self.device is None or not self.target.absent:
+        if not self.devices or not self.target.absent:
             return nullcontext()
+        device = self.devices[0]
         try:
-            device = jax.sharding.AbstractDevice(
-                self.device.device_kind, getattr(self.device, cores, None), self.device.platform
+            described = jax.sharding.AbstractDevice(
+                device.device_kind, getattr(device, cores, None), device.platform
             )
             around: Any = jax.sharding.get_abstract_mesh()
-            mesh = around.update(abstract_device=device)
+            mesh = around.update(abstract_device=described)
             return jax.sharding.use_abstract_mesh(mesh)
         except (AttributeError, TypeError):  # another version of JAX
             return nullcontext()
-
-    def _sharding(self, leaf: Any) -> Any:
-        """The sharding of an input on the target; None where JAX would choose it."""
-        if not self.moved:
-            return SingleDeviceSharding(self.device)
-        sharding = leaf.sharding if getattr(leaf, "committed", True) else None
-        if not _has_devices(sharding):
-            return None
-        if not isinstance(sharding, NamedSharding) or not sharding.device_set <= self.moved.keys():
-            raise TargetError(f"the inputs are not on one mesh, got {sharding}")
-        mesh = sharding.mesh
-        devices = np.array([self.moved[device] for device in mesh.devices.flat])
-        moved = Mesh(devices.reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
-        return NamedSharding(moved, sharding.spec)
 
 
 def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) -> ResolvedTarget:
@@ -165,26 +150,11 @@ def resolve(name: str | None, leaves: Sequence[Any] = (), settings: Any = None) 
     """
     if name is None:
         return ResolvedTarget(target_of(_devices(leaves, settings)))
-    target = _resolve(name)
-    shardings = [
-        sharding
-        for kind in ("in", "out")
-        for sharding in getattr(settings, f"{kind}_shardings_leaves", ())
-        if _has_devices(sharding)
-    ]
-    if any(d.client is not target.device.client for s in shardings for d in s.device_set):
-        raise TargetError(_elsewhere(name))
+    place = _resolve(name)
     used = _devices(leaves, settings)
-    if leaves and all(device.client is target.device.client for device in used):
+    if all(device.client is place.devices[0].client for device in used):
         return ResolvedTarget(target_of(used))  # where JAX would run it anyway
-    return target.spread(name, used)
-
-
-def _elsewhere(name: str) -> str:
-    return (
-        f"shardings of jit or within the function name devices of this process, so that it cannot "
-        f"be compiled for {name}: look at it without them"
-    )
+    return replace(place, target=_target(place.spread(len(used)), place.target.absent))
 
 
 def _resolve(name: str) -> ResolvedTarget:
@@ -199,13 +169,21 @@ def _resolve(name: str) -> ResolvedTarget:
         device = _process_devices().get(platform)
         if device is None:
             raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
-        devices = tuple(d for d in device.client.devices() if d.platform == device.platform)
-        return ResolvedTarget(_target([device]), device, devices=devices)
+        devices = tuple(d for d in device.client.local_devices() if d.platform == device.platform)
+        return ResolvedTarget(_target([device]), name, devices)
     if platform == "tpu":
         return _tpu(name, rest)
     if platform == "gpu":
         return _gpu(name, rest)
     raise TargetError(f"no target {name!r} here; {_choices()}{_hint(platform)}")
+
+
+def is_described(name: str) -> bool:
+    """Whether a target is a device that is not here, for which this process can compile."""
+    platform, _, rest = name.strip().lower().partition(":")
+    if platform == "tpu":
+        return bool(rest) and importlib.util.find_spec("libtpu") is not None
+    return _SYNONYMS.get(platform, platform) == "gpu" and rest in GPUS and compat.has_cuda_plugin()
 
 
 def target_of(devices: Sequence[Any]) -> Target:
@@ -236,21 +214,35 @@ def _devices(leaves: Sequence[Any], settings: Any) -> list[Any]:
         return [settings.device]
     if getattr(settings, "backend", None) is not None:
         return [jax.devices(settings.backend)[0]]
-    shardings = [*getattr(settings, "in_shardings_leaves", ())]
+    shardings = [
+        *getattr(settings, "in_shardings_leaves", ()),
+        *getattr(settings, "out_shardings_leaves", ()),
+    ]
     # Those of committed arrays, and of shapes with a sharding.
     shardings += [
         getattr(leaf, "sharding", None) for leaf in leaves if getattr(leaf, "committed", True)
     ]
-    if with_devices := list(filter(_has_devices, shardings)):
-        largest = max(with_devices, key=lambda s: len(s.device_set))
-        # A mesh has the devices in the program's order, which the collectives number.
-        meshed = getattr(getattr(largest, "mesh", None), "devices", None)
-        return list(getattr(meshed, "flat", sorted(largest.device_set, key=lambda d: d.id)))
+    if devices := _of(shardings):
+        return devices
+    with suppress(ValueError):  # it is called while a function is traced
+        if not (mesh := jax.sharding.get_mesh()).empty:  # of `jax.set_mesh`
+            return list(mesh.devices.flat)
     config: Any = jax.config
     default = config.jax_default_device
     if isinstance(default, str):
         return [jax.devices(default)[0]]
     return [default or jax.devices()[0]]
+
+
+def _of(shardings: Iterable[Any]) -> list[Any]:
+    """Returns the devices of the sharding over most; [] if none of them has devices."""
+    with_devices = filter(_has_devices, shardings)
+    largest = max(with_devices, key=lambda s: len(s.device_set), default=None)
+    if largest is None:
+        return []
+    # A mesh has the devices in the program's order, which the collectives number.
+    meshed = getattr(getattr(largest, "mesh", None), "devices", None)
+    return list(getattr(meshed, "flat", sorted(largest.device_set, key=lambda d: d.id)))
 
 
 def _has_devices(sharding: Any) -> bool:
@@ -293,7 +285,7 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
             f"libtpu knows no topology {rest!r}{reason}; write a version and a grid: tpu:v5e:2x2"
         ) from None
     devices = tuple(described.devices)
-    return ResolvedTarget(_target(devices[:1], absent=True), devices[0], ("tpu",), devices)
+    return ResolvedTarget(_target(devices[:1], absent=True), name, devices, ("tpu",))
 
 
 def _gpu(name: str, rest: str) -> ResolvedTarget:
@@ -329,7 +321,7 @@ def _gpu(name: str, rest: str) -> ResolvedTarget:
             "'jaxlens[gpu]' installed?"
         ) from None
     devices = tuple(topology.devices)
-    return ResolvedTarget(_target(devices, absent=True), devices[0], ("cuda",), devices)
+    return ResolvedTarget(_target(devices, absent=True), name, devices, ("cuda",))
 
 
 def _line(error: Exception) -> str:

@@ -83,7 +83,7 @@ class TraceableCall:
     def trace(self, place: ResolvedTarget) -> Any:
         """Returns the `jax.stages.Traced`; the user's function runs once, on tracers."""
         with self.inner.within() if self.inner else nullcontext():
-            return place.trace(self.traceable, self.args, self.kwargs, self.static)
+            return place.trace(self.traceable, self.args, self.kwargs)
 
     def dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments of the compiled program: all but the static ones."""

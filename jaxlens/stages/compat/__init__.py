@@ -29,7 +29,7 @@ from jaxlens.stages.compat.jitted import (
     layers,
     rejit,
 )
-from jaxlens.stages.compat.lowering import editable_text
+from jaxlens.stages.compat.lowering import editable_text, lower_for
 from jaxlens.stages.compat.lowering import hlo as hlo_computation
 from jaxlens.stages.compat.plugins import (
     cuda_plugin_version,
@@ -58,6 +58,7 @@ from jaxlens.stages.compat.tracing import (
     leaked_tracers,
     origin,
     recorded,
+    shardings_within,
     varying_axes,
 )
 from jaxlens.stages.compat.transformed import (

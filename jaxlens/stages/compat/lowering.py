@@ -1,11 +1,18 @@
 """Lowers with large constants as arguments; prints lowered programs."""
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+
 from jaxlens.stages.compat.extend import mlir_bindings
 from jaxlens.stages.compat.import_private import private, when_gone
+
+_assigning = threading.RLock()
 
 
 @when_gone(nullcontext())
@@ -30,6 +37,79 @@ def lower_hoisting(traced: Any, platforms: tuple[str, ...] | None) -> Any:
             return traced.lower(lowering_platforms=platforms, _private_parameters=parameters)
     except (ImportError, AttributeError, TypeError):
         return traced.lower(lowering_platforms=platforms)
+
+
+def lower_for(devices_for: Callable[[int], Sequence[Any]], lower: Callable[[], Any]) -> Any:
+    """Lowers a program for other devices than those that its arrays, shardings and meshes name.
+
+    The function by which JAX finds the program's devices is patched until it is called in this
+    thread. (Tested: 0.10.2, 0.11.2, 0.12.0.1.)
+
+    Args:
+        devices_for: Returns the devices to compile for, given how many the program has; in the
+            order of its mesh.
+        lower: Makes the `jax.stages.Lowered`.
+
+    Gone: None.
+    """
+    with _assigned(devices_for):
+        lowered = lower()
+    try:
+        own = tuple(lowered._lowering._device_list)
+        if own[0].client is not devices_for(len(own))[0].client:
+            return None
+        parts = lowered._lowering.compile_args
+        for key in ("in_shardings", "out_shardings", "intermediate_shardings"):
+            parts[key] = tuple(_moved(sharding, own) for sharding in parts[key])
+        parts["context_mesh"] = _moved_mesh(parts["context_mesh"], own)
+        return lowered
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _assigned(devices_for: Callable[[int], Sequence[Any]]) -> Iterator[None]:
+    try:
+        pxla = private("interpreters.pxla")
+        original = pxla._get_and_check_device_assignment
+    except (ImportError, AttributeError):
+        yield
+        return
+    thread: int | None = threading.get_ident()
+
+    def assigned(*program: Any) -> Any:
+        nonlocal thread
+        backend, own, count = original(*program)
+        if threading.get_ident() != thread:
+            return backend, own, count
+        thread = None  # what lowering itself runs, runs here
+        devices = tuple(devices_for(count))
+        return devices[0].client, devices, len(devices)
+
+    with _assigning:
+        pxla._get_and_check_device_assignment = assigned
+        try:
+            yield
+        finally:
+            pxla._get_and_check_device_assignment = original
+
+
+def _moved(sharding: Any, devices: Sequence[Any]) -> Any:
+    """Returns a sharding with other devices, unless it has none."""
+    kind = sharding.memory_kind if isinstance(sharding, jax.sharding.Sharding) else None
+    if isinstance(sharding, NamedSharding):
+        mesh = _moved_mesh(sharding.mesh, devices)
+        return NamedSharding(mesh, sharding.spec, memory_kind=kind)
+    if isinstance(sharding, SingleDeviceSharding):
+        return SingleDeviceSharding(devices[0], memory_kind=kind)
+    return sharding
+
+
+def _moved_mesh(mesh: Any, devices: Sequence[Any]) -> Any:
+    """Returns a mesh with other devices, unless it has none."""
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return mesh
+    return Mesh(np.array(devices).reshape(mesh.devices.shape), mesh.axis_names, mesh.axis_types)
 
 
 def hlo(lowered: Any) -> Any:

@@ -29,6 +29,16 @@ def leaked_tracers(traced: Any) -> Sequence[Any]:
     return [value for value in constants if isinstance(value, jax.core.Tracer)]
 
 
+@when_gone((), TypeError)
+def shardings_within(traced: Any) -> Sequence[Any]:
+    """Returns the shardings of the equations of a traced function, and of their meshes.
+
+    Gone: (), and a mesh within a function is known once the function is lowered.
+    """
+    within = private("dispatch").get_intermediate_shardings(traced.jaxpr.jaxpr)
+    return [sharding for sharding, _ in within]
+
+
 class ValueOrigin(NamedTuple):
     """The origin of a traced value.
 

@@ -106,7 +106,7 @@ def _devices(
     sizes = [re.match(r"\d+", text) for text in (partition_text, replica_text)]
     partitions, replicas = (max(int(match[0]), 1) if match else 1 for match in sizes)
     place = resolve(platform)
-    first = place.device or jax.devices()[0]
+    first, *_ = place.devices or jax.devices()
     if place.target.absent:
         raise OptionError(
             "text is compiled for a device of this process: name one, as in target='cpu', or look "

@@ -25,7 +25,9 @@ import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
+from jaxlens.stages.call.target import is_described
 
 TIMEOUT = 600.0  # seconds
 COMMAND = [sys.executable, "-m", "jaxlens.stages.experiments.other_process_main"]
@@ -80,7 +82,7 @@ def request_of(capture: Capture, recompile: RecompileRequest, run: int) -> dict[
     """
     program, driver = capture.program, capture.driver
     lowered = driver.lowered
-    if program.target.devices > 1:
+    if program.target.devices > 1 and not program.target.absent:
         raise UnavailableError(
             "programs for several devices are not compiled again; take one for a single device"
         )
@@ -206,17 +208,16 @@ _child: Child | None = None
 _lock = threading.RLock()
 
 
-def start(capture: Capture, clean: bool = False) -> bool:
+def start(target: Target, clean: bool = False) -> bool:
     """Starts a child process, unless one is ready; returns whether one has answered before.
 
     A process with another environment is ended.
 
     Args:
-        capture: The program that is to be compiled.
+        target: Where the program is to run.
         clean: Whether the process has no XLA_FLAGS, which a request then gives as options.
     """
     global _child
-    target = capture.program.target
     environment = child_environment("" if target.absent else target.platform, target.absent)
     if clean:
         environment.pop("XLA_FLAGS", None)
@@ -228,6 +229,12 @@ def start(capture: Capture, clean: bool = False) -> bool:
         if _child is None:
             _child = Child(COMMAND, environment)
         return _child.served > 0
+
+
+def start_early(name: str) -> None:
+    """Starts a child process for a target by name, if it is a device that is not here."""
+    if is_described(name):
+        start(Target("", "", absent=True))
 
 
 def _forget() -> None:
@@ -253,7 +260,7 @@ def compiled(
     with _lock, tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
         path = Path(folder)
         (path / "request").write_bytes(pickle.dumps(request))
-        start(capture, clean)
+        start(capture.program.target, clean)
         child = _child
         assert child is not None
         try:

@@ -67,7 +67,8 @@ def without(
         OptionError: There is no such pass or flag.
         UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
-    waits = start(capture)  # it imports JAX while the program is compiled here for its passes
+    # It imports JAX while the program is compiled here for its passes.
+    waits = start(capture.program.target)
     recompile = read(names, capture)
     request = request_of(capture, recompile, run)
     with progress.step(_announcement(capture, recompile, run, waits)):

@@ -105,7 +105,7 @@ def of_module(
 
     Args:
         bytecode: The module as bytecode or text.
-        place: The device to compile for; None for the default one.
+        place: The devices to compile for; None for the default one.
         options: Compiler options, as pairs of name and value.
 
     Raises:
@@ -126,10 +126,11 @@ def of_module(
     attributes = entry.attributes.get("arg_attrs", ())
     donated = [n for n, a in enumerate(attributes) if any(mark in a for mark in _DONATED)]
     # HLO keeps in one attribute which arguments it overwrites: all are copied before a run then.
-    aliases = sent.operation.attributes
-    if "mhlo.input_output_alias" in aliases and len(aliases["mhlo.input_output_alias"]):
+    own = sent.operation.attributes
+    if "mhlo.input_output_alias" in own and len(own["mhlo.input_output_alias"]):
         donated = list(range(len(shapes)))
-    lowered = _lowered(shapes, results, donated, place, options)
+    count = own["mhlo.num_partitions"].value if "mhlo.num_partitions" in own else 1
+    lowered = _lowered(shapes, results, donated, place, options, count)
     _replace(lowered.compiler_ir("stablehlo"), bytecode)
     arguments = tuple((n[1] if n else "", s) for n, s in zip(names, shapes, strict=True))
     return TextProgram(lowered, arguments, tuple(results))
@@ -229,8 +230,12 @@ def _lowered(
     donated: list[int] | None = None,
     place: ResolvedTarget | None = None,
     options: Any = (),
+    count: int = 1,
 ) -> Any:
-    """Returns a lowered function of these arguments and results, which gives zeros."""
+    """Returns a lowered function of these arguments and results, which gives zeros.
+
+    `count` devices of the place are taken; one of this process.
+    """
 
     def jaxlens_text(*_: Any) -> list[Any]:
         return [jnp.zeros(result.shape, result.dtype) for result in results]
@@ -245,7 +250,7 @@ def _lowered(
         warnings.simplefilter("ignore")
         if place is None:
             return jitted.lower(*shapes)
-        return place.lower(place.trace(jitted, shapes, {}))
+        return place.lower(place.trace(jitted, shapes, {}), count=count)
 
 
 def _parsed(module: bytes | str, context: Any = None) -> Any:

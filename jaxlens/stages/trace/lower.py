@@ -60,13 +60,12 @@ def lower_stand_in(
     with (
         isolate.untouched(done.context, call.owner, call.function),
         lowering.constants_as_arguments(),
-        place.device_context(),
     ):
         start = time.perf_counter()
         traced = call.trace(place)
         lowered, ids = stamp.lowered(
             traced,
-            lambda t: lowering.lower_hoisting(t, place.platforms),
+            lambda t: place.lower(t, lowering.lower_hoisting),
             written(done.traced) or done.traced.jaxpr,
             written(traced),
         )

@@ -20,6 +20,16 @@ def test_in_tables_too() -> None:
     assert not any(line.endswith("cell") for line in lines)
 
 
+def test_a_long_heading_of_numbers_is_wrapped_between_words() -> None:
+    names = ("", "NVIDIA H100 80GB HBM3", "bytes a device")
+    row = cells("memory at the peak, one device", "103 kB", "7 kB")
+    table = Table("T", names, (row,), right=(1, 2))
+    _, first, second, _, *rows = table_lines(table, 60)
+    assert first.split() == ["NVIDIA", "H100", "80GB", "bytes", "a", "device"]
+    assert second.split() == ["HBM3"]
+    assert max(map(len, rows)) <= 60
+
+
 def test_a_long_heading_of_numbers_is_folded_and_a_short_one_is_not() -> None:
     heads = ("f", "in a run", "layers=12, act='tanh', " * 3, "layers=24, act='tanh', " * 3)
     lines = table_lines(Table("", heads, (cells("step", 1, 1_000, 20),), right=(1, 2, 3)), 100)

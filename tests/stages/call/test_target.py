@@ -18,7 +18,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call import target as targets
 from jaxlens.stages.call.gpu_targets import GPUS
 from jaxlens.stages.call.target import names, resolve
-from jaxlens.stages.compat import has_cuda_plugin
+from jaxlens.stages.compat import has_cuda_plugin, lowering
 from jaxlens.stages.driver import capture
 
 pytestmark = pytest.mark.backend
@@ -75,8 +75,7 @@ def test_an_absent_tpu():
     assert "ROOT" in taken.optimized.text
     with pytest.raises(TargetError, match="knows no topology"):
         resolve("tpu:v99:2x2")
-    with pytest.raises(TargetError, match="without array inputs"):
-        _ = capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").jaxpr
+    assert "f32[3]" in capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").optimized.text
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
@@ -91,24 +90,105 @@ def test_a_mesh_moves_to_the_chips_of_a_grid_with_as_many():
         capture(lambda x: x @ x.T, (shape,), target="tpu:v5e:4x4")
 
 
-def placed(used, devices, absent=True):
-    """Sends a call on devices of this process to a target with that many devices."""
-    cpu = SimpleNamespace(platform="tpu", device_kind="TPU v5", process_index=0)
-    target = targets.ResolvedTarget(targets._target([cpu], absent), cpu, devices=devices)
-    return target.spread("tpu:v5p:2x2x1", used)
+def grid(chips, absent=True):
+    """A target with that many chips, each a number."""
+    described = targets.Target("tpu", "TPU v5", 1, absent, "", "")
+    return targets.ResolvedTarget(described, "tpu:v5p:2x2x1", tuple(range(chips)))
 
 
 def test_a_sharded_call_takes_a_device_of_the_target_for_each_of_its_own():
-    chips = tuple(
-        SimpleNamespace(platform="tpu", device_kind="TPU v5", process_index=0) for _ in range(4)
+    assert grid(4).spread(1) == (0,)
+    assert grid(4).spread(4) == (0, 1, 2, 3)
+    for count in (2, 8):
+        with pytest.raises(TargetError, match=f"over {count} devices, and target .* has 4: name"):
+            grid(4).spread(count)
+    assert grid(4, absent=False).spread(2) == (0, 1)
+
+
+# Programs over four devices of a process: shardings of jit, of arrays, and meshes within.
+OVER_FOUR = r"""
+import re
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from jaxlens.stages.call.target import resolve
+from jaxlens.stages.driver import capture
+from jaxlens.stages.experiments.other_process import RecompileRequest, request_of
+from jaxlens.stages.programs.text import of_module
+
+shape = jax.ShapeDtypeStruct
+x, w = shape((16, 128), "float32"), shape((128, 256), "float32")
+
+def programs(devices):
+    mesh = Mesh(np.array(devices).reshape(2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
+
+    def layer(x, w):
+        return jnp.tanh(x @ w).sum(0), x + 1
+
+    def within(x, w):
+        return layer(jax.lax.with_sharding_constraint(x, rows), w)
+
+    def mapped(x, w):
+        f = jax.shard_map(
+            lambda x: jax.lax.psum(x.sum(0), "x"), mesh=mesh, in_specs=P("x"), out_specs=P()
+        )
+        return f(x), x + w[:16, :128]
+
+    placed = shape(x.shape, x.dtype, sharding=rows), shape(w.shape, w.dtype, sharding=columns)
+    jitted = jax.jit(layer, in_shardings=(rows, columns), donate_argnums=0)
+    return {
+        "jit": (jitted, x, w),
+        "arrays": (jax.jit(layer, donate_argnums=0), *placed),
+        "within": (jax.jit(within, donate_argnums=0), x, w),
+        "mapped": (jax.jit(mapped, donate_argnums=0), x, w),
+    }
+
+def plain(compiled):
+    text = re.sub(r", metadata={[^}]*}", "", compiled.as_text())
+    return re.sub(r"(?ms)^(File|Function|Stack)\w+\n.*?\n\n", "", text)
+
+own = programs(resolve(TARGET).devices)
+for name, (f, *args) in programs(jax.devices()).items():
+    taken = capture(f, args, target=TARGET)
+    lowered = taken.driver.lowered
+    moved = lowered.compile(compiler_options={})
+    g, *there = own[name]
+    same = plain(moved) == plain(g.lower(*there).compile())
+    chips = {d.platform for s in jax.tree.leaves(moved.input_shardings) for d in s.device_set}
+    donated = "input_output_alias" in taken.optimized.text.partition("\n")[0]
+    request = request_of(taken, RecompileRequest(), 0)
+    again = of_module(request["module"], resolve(request["target"]), request["own"]).lowered
+    as_sent = plain(again.compile()).partition("\n")[2] == plain(moved).partition("\n")[2]
+    print(name, same, donated, as_sent, taken.program.target.devices, *chips)
+assert capture(f, args).optimized.text  # where it runs, as before
+with jax.set_mesh(jax.make_mesh((4,), ("x",))):
+    print(capture(lambda x: x, (jnp.ones(4),), target=TARGET).program.target.devices)
+"""
+
+
+def run_python(code):
+    """Runs Python in a process of its own; returns the lines of its output, and its errors."""
+    beside = {**os.environ, "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=beside
     )
-    assert placed("a", chips).moved == {}
-    spread = placed("abcd", chips)
-    assert (spread.target.devices, spread.moved["c"]) == (4, chips[2])
-    for used in ("ab", "abcdefgh"):
-        with pytest.raises(TargetError, match=f"over {len(used)} devices, and target .* has 4: na"):
-            placed(used, chips)
-    assert placed("ab", chips, absent=False).target.devices == 2
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
+def test_a_program_over_devices_of_the_process_is_that_over_the_chips():
+    lines, errors = run_python(OVER_FOUR.replace("TARGET", "'tpu:v5e:2x2'"))
+    assert lines == [
+        "jit True True True 4 tpu",
+        "arrays True True True 4 tpu",
+        "within True True True 4 tpu",
+        "mapped True True True 4 tpu",
+        "4",
+    ], errors
 
 
 def test_where_it_would_run_anyway_keeps_its_shardings():
@@ -140,10 +220,21 @@ def test_what_needs_a_device_that_is_not_here_is_not_said_of_the_program():
         target.lower(Lowering(NotImplementedError("no rule for tpu")))
 
 
+def test_with_a_jax_that_is_not_known_nothing_is_compiled_for_what_is_here_instead(monkeypatch):
+    def gone(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(lowering, "private", gone)
+    described = targets.Target("gpu", "NVIDIA H100", 1, True, "", "")
+    away = targets.ResolvedTarget(described, "gpu:h100", (SimpleNamespace(client=object()),))
+    with pytest.raises(TargetError, match="does not compile for gpu:h100 with jax"):
+        away.lower(jax.jit(lambda x: x + 1).trace(X))
+
+
 def test_pallas_knows_the_absent_device():
     device = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100", core_count=132)
     target = targets.ResolvedTarget(
-        targets.Target("gpu", "NVIDIA H100", 1, True, "", ""), device, ("cuda",)
+        targets.Target("gpu", "NVIDIA H100", 1, True, "", ""), "gpu:h100", (device,), ("cuda",)
     )
     with target.device_context():
         known = jax.sharding.get_abstract_mesh().abstract_device
@@ -238,6 +329,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P
+from jaxlens.stages import compat
 from jaxlens.stages.driver import capture
 
 mesh = jax.make_mesh((4, 2), ("x", "y"))
@@ -257,14 +349,21 @@ told = jax.jit(lambda x: x, in_shardings=rows)
 print(capture(told, (jnp.ones((8, 4)),)).program.target.devices)
 shape = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=rows)
 print(capture(f, (shape,)).program.target.devices)
+auto = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+within = NamedSharding(auto, P("x"))
+inside = capture(lambda x: jax.lax.with_sharding_constraint(x, within), (jnp.ones((8, 4)),))
+print(inside.program.target.devices)
+half = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+told = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, NamedSharding(half, P("x"))))
+x = jnp.ones((8, 4))
+moved = compat.lower_for(lambda n: jax.devices()[-n:], lambda: told.trace(x).lower()).compile()
+print(sorted(d.id for d in moved(x).sharding.device_set))
 """
 
 
 def test_arrays_on_several_devices():
-    done = subprocess.run(
-        [sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.stdout.splitlines() == [
+    lines, errors = run_python(SHARDED)
+    assert lines == [
         "8 P('x', None) over 8 devices",
         "True",
         "x: f32[8,4] sharded (None, 'y') on mesh x=4, y=2, "
@@ -272,15 +371,6 @@ def test_arrays_on_several_devices():
         "1",
         "8",
         "8",
-    ], done.stderr
-
-
-def test_a_program_of_other_devices_is_refused(monkeypatch):
-    mesh = jax.make_mesh((1,), ("d",))
-    placed = jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, PartitionSpec("d")))
-    elsewhere = SimpleNamespace(client=object())
-    away = targets.ResolvedTarget(targets.target_of(jax.devices()), elsewhere)
-    monkeypatch.setattr(targets, "_resolve", lambda name: away)
-    with pytest.raises(TargetError, match="name devices of this process"):
-        targets.resolve("gpu:h100", (X,), placed._jit_info)
-    assert targets.resolve("gpu:h100", (X,)) is away
+        "8",
+        "[4, 5, 6, 7]",
+    ], errors

@@ -181,11 +181,11 @@ def test_one_process_serves_several_requests(plain, monkeypatch):
     jaxlens.without(plain, "fusion")
     child = other_process._child
     assert child.served > 0
-    assert other_process.start(plain)
+    assert other_process.start(plain.program.target)
     jaxlens.without(plain, "xla_cpu_enable_fast_math=true")
     assert other_process._child is child
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_min_max=true")  # as for a new process
-    assert not other_process.start(plain)
+    assert not other_process.start(plain.program.target)
     assert other_process._child is not child
     assert child.code is not None
 
