@@ -7,7 +7,9 @@ import jax
 import pytest
 from traitlets.config import Config
 
+from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
+from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.stages.watch import cell_watch
 
 SETUP = """
@@ -42,6 +44,21 @@ def test_one_line_after_a_cell_that_compiled(run):
     assert run("y = step(w, batch(16))").shown == (
         "Compiled `step` for the second time, because x's first axis changed: 8, 16."
     )
+
+
+def test_the_line_names_transforms_and_the_fold_has_a_cure(run, monkeypatch):
+    assert (
+        run("jax.vmap(step, (None, 0))(w, batch(8)[None]);").shown == "Compiled `step` under vmap."
+    )
+    assert run("g = jax.jit(jax.vmap(step, (None, 0)))\ng(w, batch(8)[None]);").shown == (
+        "Compiled `vmap(step)`."
+    )
+    pages = []
+    monkeypatch.setattr(JaxLens, "in_html", True)
+    monkeypatch.setattr(session_magics, "display", lambda bundle, raw: pages.append(bundle))
+    run("for _ in range(2): jax.jit(lambda x: x)(w)\nfor n in 2, 1: g(w, batch(n)[None])")
+    assert "Cure: make the jitted function only once" in pages[0]["text/html"]
+    assert "Cure: pad x along axis 1 to " in pages[0]["text/html"]
 
 
 def test_nothing_after_others(run):
