@@ -10,9 +10,9 @@ Each takes a function with its arguments, or a `Capture`; nothing is executed un
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
-from itertools import islice
 from textwrap import fill
 from typing import Any, TypeVar
 
@@ -121,14 +121,16 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
 def out_of_memory(error: BaseException) -> View | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
-    The program is the one that failed to compile, or that has an allocation of the bytes that XLA
-    could not get. Up to a few are compiled to find it, and none is run. Where a GPU ran out of
-    memory in autotuning, they are compiled without it, in a process of their own.
+    The program is the one that failed to compile, or the only one that has an allocation of the
+    bytes that XLA could not get; several are named. Up to a few are compiled to find it, and none
+    is run. Where a GPU ran out of memory in autotuning, it is compiled without it, in a process of
+    its own.
 
     Args:
         error: What XLA raised.
     """
-    from jaxlens.lenses.memory.fits import allocates
+    from jaxlens.lenses.memory.fits import allocates, is_about
+    from jaxlens.lenses.sentences import named_inputs
     from jaxlens.questions import show
     from jaxlens.stages.watch import out_of_memory as failed
     from jaxlens.views.questions.failure import no_memory
@@ -136,19 +138,39 @@ def out_of_memory(error: BaseException) -> View | None:
     if not failed.is_out_of_memory(error):
         return None
     size, is_tuning = failed.wanted_bytes(error), failed.is_autotuning(error)
-    is_known = size is None or failed.failed_to_compile(error)
-    name = ""
-    for f, args, kwargs in islice(failed.failed_calls(error), _CANDIDATES):
-        with suppress(Exception):  # what cannot be traced or compiled is not the program
-            cap = capture(f, *args, **kwargs)
-            name = name or cap.program.call
-            if is_tuning:
-                cap = without(cap, "xla_gpu_autotune_level=0")
-            if is_known or (size and allocates(cap, size)):
-                memory = show.ask(table.MEMORY, cap).document
-                return View(cap, partial(no_memory, size, memory, is_tuning=is_tuning))
-    compiled = name if failed.failed_to_compile(error) else ""
-    return View(None, lambda: no_memory(size, name=compiled, is_tuning=is_tuning))
+    has_compiled = not failed.failed_to_compile(error)
+
+    def is_it(program: Capture, if_unknown: bool = True) -> bool:
+        with suppress(Exception):  # it does not compile, perhaps for want of memory
+            return size is not None and allocates(program, size)
+        return if_unknown
+
+    def captured(call: failed.FailedCall) -> list[Capture]:
+        with suppress(Exception):  # what cannot be captured is not the program
+            cap = capture(call.function, *call.args, **call.kwargs)
+            if cap.program.origin:
+                cap = replace(cap, program=replace(cap.program, origin=call.under))
+            return [cap]
+        return []
+
+    call = failed.dispatched(error)
+    programs = captured(call) if call else []
+    if size and has_compiled and not any(is_it(one, False) for one in programs):
+        calls = failed.compiled(error, partial(is_about, size))
+        programs = [cap for call in calls for cap in captured(call)]
+        programs = list(filter(is_it, programs)) if len(programs) <= _CANDIDATES else []
+    with suppress(Exception):  # it does not compile
+        if len(programs) == 1:
+            cap = without(programs[0], "xla_gpu_autotune_level=0") if is_tuning else programs[0]
+            memory = show.ask(table.MEMORY, cap).document
+            target = cap.program.target
+            limit = "16 GB" if target.platform == "cpu" else target.kind
+            return View(cap, lambda: no_memory(size, memory, is_tuning=is_tuning, limit=limit))
+    about = [one.program for one in programs]
+    names = sorted({f"{one.call} with {named_inputs(one.inputs)}" for one in about})
+    if not has_compiled:
+        names = [one.call for one in about]
+    return View(None, lambda: no_memory(size, None, names, not has_compiled, is_tuning))
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:

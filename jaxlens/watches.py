@@ -332,7 +332,7 @@ class SessionWatch:
             return AfterCell(CompileLog(), {}, {}, growth)
         ended = self._watch.split()
         log = RecompileLog(ended)
-        after = AfterCell(log.log, {}, {}, growth)
+        after = AfterCell(with_cures(log.log, None), {}, {}, growth)
         if not after.compiles:
             return after
         causes = [(call.identity, call.cause) for call in after.compiles if call.changes]

@@ -269,6 +269,8 @@ class CallEvent:
             give it.
         captured: The large arrays that its program contains, where the watch reads them.
         replicated: What XLA could not reshard, where the watch reads it.
+        transforms: The transforms inside its jit, outermost first: of `jax.jit(jax.vmap(step))`,
+            "vmap".
     """
 
     number: int
@@ -288,11 +290,13 @@ class CallEvent:
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
+    transforms: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The function's name: "step", or "step under grad" where a transform ran it op by op."""
-        return f"{self.function} under {self.under}" if self.under else self.function
+        """The name: "step", "vmap(step)", or "step under grad" where a transform ran it."""
+        name = "(".join((*self.transforms, self.function)) + ")" * len(self.transforms)
+        return f"{name} under {self.under}" if self.under else name
 
     @property
     def identity(self) -> tuple[str, Span | None, str]:
@@ -303,7 +307,7 @@ class CallEvent:
         place = self.line if self.role == "op" else self.defined
         if place is not None and place.key:
             place = replace(place, file="")
-        return self.function, place, self.under
+        return self.function, place, self.under or "(".join(self.transforms)
 
     def step(self, kind: CompileStepKind) -> CompileStep | None:
         """The step of that kind, or None."""

@@ -12,6 +12,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_FLAT_INDEX = re.compile(r"\[<flat index (\d+)>\]")
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -26,7 +27,11 @@ def visible(text: str) -> str:
 
     C0 controls become their control pictures (`\\x00` is `␀`), the others their code point
     (`<U+202E>`). Split text into lines first: a line break is a control character too.
+
+    JAX's name of a leaf of a class without field names, `p[<flat index 0>]`, is written `p leaf 0`.
     """
+    if "[<flat index " in text:
+        text = _FLAT_INDEX.sub(r" leaf \1", text)
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub(_shown, text)

@@ -383,7 +383,12 @@ def allocates(capture: Capture, size: int) -> bool:
     sizes = {memory.temporaries, memory.outputs}
     assignment = read(capture)
     sizes |= {one.size for one in assignment.allocations} if assignment else set()
-    return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)
+    return any(is_about(size, known) for known in sizes)
+
+
+def is_about(size: int, known: int | None) -> bool:
+    """Whether bytes that XLA names may be a known number of bytes, rounded."""
+    return bool(known) and abs((known or 0) / size - 1) <= _ROUNDED
 
 
 def target_of(device: str) -> str:

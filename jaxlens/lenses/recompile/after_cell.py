@@ -80,7 +80,8 @@ def _line(after: AfterCell) -> Finding:
 
 
 def _phrase(calls: Sequence[CallEvent], programs: int) -> str:
-    name = calls[0].name.replace(calls[0].function, f"`{calls[0].function}`", 1)
+    called, under, transform = calls[0].name.partition(" under ")
+    name = f"`{called}`{under}{transform}"
     if calls[0].role == "op" and calls[0].line is not None:
         name += at(calls[0].line)
     if _is_pair(calls):

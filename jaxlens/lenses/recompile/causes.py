@@ -57,10 +57,7 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
             if compiles > 1
             else f"{name} compiled again{place}: {causes[0].partition('because ')[2]}."
         )
-        for cure in dict.fromkeys(call.cure for call in recompiles if call.cure):
-            if cure.text:
-                trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
-                yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)
+        yield from cures(recompiles)
         place = ""
     if first_only:
         start = "Compiled"
@@ -70,6 +67,14 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
             start = f"Nothing recompiled{place}; {functions} {verb} compiled"
         names = listed(list(dict.fromkeys(first_only)), 6)
         yield Finding(f"{start} for the first time: {names}.")
+
+
+def cures(calls: Iterable[CallEvent]) -> Iterator[Finding]:
+    """Yields what would avoid recompiles, each cure once."""
+    for cure in dict.fromkeys(call.cure for call in calls if call.cure):
+        if cure.text:
+            trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
+            yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)
 
 
 def by_function(calls: Iterable[CallEvent]) -> dict[Identity, list[CallEvent]]:

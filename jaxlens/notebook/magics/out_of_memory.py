@@ -12,7 +12,9 @@ def out_of_memory(result: Any) -> None:
         result: IPython's result of the cell; for any other it does next to nothing.
     """
     error = getattr(result, "error_in_exec", None)
-    if error is None or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+    kind = type(error).__name__
+    is_served = kind == "ValueError" and str(error).startswith("RESOURCE_EXHAUSTED")  # C++ raises
+    if error is None or not (is_served or kind in ("JaxRuntimeError", "XlaRuntimeError")):
         return
     from jaxlens import ask  # not imported by %load_ext
 

@@ -73,6 +73,12 @@ class JaxLens(WholeCellMagics):
     @line_magic
     @no_var_expand
     @parser_on_use
+    @argument(
+        "--fits",
+        default="",
+        metavar="DEVICE",
+        help='try what would make the program that ran out of memory fit: h100, "16 GB"',
+    )
     @argument("-o", default="", metavar="NAME", help="store the answer in a variable")
     @HELP
     def explain(self, line: str) -> None:
@@ -83,6 +89,7 @@ class JaxLens(WholeCellMagics):
         last error came from tracing or for want of memory, and came later, it is explained instead:
 
             %explain
+            %explain --fits "16 GB"     what would make a program fit that ran out of memory
 
         In Python:  jaxlens.explain() for errors, with jaxlens.recompiles() as log: ... for cells
         """
@@ -93,6 +100,8 @@ class JaxLens(WholeCellMagics):
         if rest:
             raise OptionError(f"%explain takes no code, got {rest!r}: %explain alone explains")
         view = self._answer()
+        if options.fits:
+            view = self._fits(view, options.fits)
         if options.o:
             self.shell.user_ns[options.o] = view
         self.display(view)
@@ -117,6 +126,13 @@ class JaxLens(WholeCellMagics):
         answer, after, ways = session.answer, session.after, session.ways_around()
         view = View(None, lambda: explained(answer.document, after, ways))
         return self._of_earlier(view, self._since_compile)
+
+    def _fits(self, view: "View", device: str) -> "View":
+        from jaxlens import ask
+
+        if view.capture is None:
+            raise CellError("--fits is for a program that ran out of memory, and was identified")
+        return ask.fits(view.capture, device=device)
 
     def _of_earlier(self, view: "View", since: int) -> "View":
         from jaxlens.views.questions.recompiles import of_earlier

@@ -13,7 +13,10 @@ _CAPTION = '<caption style="font-weight:600;text-align:left">'
 
 
 def brief_html(
-    line: Finding | None, warnings: Sequence[Finding], behind: Sequence[TableBlock]
+    line: Finding | None,
+    warnings: Sequence[Finding],
+    behind: Sequence[TableBlock],
+    cures: Sequence[Finding] = (),
 ) -> str:
     """Returns one line that opens, and warnings below it, above what it opens.
 
@@ -21,6 +24,7 @@ def brief_html(
         line: The line; None for none.
         warnings: One sentence each.
         behind: What a click on the line opens.
+        cures: Sentences above that, which the click opens too.
     """
     html = "".join(
         f'<div style="{_WARNING}"><b>Warning:</b> {prose(warning.measured)}</div>'
@@ -28,7 +32,8 @@ def brief_html(
     )
     if line is not None:
         tables = "".join(table_html(block.table) for block in behind)
-        tables = tables.replace("<caption>", _CAPTION)
+        sentences = "".join(f"<div>{prose(cure.measured)}</div>" for cure in cures)
+        tables = sentences + tables.replace("<caption>", _CAPTION)
         summary = f"<summary>{prose(line.measured)}{html}</summary>"
         html = f"<details>{summary}{tables}</details>"
     return f'<div role=note aria-label=jaxlens style="{_STYLE}">{html}</div>'

@@ -24,6 +24,7 @@ from jaxlens.ir.facts import Input
 from jaxlens.ir.jaxpr.types import type_of
 
 _ADDRESS = re.compile(r"(?<!\s)\s++at 0x[0-9a-fA-F]++")
+_CUSTOM_NODE = re.compile(r"CustomNode\((\w+)\[([^\[\]]*+)\], ")  # in a PyTreeDef: class, aux data
 _LONGEST = 80
 _NUMBERS = int | float | complex
 
@@ -157,6 +158,7 @@ def static_text(value: Any, most: int = _LONGEST) -> str:
     except Exception:  # a user's __repr__ may fail, and must not stop a look
         text = ""
     text = " ".join(_ADDRESS.sub("", text or f"<{type(value).__name__}>").split())
+    text = _CUSTOM_NODE.sub(r"\1(\2, ", text) if "CustomNode(" in text else text
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

@@ -14,6 +14,7 @@ from jaxlens.stages.compat.jit_caches import (
     every_trace_key,
     is_compiled,
     lower_keys,
+    lowered_programs,
     resolved_shardings,
     signature_tree,
     static_values,
@@ -47,6 +48,7 @@ from jaxlens.stages.compat.settings import apart, context_value, is_apart, setti
 from jaxlens.stages.compat.stage_objects import (
     argument_names,
     argument_places,
+    as_traced,
     bytecode,
     devices_of,
     kept_arguments,

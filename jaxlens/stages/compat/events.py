@@ -131,7 +131,7 @@ class Stack:
         caller: The innermost call of a jitted function; None if there is none.
         traces: Number of jitted functions that are being traced on the stack.
         program: The jaxpr that is being lowered or run; None if there is none.
-        lowering: The arguments of the lowering after the jaxpr; None if nothing is lowered.
+        lowering: The arguments of its lowering after the jaxpr; None if there is none.
         under: Whether a transform runs a jitted function op by op.
         transposes: Whether the jaxpr is the backward pass of a jitted function.
         module: The MLIR module that is being compiled; None if there is none.
@@ -186,16 +186,15 @@ def _read(name: str, frame: FrameType, whole: Stack) -> None:
     """Adds what a frame of JAX's pjit module shows."""
     if name == "_trace_for_jit":
         whole.traces += 1
-    elif name == "call_impl_cache_miss" and whole.caller is None:
-        whole.under = True
     elif name.startswith("_pjit_transpose"):
         whole.transposes = True
-    elif name == "_pjit_lower" and whole.lowering is None:
-        values = frame.f_locals
-        whole.program = values.get("jaxpr")
-        whole.lowering = tuple(values.get(key) for key in LOWERING)
-    elif name == "_pjit_call_impl_python" and whole.program is None:
-        whole.program = frame.f_locals.get("jaxpr")
+    elif name in ("_pjit_lower", "_pjit_call_impl_python", "_pjit_call_impl"):
+        # Under a transform a program is called by the last, which a call that C++ serves has too.
+        whole.under = whole.under or (name == "_pjit_call_impl" and whole.caller is None)
+        if whole.program is None:
+            values = frame.f_locals
+            whole.program = values.get("jaxpr")
+            whole.lowering = tuple(values.get(key) for key in LOWERING)
     elif name in ("cache_miss", "jit_trace") and whole.caller is None:
         whole.caller = _caller(name, frame)
 

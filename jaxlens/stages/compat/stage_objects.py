@@ -5,8 +5,12 @@ Tested with jax 0.10.2 and 0.12.0.1.
 
 import copy
 import io
+from collections.abc import Mapping
 from typing import Any
 
+import jax
+
+from jaxlens.stages.compat.extend import extend
 from jaxlens.stages.compat.import_private import when_gone
 
 
@@ -23,6 +27,23 @@ def argument_names(stage: Any) -> tuple[str, ...]:
     else:
         holder = stage._executable._all_args_info
     return tuple(holder.debug_info.arg_names)
+
+
+@when_gone(None, TypeError, ValueError)
+def as_traced(jaxpr: Any, params: Mapping[str, Any]) -> Any:
+    """Returns the Traced of a jaxpr that JAX lowers on its own, such as a backward pass.
+
+    Args:
+        jaxpr: The jaxpr, which is traced again for its pytrees.
+        params: What else it is lowered with, by name, as in `events.LOWERING`.
+
+    Gone: None.
+    """
+    struct: Any = jax.ShapeDtypeStruct
+    shapes = [struct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
+    traced: Any = jax.jit(extend("core", "jaxpr_as_fun")(jaxpr)).trace(*shapes)
+    traced._params = {**traced._params, **params, "jaxpr": jaxpr}
+    return traced
 
 
 @when_gone((), TypeError, NotImplementedError, RuntimeError)

@@ -159,11 +159,11 @@ def call_site(frame: FrameType) -> CallSite:
         file = describe(outer.f_code.co_filename)
         if not file.library and not file.own:
             top = outer.f_code.co_name == "<module>"
-            return CallSite(f"{file.name}:{line}", _text(outer), top)
+            return CallSite(f"{file.name}:{line}", call_text(outer), top)
     return CallSite()
 
 
-def _text(frame: FrameType) -> str:
+def call_text(frame: FrameType) -> str:
     """Returns the source of the call that a frame is in; "" if it is long or spans lines."""
     positions = list(frame.f_code.co_positions())
     line, end, column, stop = positions[frame.f_lasti // 2]

@@ -37,12 +37,13 @@ _FEW = 2  # up to so many sizes, padding to the largest is always proposed
 _HALVES = {"f64": "f32", "i64": "i32", "u64": "u32", "c128": "c64"}
 
 
-def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
+def with_cures(log: CompileLog, keys: Mapping[int, JaxKey] | None) -> CompileLog:
     """Returns the log with a cure at the last recompile of each cause.
 
     Args:
         log: The log of a watch that has ended.
-        keys: The keys of its calls, by number.
+        keys: The keys of its calls, by number. With None nothing is traced for a trial, and there
+            is no cure where the key or a trial decides which.
     """
     causes: dict[Any, list[CallEvent]] = {}
     for call in log.recompiles:
@@ -51,15 +52,22 @@ def with_cures(log: CompileLog, keys: Mapping[int, JaxKey]) -> CompileLog:
             causes.setdefault(cause, []).append(call)
     cures = {}
     for calls in causes.values():
-        propose = _PROPOSALS.get(calls[-1].main.kind)
-        if propose is not None:
-            number = calls[-1].number
-            cures[number] = propose(RecompileCause(calls, log, keys.get(number)))
+        propose, number = _PROPOSALS.get(calls[-1].main.kind), calls[-1].number
+        recompile = RecompileCause(calls, log, (keys or {}).get(number))
+        if propose is not None and not (keys is None and _needs_key(recompile)):
+            cures[number] = propose(recompile)
     calls = [
         replace(call, cure=cures.get(call.number)) if call.role == "user" else call
         for call in log.calls
     ]
     return replace(log, calls=tuple(calls))
+
+
+def _needs_key(cause: RecompileCause) -> bool:
+    """Whether the key, or a trial, decides which cure there is."""
+    kind = cause.last.main.kind
+    is_new_field = kind == "field" and cause.is_new_object
+    return is_new_field or kind == "static" or (kind == "function" and not cause.equal_programs())
 
 
 # ---- functions ----------------------------------------------------------------------------------

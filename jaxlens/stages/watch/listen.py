@@ -23,7 +23,7 @@ from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
 from jaxlens.stages.call.function_origin import FunctionOrigin, function_origin, is_jax_function
-from jaxlens.stages.call.traceable import function_name
+from jaxlens.stages.call.traceable import function_name, transforms
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import Caller, CompileResult, Stack
 from jaxlens.stages.keys import disk_key_parts, explain
@@ -321,7 +321,7 @@ class _Recorder:
             return
         call = self._new(function_name(caller.fun), stack)
         call.begun.add("trace")
-        call.layer, call.traced, call.under = "trace", True, _transform(stack)
+        call.layer, call.traced, call.under = "trace", True, transform(stack)
         self._explain_trace(call)
         call.steps.append(CompileStep("trace", None))
 
@@ -396,7 +396,7 @@ class _Recorder:
         call.role = "op" if is_jax_function(origin, fun) else "user"
         if call.role == "op":
             return
-        call.function = function_name(fun)
+        call.function, call.transforms = function_name(fun), tuple(transforms(fun))
         if origin.span is not None and origin.span.library and call.line is not None:
             # A library may create many functions from one def: the calling line identifies them.
             place = f"{call.line.key or call.line.file}:{call.line.line}"
@@ -466,7 +466,7 @@ def _read_program(call: PendingCall, stack: Stack) -> None:
         call.role = "op" if is_jax_function(origin, None) else "user"
         call.defined = origin.span
     call.parts = _program_parts(program)
-    call.under = _transform(stack) if stack.under else ""
+    call.under = transform(stack) if stack.under else ""
 
 
 def _program_parts(program: Any) -> tuple[KeyPart, ...]:
@@ -476,7 +476,7 @@ def _program_parts(program: Any) -> tuple[KeyPart, ...]:
     return tuple(KeyPart(n, "input", aval_text(a)) for n, a in zip(names, avals, strict=True))
 
 
-def _transform(stack: Stack) -> str:
+def transform(stack: Stack) -> str:
     """Returns the name of the transform that runs a jitted function op by op."""
     functions = {function.rpartition(".")[2] for *_, function in stack.frames}
     return next((name for code, name in _TRANSFORMS.items() if code in functions), "a transform")

@@ -1,42 +1,62 @@
 """Finds the program that ran out of memory, from the exception that XLA raised.
 
 A program's first call fails within JAX's frames, which have the function and its arguments; on a
-GPU often while it is compiled, as autotuning runs kernels. Later calls leave no frame of JAX, and a
-CPU's failure is raised where the result is waited for. Then the calls of jitted functions at and
-above the failing line are candidates, read from its source: only names and attributes are looked
-up, no code of the user's is called.
+GPU often while it is compiled, as autotuning runs kernels. Under a transform every call does: its
+frames have the jaxpr. Other later calls leave no frame of JAX, and a CPU's failure is raised where
+the result is waited for. Then the programs in JAX's lowering cache are candidates, by their sizes;
+those of one function if the failing call is a call of it. No code of the user's is called.
 """
 
 import ast
-import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from inspect import getclosurevars, signature
+from dataclasses import dataclass, field
 from traceback import walk_tb
-from types import FunctionType
 from typing import Any
 
 import jax
 
-from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
+from jaxlens.stages.arguments.inputs import signature_of
+from jaxlens.stages.call import isolate
+from jaxlens.stages.call.call import Call
+from jaxlens.stages.call.numbered_call import ArrayLeaf, numbered
 from jaxlens.stages.compat import events
-from jaxlens.stages.watch.cell_calls import abstracted
+from jaxlens.stages.compile import analyses
+from jaxlens.stages.compile.loaded_executable import LoadedExecutable
+from jaxlens.stages.watch.cell_calls import abstracted, call_text
+from jaxlens.stages.watch.listen import transform
 
 _OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
-_BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)([KMGTP]i)?(?:B| bytes)?")
-_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)(?:([KMGTP])i?)?(?:B| bytes)?")
+_UNITS = ("", *"KMGTP")  # TPUs write "7.45G" for GiB
 _AUTOTUNING = "All configs failed during profiling"
 
-Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call that may have run out of memory.
+
+    Attributes:
+        function: The jitted function, or the `jax.stages.Traced` of what has none.
+        args: Its arguments, with a `jax.ShapeDtypeStruct` in place of each array.
+        kwargs: Its keyword arguments, likewise.
+        under: The transform that made it of a function, in words; "" where unknown.
+    """
+
+    function: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    under: str = ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether XLA raised an exception for want of memory."""
-    return type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and bool(
-        _OUT.search(str(error))
-    )
+    """Whether XLA raised an exception for want of memory; a ValueError where C++ serves a call."""
+    kind, text = type(error).__name__, str(error)
+    if kind == "ValueError":
+        return text.startswith("RESOURCE_EXHAUSTED: ")
+    return kind in ("JaxRuntimeError", "XlaRuntimeError") and bool(_OUT.search(text))
 
 
 def wanted_bytes(error: BaseException) -> int | None:
@@ -51,105 +71,97 @@ def is_autotuning(error: BaseException) -> bool:
 
 
 def failed_to_compile(error: BaseException) -> bool:
-    """Whether JAX's frames show that the first of `failed_calls` is what did not compile."""
+    """Whether JAX's frames show that `dispatched` is what did not compile."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     called = bool(frames) and events.stack(frames[-1]).caller is not None
     return called and any(map(events.is_compiling, frames))
 
 
-def failed_calls(error: BaseException) -> Iterator[Call]:
-    """Yields the calls that may have failed, each function once, the likeliest first.
-
-    Their arguments have a `jax.ShapeDtypeStruct` in place of each array.
-    """
-    seen: dict[int, Any] = {}  # keeps them alive: a freed one's id is used again
-    for function, args, kwargs in _calls(error):
-        if id(function) not in seen:
-            seen[id(function)] = function
-            yield (function, *abstracted(args, kwargs))
-
-
-def _calls(error: BaseException) -> Iterator[Call]:
-    """Yields the calls that may have failed, the likeliest first."""
+def dispatched(error: BaseException) -> FailedCall | None:
+    """Returns the call that JAX was compiling or making; None where C++ made it."""
     frames = list(walk_tb(error.__traceback__))
-    if frames:
-        caller = events.stack(frames[-1][0]).caller
-        if caller is not None:
-            yield compat.rejit(caller.fun, caller.info), caller.args, caller.kwargs
-    for frame, line in reversed(frames):
-        file = describe(frame.f_code.co_filename)
-        if not file.library and not file.own:
-            names = {**frame.f_globals, **frame.f_locals}
-            yield from _written(frame.f_code.co_filename, range(1, line + 1), names)
+    stack = events.stack(frames[-1][0]) if frames else events.Stack([])
+    if stack.under and stack.program is not None and stack.lowering is not None:
+        backward = ", backward pass" if stack.transposes else ""
+        return _lowered(stack.program, stack.lowering, f"under {transform(stack)}{backward}")
+    if (caller := stack.caller) is None:
+        return None
+    args, kwargs = abstracted(caller.args, caller.kwargs)
+    return FailedCall(compat.rejit(caller.fun, caller.info), args, kwargs)
 
 
-def _written(
-    file: str, lines: range, names: Mapping[str, Any], within: bool = True
-) -> Iterator[Call]:
-    """Yields the calls of jitted functions in lines of a source, from the last line upwards.
+def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> list[FailedCall]:
+    """Returns the calls of compiled programs that may have made an allocation that failed.
+
+    If C++ called a jitted function by its name in the user's code, only calls of that.
 
     Args:
-        file: The source's file.
-        lines: The lines.
-        names: What names mean there.
-        within: Whether to read the functions that are called there too, one level down.
+        error: What XLA raised.
+        is_wanted: Whether a number of bytes is what XLA could not get.
     """
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno in lines]
-    for call in sorted(calls, key=lambda node: -node.lineno):
-        with suppress(_UnknownError, TypeError, ValueError):  # the latter are raised by jax.jit
-            function = _value(call.func, names)
-            is_jitted = compat.jit_parts(function) is not None
-            if not is_jitted and not (within and isinstance(function, FunctionType)):
-                continue
-            args = tuple(_value(arg, names) for arg in call.args)
-            kwargs = {k.arg: _value(k.value, names) for k in call.keywords if k.arg}
-            if is_jitted:
-                yield function, args, kwargs
-            elif not describe(function.__code__.co_filename).library:
-                yield from _called_by(function, args, kwargs)
+    calls, callee = dict(_calls()), _callee(error)
+    programs = {}  # of equal ones, as of a cell that ran twice, one
+    for jaxpr, lowering, loaded in compat.lowered_programs():
+        call = calls.get(id(jaxpr))
+        if callee is not None and (call is None or call[0].function is not callee):
+            continue
+        memory = None if loaded is None else analyses.memory(LoadedExecutable(loaded))
+        outs = [aval.size * aval.dtype.itemsize for aval in jaxpr.out_avals]
+        if memory and not any(map(is_wanted, (memory.temporaries, memory.outputs, *outs))):
+            continue
+        same = events.program_source(jaxpr), str(jaxpr), str(lowering)
+        programs[same] = _called(*call, lowering[0]) if call else _lowered(jaxpr, lowering)
+    return [program for program in programs.values() if program is not None]
 
 
-def _called_by(
-    function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Iterator[Call]:
-    """Yields the calls of jitted functions in a function, such as a training loop."""
-    bound = signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    names = {**getclosurevars(function).nonlocals, **bound.arguments}
-    code = function.__code__
-    last = max(line or 0 for *_, line in code.co_lines())
-    lines = range(code.co_firstlineno, last + 1)
-    yield from _written(code.co_filename, lines, {**function.__globals__, **names}, False)
+def _lowered(jaxpr: Any, lowering: Sequence[Any], under: str = "") -> FailedCall | None:
+    """Returns the call of a jaxpr that JAX lowers on its own."""
+    with isolate.untouched(isolate.context()):
+        traced = compat.as_traced(jaxpr, dict(zip(events.LOWERING, lowering, strict=True)))
+    return None if traced is None else FailedCall(traced, under=under)
 
 
-class _UnknownError(Exception):
-    """An expression that is more than names, attributes, constant items, literals and jax.jit."""
+def _calls() -> Iterator[tuple[int, tuple[Call, Any, Sequence[Any]]]]:
+    """Yields the calls of JAX's trace cache, by the id of their jaxpr.
+
+    Each has its settings of `jax.jit`, and the types of its arrays.
+    """
+    for fun, context, rest in compat.every_trace_key() or ():
+        if context != events.here():
+            continue  # looking it up would trace it again
+        info, signature, avals, _ = rest
+        with suppress(AttributeError, TypeError, ValueError):
+            traced = compat.traced_program(fun, rest)
+            call = numbered(Call(fun, (), {}, signature_of(fun)), info, signature)
+            if traced is not None and call is not None:
+                yield id(traced.params["jaxpr"]), (call, info, avals)
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    match node:
-        case ast.Name(id=name) if name in names:
-            return names[name]
-        case ast.Constant(value=value):
+def _called(call: Call, info: Any, avals: Sequence[Any], shardings: Sequence[Any]) -> FailedCall:
+    """Returns a call of JAX's trace cache."""
+    first = len(shardings) - len(avals)  # after the constants that are passed as arguments
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, ArrayLeaf):
             return value
-        case ast.Tuple(elts=items):
-            return tuple(_value(item, names) for item in items)
-        case ast.Attribute(value=inner, attr=name):
-            known = getattr(_value(inner, names), "__dict__", {})
-            if name in known:  # no property, which is code
-                return known[name]
-        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
-            holder: Any = _value(inner, names)
-            if isinstance(holder, dict | list | tuple):
-                with suppress(LookupError, TypeError):
-                    item: Any = key
-                    return holder[item]
-        case ast.Call(func=func, args=[inner], keywords=options) if _value(func, names) is jax.jit:
-            return jax.jit(
-                _value(inner, names), **{o.arg: _value(o.value, names) for o in options if o.arg}
-            )
-    raise _UnknownError
+        sharding, aval = shardings[first + value], avals[value]
+        given = sharding if isinstance(sharding, jax.sharding.Sharding) else None
+        struct: Any = jax.ShapeDtypeStruct
+        return struct(aval.shape, aval.dtype, sharding=given, weak_type=aval.weak_type)
+
+    args, kwargs = jax.tree_util.tree_map(leaf, (call.args, call.kwargs))
+    return FailedCall(compat.rejit(call.function, info), args, kwargs)
+
+
+def _callee(error: BaseException) -> Any:
+    """Returns the Python function inside the jitted one whose call failed; None if unknown.
+
+    A call that C++ makes is the last of the traceback, and its function is read from its source.
+    """
+    for frame, _ in list(walk_tb(error.__traceback__))[-1:]:
+        names = {**frame.f_globals, **frame.f_locals}
+        with suppress(SyntaxError):
+            match ast.parse(call_text(frame), mode="eval").body:
+                case ast.Call(func=ast.Name(id=name)):
+                    return (compat.jit_parts(names.get(name)) or (None,))[0]
+    return None

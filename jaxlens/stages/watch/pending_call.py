@@ -21,7 +21,7 @@ from jaxlens.stages.keys.jax_key import JaxKey
 # Attributes that a `CallEvent` has too.
 _SAME = tuple(
     "function role line defined layer earlier parts thread under program bytes captured "
-    "replicated".split()
+    "replicated transforms".split()
 )
 _UNNAMED = "a part of JAX's key that this lens has no name for"
 
@@ -65,6 +65,7 @@ class PendingCall:
     bytes: int | None = None
     captured: tuple[Constant, ...] = ()
     replicated: tuple[Replication, ...] = ()
+    transforms: tuple[str, ...] = ()
 
     def frozen(self, number: int) -> CallEvent:
         """Returns the call as frozen data."""

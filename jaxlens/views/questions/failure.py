@@ -1,9 +1,10 @@
 """The view of `jaxlens.explain`: the failing line, the traced value, remedies, prior equations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jaxlens.ir.failure import Failure, advice, operands, origin, where, why
+from jaxlens.lenses.sentences import listed
 from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
 from jaxlens.report import Finding, Table, amount, cells, count
 
@@ -22,35 +23,44 @@ def document(failure: Failure) -> Document:
 
 
 def no_memory(
-    size: int | None, memory: Document | None = None, name: str = "", is_tuning: bool = False
+    size: int | None,
+    memory: Document | None = None,
+    names: Sequence[str] = (),
+    is_compiling: bool = False,
+    is_tuning: bool = False,
+    limit: str = "",
 ) -> Document:
     """Returns the document of a program that ran out of memory.
 
     Args:
         size: The bytes that XLA could not get; None where it does not say.
-        memory: What the program takes; None where it was not found, or does not compile.
-        name: The call of a program that does not compile, if it was found.
+        memory: What the program takes; None where it is not known which, or does not compile.
+        names: The calls of the programs that it may be.
+        is_compiling: Whether it failed to compile.
         is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
+        limit: A memory to fit: a device, or a size.
     """
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
-        return Document("memory", wanted, (Findings((_not_shown(name, is_tuning),)),))
-    text = '%compile --fits "16 GB" before that call tries what takes less; h100 is a limit too.'
+        finding = _not_shown(names, is_compiling, is_tuning)
+        return Document("memory", wanted, (Findings((finding,)),))
     findings, *rest = memory.blocks
-    advice = Finding(text, "counted")
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
-    said = Findings((tuning, advice) if is_tuning else (advice,))
-    shown = (findings, said, Fold("All of its memory", tuple(rest)))
+    said = (Findings((tuning,)),) if is_tuning else ()
+    text = f'%explain --fits "{limit}" tries what would make it take less, and runs nothing.'
+    advice = Finding(text, "counted")
+    shown = (findings, *said, Fold("All of its memory", tuple(rest)), Findings((advice,)))
     return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
 
 
-def _not_shown(name: str, is_tuning: bool) -> Finding:
-    if name:
-        cause = _TUNING if is_tuning else "It failed while XLA compiled it."
-        return Finding(f"The program is {name}. {cause}", "xla")
+def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Finding:
+    if len(names) == 1:
+        cause = _TUNING if is_tuning else "It failed while XLA compiled it." if is_compiling else ""
+        return Finding(f"The program is {names[0]}. {cause}".strip(), "xla")
+    several = f": {listed(names, 4)} have an allocation of that size" if names else ""
     return Finding(
-        "Which program ran out of memory is not known here: put %%compile --memory above a "
-        "cell that ends in its call, which compiles it and does not run it.",
+        f"Which program ran out of memory is not known here{several}. Put %%compile --memory above "
+        "a cell that ends in its call, which compiles it and does not run it.",
         "unknown",
     )
 

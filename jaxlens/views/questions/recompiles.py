@@ -9,8 +9,10 @@ from dataclasses import replace
 from jaxlens.ir.compile_log import CallEvent, CallKey, CompileLog, Cure
 from jaxlens.lenses.recompile.after_cell import AfterCell, report, warnings
 from jaxlens.lenses.recompile.call_key import disk_table, key_report, key_table
+from jaxlens.lenses.recompile.causes import cures
 from jaxlens.lenses.recompile.report import recompiles
 from jaxlens.lenses.recompile.tables import tables
+from jaxlens.render.control_chars import visible
 from jaxlens.render.document import Document, Findings, Fold, TableBlock
 from jaxlens.render.html.brief import brief_html
 from jaxlens.report import Finding, count
@@ -63,16 +65,16 @@ def cell_text(after: AfterCell, times: bool) -> str:
         after: What the cell compiled.
         times: Whether figures that change from run to run are written.
     """
-    lines = [one.measured if times else one.text for one in report(after).findings]
+    lines = [visible(one.measured if times else one.text) for one in report(after).findings]
     start = int(bool(after.compiles))
     return "\n".join([*lines[:start], *(f"Warning: {text}" for text in lines[start:])])
 
 
 def cell_html(after: AfterCell) -> str:
-    """Returns the same as HTML; a click on the line opens the tables of the cell's calls."""
+    """Returns the same as HTML; a click on the line opens the cures and the tables of its calls."""
     line = report(after).findings[0] if after.compiles else None
     blocks = tuple(map(TableBlock, tables(after.log))) if line else ()
-    return brief_html(line, warnings(after), blocks)
+    return brief_html(line, warnings(after), blocks, tuple(cures(after.compiles)))
 
 
 def of_earlier(shown: Document, since: int) -> Document:

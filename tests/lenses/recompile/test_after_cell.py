@@ -2,7 +2,14 @@
 
 from collections import Counter
 
-from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, KeyChange, Replication
+from jaxlens.ir.compile_log import (
+    CallEvent,
+    CompileLog,
+    CompileStep,
+    Cure,
+    KeyChange,
+    Replication,
+)
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span, Type
 from jaxlens.lenses.recompile.after_cell import AfterCell, report, warnings
@@ -39,6 +46,11 @@ def line(*calls, **more):
 
 def test_the_first_time():
     assert line(call()) == "Compiled `step`."
+
+
+def test_the_transforms_inside_of_jit():
+    assert line(call(transforms=("vmap", "grad"))) == "Compiled `vmap(grad(step))`."
+    assert line(call(under="vmap")) == "Compiled `step` under vmap."
 
 
 def test_the_third_time():
@@ -146,6 +158,20 @@ def test_a_warning_stands_above_the_tables_that_the_line_opens():
     assert "<b>Warning:</b>" in summary
     assert "<b>Warning:</b>" not in tables
     assert '<caption style="font-weight:600;text-align:left">Calls that' in tables
+
+
+def test_cures_stand_above_those_tables():
+    cure = Cure("pad x along axis 0 to 8, and mask what was padded", "calls of that shape hit it")
+    page = cell_html(after(call(size(2, 3), cure=cure), earlier=3))
+    cures = page.split("</summary>")[1].partition("<table")[0]
+    assert "Cure: pad x along axis 0 to 8, and mask what was padded (calls of that" in cures
+
+
+def test_a_leaf_without_a_name_has_a_number():
+    change = KeyChange("type", "p['k'][<flat index 1>]", "f32[5]", "f32[3]")
+    text = "because p['k'] leaf 1's length changed: 3, 5."
+    assert cell_text(after(call(change)), times=False).endswith(text)
+    assert "leaf 1: f32[5], was f32[3]" in cell_html(after(call(change)))
 
 
 def test_names_are_data_in_html():

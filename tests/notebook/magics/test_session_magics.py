@@ -7,7 +7,9 @@ import jax
 import pytest
 from traitlets.config import Config
 
+from jaxlens.notebook.magics import session_magics
 from jaxlens.notebook.magics.complete import complete
+from jaxlens.notebook.magics.session_magics import JaxLens
 from jaxlens.stages.watch import cell_watch
 
 SETUP = """
@@ -44,6 +46,21 @@ def test_one_line_after_a_cell_that_compiled(run):
     )
 
 
+def test_the_line_names_transforms_and_the_fold_has_a_cure(run, monkeypatch):
+    assert (
+        run("jax.vmap(step, (None, 0))(w, batch(8)[None]);").shown == "Compiled `step` under vmap."
+    )
+    assert run("g = jax.jit(jax.vmap(step, (None, 0)))\ng(w, batch(8)[None]);").shown == (
+        "Compiled `vmap(step)`."
+    )
+    pages = []
+    monkeypatch.setattr(JaxLens, "in_html", True)
+    monkeypatch.setattr(session_magics, "display", lambda bundle, raw: pages.append(bundle))
+    run("for _ in range(2): jax.jit(lambda x: x)(w)\nfor n in 2, 1: g(w, batch(n)[None])")
+    assert "Cure: make the jitted function only once" in pages[0]["text/html"]
+    assert "Cure: pad x along axis 1 to " in pages[0]["text/html"]
+
+
 def test_nothing_after_others(run):
     assert run("step(w, batch(8))").shown
     for code in ("step(w, batch(8));", "1 + 1", "y = batch(3)", "jnp.arange(77).sum();", "1 / 0"):
@@ -73,7 +90,7 @@ def test_the_cell_that_defines_a_function_again(run):
 def test_a_transform_of_a_function_is_compiled_for_the_first_time(run):
     run("def half(x):\n    return x / 2")
     assert run("jax.jit(half)(np.ones(3));").shown == "Compiled `half`."
-    assert run("jax.jit(jax.vmap(half))(np.ones(3));").shown == "Compiled `half`."
+    assert run("jax.jit(jax.vmap(half))(np.ones(3));").shown == "Compiled `vmap(half)`."
     assert "Nothing recompiled; 1 function was compiled" in run("%explain").shown
     assert run("jax.jit(half)(np.ones(4));").shown == (
         "Compiled `half` for the second time, because x's length changed: 3, 4."

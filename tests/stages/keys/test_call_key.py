@@ -33,6 +33,23 @@ def rows(answer):
     return {part.name: (part.kind, part.text) for part in answer.parts}
 
 
+class Node:
+    """A pytree that names none of its leaves."""
+
+    def __init__(self, leaves, size):
+        self.leaves, self.size = leaves, size
+
+
+jax.tree_util.register_pytree_node(Node, lambda n: (n.leaves, n.size), lambda n, c: Node(c, n))
+
+
+def test_a_class_without_field_names_is_named(step):
+    shown = str(jaxlens.key(jax.jit(lambda p: p), Node((X, X), 3)))
+    assert "p leaf 1 " in shown
+    assert "PyTreeDef(Node(3, [*, *]))" in shown
+    assert "flat index" not in shown
+
+
 def test_the_parts_of_a_key(step):
     answer = jaxlens.key(step, P, jnp.asarray(X), n=2)
     assert rows(answer)["params['w']"] == ("input", "f32[4,2]")
