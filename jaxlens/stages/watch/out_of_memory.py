@@ -31,7 +31,10 @@ from jaxlens.stages.watch.listen import transform
 _OUT = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory")
 _BYTES = re.compile(r"allocat\w+ (\d+(?:\.\d+)?)(?:([KMGTP])i?)?(?:B| bytes)?")
 _UNITS = ("", *"KMGTP")  # TPUs write "7.45G" for GiB
+_MODULE = re.compile(r"\[executable_name='[a-z]+_([\w.-]+)'\]")  # which GPUs give, as "jit_f"
+_NO_NAME = re.compile(r"[^\w.-]")  # what the name of a module has "_" for
 _AUTOTUNING = "All configs failed during profiling"
+_NAME = events.LOWERING.index("name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +96,19 @@ def dispatched(error: BaseException) -> FailedCall | None:
 def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> list[FailedCall]:
     """Returns the calls of compiled programs that may have made an allocation that failed.
 
-    If C++ called a jitted function by its name in the user's code, only calls of that.
+    If the error names the module, only its calls; if C++ called a jitted function by its name in
+    the user's code, only calls of that.
 
     Args:
         error: What XLA raised.
         is_wanted: Whether a number of bytes is what XLA could not get.
     """
-    calls, callee = dict(_calls()), _callee(error)
+    calls, callee, module = dict(_calls()), _callee(error), _MODULE.search(str(error))
     programs = {}  # of equal ones, as of a cell that ran twice, one
     for jaxpr, lowering, loaded in compat.lowered_programs():
+        name = _NO_NAME.sub("_", lowering[_NAME])
+        if module is not None and module[1] != name:
+            continue
         call = calls.get(id(jaxpr))
         if callee is not None and (call is None or call[0].function is not callee):
             continue

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import pytest
 from jax._src import compiler
 
@@ -74,6 +75,28 @@ def test_a_program_that_is_not_found_is_said():
     view = ask.out_of_memory(kind("RESOURCE_EXHAUSTED: Out of memory allocating 7000000 bytes."))
     assert "XLA could not get 7 MB" in str(view)
     assert "Put %%compile --memory above a cell" in str(view)
+
+
+def test_the_module_that_a_gpu_names_is_shown_and_not_another_of_its_size():
+    first = jax.jit(lambda x: jnp.outer(x, x) + 1)
+
+    @jax.jit
+    def second(x):
+        return jnp.outer(x, x) + 2
+
+    for f in (first, second):
+        f(jnp.ones(1000))
+    kind = type("JaxRuntimeError", (RuntimeError,), {})
+    # Of jax 0.11.2 on an H200.
+    text = (
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 3.81MiB with allocator "
+        "GPU_0_bfc on device 0. [tf-allocator-allocation-error=''] [executable_name='jit_{}']"
+    )
+    assert "4 MB for second(x) with x f32[1000]" in str(
+        ask.out_of_memory(kind(text.format("second")))
+    )
+    shown = str(ask.out_of_memory(kind(text.format("_lambda"))))
+    assert "4 MB for <lambda>(x) with x f32[1000]" in shown
 
 
 def test_no_code_of_the_users_is_called_to_find_it(run):
