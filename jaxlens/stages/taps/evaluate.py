@@ -7,10 +7,11 @@ array, carried through loops. Other equations with bodies, such as `pallas_call`
 whole.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +48,10 @@ class Site:
 OUTSIDE = Site((), None, ())
 
 
-class Probe(Protocol):
+class Probe(ABC):
     """A measurement of equations: a figure each, of which a body's rows are made at once.
+
+    By default an equation has one row, whose first element says whether it was measured.
 
     Attributes:
         width: Number of elements of a row.
@@ -60,17 +63,21 @@ class Probe(Protocol):
     dtype: Any
     key: Hashable
 
+    @abstractmethod
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation is measured."""
 
-    def rows(self, eqn: Any) -> int:
-        """Number of rows of an equation that is measured."""
-
+    @abstractmethod
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the figure of one execution."""
 
+    def rows(self, eqn: Any) -> int:
+        """Number of rows of an equation that is measured."""
+        return 1
+
     def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
         """Returns the indices of those equations of a piece that are collected together."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Joins the figures of a body's equations.
@@ -80,6 +87,7 @@ class Probe(Protocol):
             apart: Whether `collect` is compiled apart. Figures may then be added at the end, so
                 that there are few different shapes.
         """
+        return (jnp.stack(figures),)
 
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations, of shape [rows, width].
@@ -88,12 +96,18 @@ class Probe(Protocol):
             gathered: Their figures, from `gather`.
             site: Where the body is; it has no equation.
         """
+        return gathered[0]
 
     def merge(self, before: Any, now: Any) -> Any:
-        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier."""
+        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier.
+
+        By default the earlier execution is kept, if it was measured.
+        """
+        return jnp.where(before[..., :1] > 0, before, now)
 
     def join(self, one: Any, other: Any) -> Any:
         """Joins those of two devices of a `shard_map`."""
+        return self.merge(one, other)
 
 
 Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]

@@ -7,7 +7,7 @@ after the run.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from jax import lax
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
-from jaxlens.stages.taps.evaluate import Site, added, deepest, evaluated_bodies
+from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
 
 _TILE = 1024
@@ -35,7 +35,7 @@ _COLUMNS = range(13)
 _DEVICE = len(_COLUMNS)  # before the iterations
 
 
-class Statistics:
+class Statistics(Probe):
     """Measures every execution of every equation with float results.
 
     A row for each tile.
@@ -47,8 +47,8 @@ class Statistics:
 
     def __init__(self, depth: int, wide: bool = False) -> None:
         self.width = _DEVICE + 1 + depth
-        self.key: Hashable = "statistics", depth, wide
-        self.dtype: Any = np.dtype(np.int64 if wide else np.int32)
+        self.key = "statistics", depth, wide
+        self.dtype = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
         self._infinity = int(np.array(np.inf, self.float).view(self.dtype))
@@ -172,8 +172,6 @@ class Statistics:
         both = jnp.concatenate([jnp.stack([joined[n] for n in _COLUMNS], -1), when], -1)
         runs = before[..., :1], now[..., :1]
         return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
-
-    join = merge
 
     def _mean_std(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, Any]:
         one, other = (x[_FINITE].astype(self.float) for x in (a, b))
