@@ -16,6 +16,7 @@ HEADER = 26.0  # pixels above the panel for the open box's title
 class Drawn:
     """A box on the page. `x`, `y` is its centre; `w`, `h` its size, open or closed."""
 
+    path: Path
     box: Box
     x: float
     y: float
@@ -60,7 +61,7 @@ def scene(figure: Figure, open: Collection[Path], layout: Callable[[Panel], Layo
     order = []
     for path, panel in frames.items():
         new_boxes = _draw_boxes(path, panel, placed[path], origins)
-        new_wires = draw_wires(panel, placed[path], origins[path])
+        new_wires = draw_wires(path, panel, placed[path], origins[path])
         boxes += new_boxes
         wires += new_wires
         order.append((len(new_boxes), len(new_wires)))
@@ -110,7 +111,7 @@ def _draw_boxes(
     for n, (box, spot) in enumerate(zip(panel.boxes, placed.layout.spots, strict=True)):
         x, y = left + placed.map_x(spot.x), top + placed.map_y(spot.y)
         w, h = placed.sizes.get(n, (spot.w, spot.h))
-        boxes.append(Drawn(box, x, y, w, h, n in placed.sizes))
+        boxes.append(Drawn((*path, n), box, x, y, w, h, n in placed.sizes))
         if n in placed.sizes:
             inner_w, _ = placed.inner[n]
             origins[(*path, n)] = x - inner_w / 2, y - h / 2 + HEADER

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jaxlens.render.graph.figure import Edge, Panel
+from jaxlens.render.graph.figure import Edge, Panel, Path
 from jaxlens.render.graph.layout import Curve, Layout, Spot, label_size, sample
 
 
@@ -68,6 +68,7 @@ _REACH = 6  # points over which the shift of an edge's end is distributed
 class Wire:
     """An edge on the page: points as in `Curve`, and the label's centre."""
 
+    path: Path
     edge: Edge
     points: tuple[float, ...]
     label: str
@@ -75,7 +76,7 @@ class Wire:
     y: float
 
 
-def draw_wires(panel: Panel, placed: Placed, origin: tuple[float, float]) -> list[Wire]:
+def draw_wires(path: Path, panel: Panel, placed: Placed, origin: tuple[float, float]) -> list[Wire]:
     """Returns the panel's edges, each end on the border of its box, open or closed."""
     left, top = origin
     wires = []
@@ -87,7 +88,7 @@ def draw_wires(panel: Panel, placed: Placed, origin: tuple[float, float]) -> lis
             points = _bend(_cut(points, parts), curve, placed)
             x, y = _label_at(curve, points, parts, placed)
         shifted = tuple(p + (left if n % 2 == 0 else top) for n, p in enumerate(points))
-        wires.append(Wire(edge, shifted, curve.label, left + x, top + y))
+        wires.append(Wire(path, edge, shifted, curve.label, left + x, top + y))
     return wires
 
 

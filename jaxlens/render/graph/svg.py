@@ -1,8 +1,7 @@
 """Renders a figure as SVG, the same on every machine.
 
 - Each text of the program is one escaped text node or attribute value, so none acts as markup.
-- An `<img>` inherits no theme, so the "card" form has a light background of its own; the "page"
-  form follows the `color-scheme` of its page.
+- An `<img>` inherits no theme, so a drawing has a light background of its own.
 - Families differ in outline and border as well as in colour.
 
 `graph/paint.js` draws the same shapes in the interactive drawing.
@@ -30,7 +29,7 @@ from jaxlens.render.graph.text_width import (
     is_small,
 )
 
-Form = Literal["card", "image", "page"]
+Form = Literal["card", "image"]
 
 
 def svg(
@@ -47,7 +46,7 @@ def svg(
         open: Number of open levels, or the paths of the open boxes (`figure.Path`); None for
             the figure's own depth.
         form: "card" for a file or a paper; "image" for an `<img>`, which has no pointer events:
-            the same picture without ids and tooltips; "page" for HTML with a theme.
+            the same picture without ids and tooltips.
         title: Accessible name, for screen readers; "" for the first panel's title.
 
     Returns:
