@@ -10,7 +10,7 @@ from jax import lax
 
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ExecutionArray
-from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equation, primitives
+from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
 from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
 
@@ -82,18 +82,18 @@ def array_at(closed: Any, args: Sequence[Any], ident: str) -> ExecutionArray | N
     Returns:
         Its first result; None if it was not executed, is a call, or makes no array of numbers.
     """
-    eqn = equation(closed, ident)
+    eqns = equations(closed)
+    eqn = eqns[ident]
     aval = eqn.outvars[0].aval if eqn.outvars else None
     if aval is None or not isinstance(getattr(aval, "dtype", None), np.dtype):
         return None
     probe = _LastArray(ident, aval, deepest(closed))
     _, rows = execute(closed, probe, args)
-    names = primitives(closed)
     done = [(path, row[0]) for path, row in rows.items() if row[0][0]]
     if not done:
         return None
     path, row = done[-1]
-    return probe.array(path, row, sum(names[step] in LOOPS for step in path[:-1]))
+    return probe.array(path, row, sum(eqns[step].primitive.name in LOOPS for step in path[:-1]))
 
 
 def tiles(array: Any) -> tuple[Any, tuple[int, int]]:

@@ -15,11 +15,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlens.ir.jaxpr.arguments import function
-from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.ir.spans import describe
-from jaxlens.stages.taps.evaluate import Probe, Site, deepest
+from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
@@ -42,8 +42,7 @@ class _Outside(Probe):
     dtype = jnp.int32
 
     def __init__(self, closed: Any) -> None:
-        every = bodies(opened(closed)).values()
-        self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
+        self.eqns = equations(closed)
         self._unasked = cache(self._is_unasked)
         self.width = _HEAD + deepest(closed)
         self.key = "bounds"

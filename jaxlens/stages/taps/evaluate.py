@@ -33,19 +33,17 @@ class Site:
     """Where a measurement is made.
 
     Attributes:
-        path: The equation, or the one whose body it is.
-        eqn: The equation itself; None for a body.
+        eqn: The equation; None for a body.
         iterations: Those of the loops around it, outermost first.
         device: The index of the device within the mesh of a `shard_map`; None outside of one.
     """
 
-    path: Path
     eqn: Any
     iterations: tuple[Any, ...]
     device: Any = None
 
 
-OUTSIDE = Site((), None, ())
+OUTSIDE = Site(None, ())
 
 
 class Probe(ABC):
@@ -121,16 +119,10 @@ def added(n: int) -> int:
     return min(step for step in steps if step >= n) - n
 
 
-def equation(closed: Any, ident: str) -> Any:
-    """Returns the equation with an id."""
-    every = (zip(b.ids, b.jaxpr.eqns, strict=True) for b in bodies(opened(closed)).values())
-    return next(eqn for pairs in every for own, eqn in pairs if own == ident)
-
-
-def primitives(closed: Any) -> dict[str, str]:
-    """Returns the primitive of each equation by its id."""
+def equations(closed: Any) -> dict[str, Any]:
+    """Returns the equations of a program, those of its bodies too, by id."""
     return {
-        ident: eqn.primitive.name
+        ident: eqn
         for body in bodies(opened(closed)).values()
         for ident, eqn in zip(body.ids, body.jaxpr.eqns, strict=True)
     }
@@ -228,7 +220,7 @@ class Evaluator:
         figures, inside = self.steps(program.steps, values, context)
         own = self.empty(0)
         if figures:
-            site = Site(context.path, None, context.iterations, context.device)
+            site = Site(None, context.iterations, context.device)
             own = self.probe.collect(self.probe.gather(figures, apart=False), site)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
@@ -252,7 +244,7 @@ class Evaluator:
                 inside.append(rows)
             else:
                 results = list(bind(eqn, operands))
-            at = Site(path, eqn, context.iterations, context.device)
+            at = Site(eqn, context.iterations, context.device)
             if self.change is not None and path in self.changed:
                 results = list(self.change(eqn, operands, results))
             if self.probe.wants(path, eqn):

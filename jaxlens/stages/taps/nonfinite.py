@@ -23,9 +23,8 @@ from jaxlens.stages.taps.evaluate import (
     Site,
     added,
     deepest,
-    equation,
+    equations,
     evaluated_bodies,
-    primitives,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
 
@@ -188,10 +187,10 @@ def run_of(
         args: The program's arguments.
         results: Its results.
     """
-    names = primitives(closed)
+    eqns = equations(closed)
     nan, inf = (
         {
-            path: _execution(row[n], names[path[-1]] == "select_n")
+            path: _execution(row[n], eqns[path[-1]].primitive.name == "select_n")
             for path, row in rows.items()
             if row[n][0]
         }
@@ -210,7 +209,7 @@ def equation_values(
     compiled: CompiledPieces | None = None,
 ) -> EquationValues:
     """Runs a program once more, and returns what one execution of an equation read and made."""
-    eqn = equation(closed, path[-1])
+    eqn = equations(closed)[path[-1]]
     atoms = (*eqn.invars, *eqn.outvars)
     _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=compiled)
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
-from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, evaluated_bodies
+from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
 
 _TILE = 1024
@@ -252,23 +251,19 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
         closed: A closed jaxpr of JAX's.
         args: Its arguments; none is donated.
     """
-    every = {
-        ident: eqn
-        for body in bodies(opened(closed)).values()
-        for ident, eqn in zip(body.ids, body.jaxpr.eqns, strict=True)
-    }
+    every = equations(closed)
     floats = [real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
     probe = Statistics(deepest(closed), any(dtype.itemsize > 4 for dtype in floats))
     _, rows = execute(closed, probe, args)
-    equations, unmeasured = {}, []
+    measured, unmeasured = {}, []
     for path, tiles in rows.items():
         if not tiles[0, _RUNS]:
             unmeasured.append(path)
         else:
             depth = sum(every[step].primitive.name in LOOPS for step in path)
             own = tiles[:, : _DEVICE + 1 + depth]
-            equations[path] = tuple(probe.statistics(every[path[-1]], own))
-    return ValuesRun(equations, tuple(unmeasured))
+            measured[path] = tuple(probe.statistics(every[path[-1]], own))
+    return ValuesRun(measured, tuple(unmeasured))
 
 
 def _tiny(dtype: Any) -> float:
