@@ -100,7 +100,7 @@ def owners(module: Module) -> Owners:
     return Owners(module, rows, _handed(rows))
 
 
-def span_of(path: Sequence[str], owners: Owners) -> Span | None:
+def span_of(path: Sequence[str], owners: Mapping[str, Span | None]) -> Span | None:
     """Returns the user's line of an equation, or of the nearest call that leads to it.
 
     Args:
