@@ -24,9 +24,7 @@ _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
 LOOPS = ("scan", "while")
-_MOVES = frozenset(
-    "broadcast_in_dim copy copy_p expand_dims pvary rev reshape squeeze transpose".split()
-)
+_MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
 # The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
 _COLUMNS = range(13)
 (_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE,
