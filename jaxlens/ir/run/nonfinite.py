@@ -14,7 +14,10 @@ CALLS = {
 }
 """Equations that are one call of a body, by primitive, with the parameter that has the body."""
 
-INSIDE = frozenset({*CALLS, "scan", "while", "cond", "shard_map"})
+LOOPS = ("scan", "while")
+"""Primitives that run a body more than once."""
+
+INSIDE = frozenset({*CALLS, *LOOPS, "cond", "shard_map"})
 """Primitives whose bodies are measured; others with bodies are measured as a whole."""
 
 MOVES = frozenset("abs broadcast_in_dim copy neg pvary rev reshape squeeze transpose".split())

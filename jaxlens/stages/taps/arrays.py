@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ExecutionArray
 from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
-from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
+from jaxlens.stages.taps.values import real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side
 

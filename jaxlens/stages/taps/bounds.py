@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxlens.ir.jaxpr.arguments import function
 from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 from jaxlens.ir.spans import describe
 from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
@@ -114,7 +114,7 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     eqn = probe.eqns[path[-1]]
     axis, window = _axes(eqn)[which]
     size = eqn.invars[0].aval.shape[axis]
-    loops = sum(probe.eqns[step].primitive.name in ("scan", "while") for step in path[:-1])
+    loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
     effect = "filled" if eqn.primitive.name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     written = index - size if index < 0 else index  # before JAX added the size

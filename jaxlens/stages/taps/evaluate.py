@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.stages import compat
 from jaxlens.stages.taps.pieces import (
     OpenedEquation,
@@ -134,7 +134,7 @@ def deepest(closed: Any) -> int:
     depth = dict.fromkeys(known, 0)
     for key, body in known.items():  # callers come first
         for index, inner in body.inner.items():
-            loop = body.jaxpr.eqns[index].primitive.name in ("scan", "while")
+            loop = body.jaxpr.eqns[index].primitive.name in LOOPS
             for callee in inner:
                 depth[id(callee)] = max(depth[id(callee)], depth[key] + loop)
     return max(depth.values())

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
 from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
@@ -23,7 +23,6 @@ from jaxlens.stages.taps.execute import execute
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
-LOOPS = ("scan", "while")
 _MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
 # The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
 _COLUMNS = range(13)
