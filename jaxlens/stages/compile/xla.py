@@ -92,11 +92,6 @@ class CompileOutput:
         )
 
     @property
-    def before(self) -> str:
-        """HLO before optimisation."""
-        return self.dump.before or self._lacks("HLO before optimisation")
-
-    @property
     def lowered_text(self) -> str:
         """The dumped HLO before optimisation if it equals the uncompiled module's text, else "".
 
