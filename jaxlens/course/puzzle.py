@@ -143,11 +143,10 @@ def at_least(
     unit: str = "",
     hint: str = "",
     evidence: Callable[[], View] | None = None,
-    backends: tuple[str, ...] = (),
 ) -> Fact:
     """Returns the fact that a figure is at least `limit`."""
     wanted, actual = f"at least {figure(limit, unit)}", figure(value, unit)
-    return Fact(name, wanted, actual, value >= limit, hint, evidence, backends)
+    return Fact(name, wanted, actual, value >= limit, hint, evidence)
 
 
 def equal(
@@ -157,10 +156,9 @@ def equal(
     *,
     hint: str = "",
     evidence: Callable[[], View] | None = None,
-    backends: tuple[str, ...] = (),
 ) -> Fact:
     """Returns the fact that a value (number, word, list of words) is `wanted`."""
-    return Fact(name, words(wanted), words(value), value == wanted, hint, evidence, backends)
+    return Fact(name, words(wanted), words(value), value == wanted, hint, evidence)
 
 
 def close(
@@ -197,14 +195,12 @@ def close(
     return Fact(name, words(right), words(array), same, hint, evidence)
 
 
-def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str = "") -> Fact:
+def traced(f: Callable[..., Any], *args: Any) -> Fact:
     """Returns the fact that JAX can trace a function; the evidence says where and why it cannot.
 
     Args:
         f: The function.
         *args: The arguments to trace it at.
-        name: What the fact is called.
-        hint: What it suggests that it cannot be traced.
 
     Raises:
         Exception: What the function raised, if it has nothing to do with tracing.
@@ -217,8 +213,9 @@ def traced(f: Callable[..., Any], *args: Any, name: str = "under jit", hint: str
         if not type(error).__module__.startswith("jax"):
             raise
         kind = type(error).__name__
-        return Fact(name, "a program", kind, False, hint, partial(_explained, error))
-    return Fact(name, "a program", "a program", True)
+        evidence = partial(_explained, error)
+        return Fact("under jit", "a program", kind, False, evidence=evidence)
+    return Fact("under jit", "a program", "a program", True)
 
 
 def _explained(error: Exception) -> View:

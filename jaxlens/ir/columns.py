@@ -82,11 +82,6 @@ class Columns:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def reads(self, step: int) -> list[int]:
-        """Numbers of the values that a step reads, in order, without literals."""
-        first = self.first_result[step]
-        return [first - n for n in self.distances(step) if n != LITERAL]
-
     def distances(self, step: int) -> "array[int]":
         """The distance of each operand of a step."""
         return self.distance[self.first_operand[step] : self.first_operand[step + 1]]

@@ -3,8 +3,7 @@
 The owner of a node is the innermost user frame of its call stack (`Node.owner`). JAX and libraries
 jit functions of their own, and equations of such a body may lack the frames of its caller. A node
 without user frames belongs to the line that calls its body, if all calls come from one line. If
-several lines call it, the node belongs to a library line, or to none; `OwnedLines.unowned` counts
-the latter.
+several lines call it, the node belongs to a library line, or to none.
 """
 
 from array import array
@@ -48,11 +47,6 @@ class OwnedLines:
     names: Mapping[str, str]
     total: int
     backward: Mapping[Spot, int] = field(default_factory=dict)
-
-    @property
-    def unowned(self) -> int:
-        """Number of nodes that no line owns."""
-        return self.total - len(self.owners)
 
 
 def spot(span: Span) -> Spot:
@@ -106,7 +100,7 @@ def owners(module: Module) -> Owners:
     return Owners(module, rows, _handed(rows))
 
 
-def span_of(path: Sequence[str], owners: Owners) -> Span | None:
+def span_of(path: Sequence[str], owners: Mapping[str, Span | None]) -> Span | None:
     """Returns the user's line of an equation, or of the nearest call that leads to it.
 
     Args:

@@ -37,21 +37,20 @@ class Linked:
             return self.atoms.ops
         return self._adopted.get(stage) or self.reached(stage).all
 
-    def adopt(self, stage: str, heirs: Mapping[str, Sequence[str]]) -> None:
+    def adopt(self, heirs: Mapping[str, Sequence[str]]) -> None:
         """Adds the atoms of merged and rewritten equations to the instructions that compute them.
 
         Args:
-            stage: The stage of the instructions.
-            heirs: The ids of the instructions, by equation.
+            heirs: The ids of the optimised program's instructions, by equation.
         """
-        places = enclosing_fusions(self.modules[stage])
-        numbers = dict(self.reached(stage).all)
+        places = enclosing_fusions(self.modules["optimized"])
+        numbers = dict(self.reached("optimized").all)
         for equation, ids in heirs.items():
             for id in dict.fromkeys(i for i in (*ids, *map(places.get, ids)) if i):
                 own = self.atoms.jaxpr[equation]
                 if not set(own) & set(numbers.get(id, ())):
                     numbers[id] = (*numbers.get(id, ()), *own)
-        self._adopted[stage] = numbers
+        self._adopted["optimized"] = numbers
 
     def how(self, stage: str) -> Mapping[str, How]:
         """Returns how the atoms of a stage's nodes are known, for nodes without stamps."""

@@ -230,7 +230,7 @@ class Links:
             if {"hlo", "optimized"} <= modules.keys():
                 fates = self._judged(linked).values()
                 heirs = (fate for fate in fates if fate.name in ("merged", "rewritten"))
-                linked.adopt("optimized", {fate.id: fate.instructions for fate in heirs})
+                linked.adopt({fate.id: fate.instructions for fate in heirs})
             del ahead
             self._made[key] = linked
         return self._made[key]

@@ -31,7 +31,6 @@ _NAMES = {
     RECOMPUTED: "remat",
     "custom_jvp_call": "custom_jvp",
     "custom_vjp_call": "custom_vjp",
-    "custom_vjp_call_jaxpr": "custom_vjp",
     "shard_map": "shard_map",
 }
 # Not the end of an einsum, whose name is its subscripts: `bij,bjk->bik`.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jaxlens.ir.needs import Needs
-from jaxlens.questions.question import About, Lens, Option, Question
+from jaxlens.questions.question import About, Lens, Option, Question, jaxpr_web
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
@@ -31,10 +31,9 @@ def _tape() -> Lens[Tracing]:
         UnavailableError: The capture was loaded from a file that holds no tape.
     """
     from jaxlens.lenses.tracing.line_trace import facts, report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.line_trace import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 TAPE = Question(
@@ -67,10 +66,9 @@ def _bytecode() -> Lens[Bytecode]:
         UnavailableError: The capture was loaded from a file that holds no bytecode.
     """
     from jaxlens.lenses.tracing.bytecode import facts, report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.bytecode import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 BYTECODE = Question(
@@ -103,10 +101,9 @@ def _tree() -> Lens[Depth]:
     """
     from jaxlens.lenses.depth.facts import facts
     from jaxlens.lenses.depth.report import report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.tree import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 TREE = Question(
@@ -166,10 +163,9 @@ def _nan() -> Lens[FirstNan]:
     """
     from jaxlens.lenses.nonfinite.facts import facts
     from jaxlens.lenses.nonfinite.report import report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.nonfinite import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 NAN = Question(
@@ -203,10 +199,9 @@ def _numerics() -> Lens[Numerics]:
     """
     from jaxlens.lenses.numerics.facts import facts
     from jaxlens.lenses.numerics.report import report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.numerics import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 NUMERICS = Question(
@@ -239,10 +234,9 @@ def _silent() -> Lens[Silent]:
     """
     from jaxlens.lenses.silent.facts import facts
     from jaxlens.lenses.silent.report import report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.silent import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 SILENT = Question(
@@ -275,10 +269,9 @@ def _values() -> Lens[Values]:
     """
     from jaxlens.lenses.values.facts import facts
     from jaxlens.lenses.values.report import report
-    from jaxlens.views.links import weave
     from jaxlens.views.questions.values import blocks
 
-    return Lens(facts, report, blocks, lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, report, blocks, jaxpr_web)
 
 
 VALUES = Question(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from jaxlens.ir.needs import Needs
 from jaxlens.options import CompilePanes, ExplorePanes, HloPanes, JaxprPanes, option
-from jaxlens.questions.question import About, Lens, Option, Question
-from jaxlens.questions.table import LINKED, of_verb
+from jaxlens.questions.question import About, Lens, Option, Question, jaxpr_web
+from jaxlens.questions.table import of_verb
 
 if TYPE_CHECKING:
     from jaxlens.captures import Capture
@@ -55,13 +55,12 @@ def overview(capture: Capture) -> Overview:
 
 def _jaxpr() -> Lens[JaxprFacts]:
     from jaxlens.lenses.subject import subject_of
-    from jaxlens.views.links import weave
     from jaxlens.views.verbs.jaxpr import JaxprFacts, blocks
 
     def facts(capture: Capture, **options: Any) -> JaxprFacts:
         return JaxprFacts(subject_of(capture, "jaxpr"), JaxprPanes(**options))
 
-    return Lens(facts, blocks=blocks, web=lambda links, facts: weave(links, ("jaxpr",)))
+    return Lens(facts, blocks=blocks, web=jaxpr_web)
 
 
 def _hlo() -> Lens[HloFacts]:
@@ -97,7 +96,7 @@ def _for_panes(capture: Capture, stage: str, **passes: Any) -> Needs:
 
 
 def _compile() -> Lens[Overview]:
-    from jaxlens.views.links import weave
+    from jaxlens.views.links import LINKED, weave
     from jaxlens.views.verbs.compile import blocks
 
     return Lens(overview, blocks=blocks, web=lambda links, facts: weave(links, LINKED))

@@ -100,6 +100,13 @@ class Lens(Generic[F]):
         return report_blocks(self.report(facts))
 
 
+def jaxpr_web(links: Links, facts: object) -> Web | None:
+    """Links the lines of a jaxpr with those of the source."""
+    from jaxlens.views.links import weave
+
+    return weave(links, ("jaxpr",))
+
+
 def _several_programs() -> NoReturn:
     """The placeholder lens of a question that takes more than one program."""
     raise NotImplementedError

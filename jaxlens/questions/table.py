@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from jaxlens.views.verbs.compile import KernelFacts
 
 _COMPILED = Needs(compiled=True)
-LINKED = ("jaxpr", "optimized", "kernels")
 
 
 def _why() -> Lens[Verdict]:
@@ -85,10 +84,7 @@ def _cost() -> Lens[CostFacts]:
     from jaxlens.views.questions.cost import blocks
 
     return Lens(
-        facts,
-        report,
-        blocks,
-        lambda links, facts: weave_small(links, facts.counted().subject, LINKED),
+        facts, report, blocks, lambda links, facts: weave_small(links, facts.counted().subject)
     )
 
 
@@ -156,10 +152,7 @@ def _memory() -> Lens[MemoryFacts]:
         return facts(capture, trials(capture) if checkpoint else ())
 
     return Lens(
-        with_trials,
-        report,
-        blocks,
-        lambda links, facts: weave_small(links, facts.subject(), LINKED),
+        with_trials, report, blocks, lambda links, facts: weave_small(links, facts.subject())
     )
 
 
@@ -268,9 +261,7 @@ def _sharding() -> Lens[Sharding]:
     from jaxlens.views.links import weave_small
     from jaxlens.views.questions.sharding import blocks
 
-    return Lens(
-        facts, report, blocks, lambda links, facts: weave_small(links, facts.subject(), LINKED)
-    )
+    return Lens(facts, report, blocks, lambda links, facts: weave_small(links, facts.subject()))
 
 
 def _of_several_devices(capture: Capture) -> Needs:

@@ -70,18 +70,10 @@ def rect(
     return _mark("rect", place + link, kind, tip, id, line)
 
 
-def path(
-    points: Iterable[tuple[float, float]],
-    kind: str,
-    *,
-    closed: bool = False,
-    tip: str = "",
-    id: str = "",
-    line: str = "",
-) -> str:
-    """Returns a polyline through the points; a filled polygon if `closed`."""
+def path(points: Iterable[tuple[float, float]], kind: str) -> str:
+    """Returns a polyline through the points."""
     steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
-    return _mark("path", f'd="M{steps}{"Z" if closed else ""}"', kind, tip, id, line)
+    return _mark("path", f'd="M{steps}"', kind, "", "", "")
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "axis") -> str:

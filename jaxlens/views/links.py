@@ -20,6 +20,7 @@ from jaxlens.links.name_stack import equation_transforms
 from jaxlens.links.traced_links import TracedLinks
 from jaxlens.render.link_data import Alike, Parts, Web
 
+LINKED = ("jaxpr", "optimized", "kernels")  # beside a compiled program
 _SMALL = 4_000  # instructions
 _MODULES = ("jaxpr", "stablehlo", "hlo", "optimized")
 
@@ -83,10 +84,10 @@ def _kernels(links: Links, atoms: Mapping[str, tuple[int, ...]]) -> dict[str, tu
     return {k.name: atoms[k.instruction] for k in links.kernels() if k.instruction in atoms}
 
 
-def weave_small(links: Links, program: Subject, stages: Iterable[str]) -> Web | None:
-    """Returns `weave` of a small program; None for a large one, where it takes long."""
+def weave_small(links: Links, program: Subject) -> Web | None:
+    """Returns `weave` of a small compiled program; None for a large one, where it takes long."""
     size = instructions(program)
-    return weave(links, stages) if size is not None and size <= _SMALL else None
+    return weave(links, LINKED) if size is not None and size <= _SMALL else None
 
 
 def _parts(stacks_of: Iterable[tuple[Stack, ...]]) -> tuple[Parts, Parts]:

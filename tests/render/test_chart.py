@@ -15,7 +15,7 @@ NASTY = '"><script>alert(1)</script>&\u202e'
 def a_document() -> Document:
     marks = [
         chart.rect(10, 10, 50, 20, chart.hue(13), tip=NASTY, id=NASTY, line=NASTY),
-        chart.path([(0, 0), (10.04, 20.5)], "c1", closed=True),
+        chart.path([(0, 0), (10.04, 20.5)], "c1"),
         chart.circle(5, 5, 2, "hot"),
         chart.words(10, 40, NASTY, "dim", "end"),
     ]

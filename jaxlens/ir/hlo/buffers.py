@@ -19,16 +19,15 @@ Kind = Literal["parameter", "output", "constant", "thread-local", "temporary"]
 _ALLOCATION = re.compile(
     r"allocation (\d{1,18}): (?:0x[0-9a-f]++, )?size (\d{1,18}+)(?:, page \d++)?(.*):$"
 )
-_PARAMETER = re.compile(r", parameter (\d{1,9}), shape \|[^|]*\| at ShapeIndex \{[^{}]*\}")
+_PARAMETER = re.compile(r", parameter \d{1,9}, shape \|[^|]*\| at ShapeIndex \{[^{}]*\}")
 _OUTPUT = re.compile(r", output shape is \|[^|]*\|")
 _VALUE = re.compile(
-    r"value: <(\d{1,18}) ([^\s{}]+?)(?:\{([\d,]*)\})?( \(phi\))? @(\d+)> "
+    r"value: <(\d{1,18}) ([^\s{}]+?)(?:\{([\d,]*)\})?(?: \(phi\))? @(\d+)> "
     r"\(size=(\d{1,18}),offset=(\d{1,18})\): (.+)$"
 )
 _POSITION = re.compile(r"(\d{1,18}):(\S+)$")
 _RANGE = re.compile(r"([^\s{}]+)\{([\d,]*)\}:(\d{1,18})-(\d{1,18})$")
-_PEAK = re.compile(r"Live ranges at (\d{1,18}) \(peak\):$")
-_LIVE = re.compile(r"([^\s{}]+)\{([\d,]*)\}: (\d{1,18}) bytes")
+_PEAK = re.compile(r"Live ranges at \d{1,18} \(peak\):$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class Buffer:
         size: Bytes.
         offset: First byte within the allocation.
         type: Its type.
-        phi: Whether it merges values of several instructions (the state of a loop).
         space: Memory space; 0 is the device's main memory.
     """
 
@@ -52,7 +50,6 @@ class Buffer:
     size: int
     offset: int
     type: Type
-    phi: bool = False
     space: int = 0
 
 
@@ -64,7 +61,6 @@ class Allocation:
         index: XLA's number.
         size: Bytes.
         kind: Its use. An output's allocation can hold temporaries before.
-        parameter: Number of its parameter; None for other kinds.
         live_out: Whether it may hold a result; for a parameter: whether it is donated to one.
         buffers: The values in it.
         note: The rest of its line, as printed.
@@ -73,7 +69,6 @@ class Allocation:
     index: int
     size: int
     kind: Kind
-    parameter: int | None
     live_out: bool
     buffers: tuple[Buffer, ...]
     note: str = ""
@@ -97,19 +92,12 @@ class Buffers:
         allocations: In XLA's order.
         order: The schedule: instructions in execution order.
         ranges: Live ranges.
-        peak_at: The position of XLA's peak, arguments and results included; None without live
-            ranges.
-        at_peak: The values in use there: instruction, index and bytes.
-        breakdown: XLA's own tree of the peak by op_name, as printed.
         unknown: Lines that could not be parsed.
     """
 
     allocations: tuple[Allocation, ...]
     order: tuple[str, ...] = ()
     ranges: tuple[LiveRange, ...] = ()
-    peak_at: int | None = None
-    at_peak: tuple[tuple[str, str, int], ...] = ()
-    breakdown: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def bytes(self, kind: Kind) -> int:
@@ -141,14 +129,12 @@ class _Reader:
         self.allocations: list[tuple[re.Match[str], list[Buffer]]] = []
         self.order: list[str] = []
         self.ranges: list[LiveRange] = []
-        self.peak_at: int | None = None
-        self.at_peak: list[tuple[str, str, int]] = []
-        self.breakdown: list[str] = []
+        self.in_peak = False
         self.unknown: list[str] = []
 
     def line(self, line: str) -> None:
-        """Reads one line; blanks at its ends matter in the breakdown alone."""
-        printed, line = line.rstrip(), line.strip()
+        """Reads one line."""
+        line = line.strip()
         if not line or line in ("BufferAssignment:", "InstructionSequence:", "BufferLiveRange:"):
             return
         if match := _ALLOCATION.match(line):
@@ -159,13 +145,9 @@ class _Reader:
             self.ranges.append(LiveRange(match[1], match[2], int(match[3]), int(match[4])))
         elif match := _POSITION.match(line):
             self.order.append(match[2])
-        elif match := _PEAK.match(line):
-            self.peak_at = int(match[1])
-        elif self.peak_at is not None and (match := _LIVE.match(line)):
-            self.at_peak.append((match[1], match[2], int(match[3])))
-        elif self.breakdown or line.startswith("Stack trace breakdown"):
-            self.breakdown.append(printed)
-        elif not line.startswith("HloLiveRange"):
+        elif _PEAK.match(line):
+            self.in_peak = True  # what XLA says of it is not read
+        elif not self.in_peak and not line.startswith("HloLiveRange"):
             self.unknown.append(line)
 
     def done(self) -> Buffers:
@@ -173,20 +155,16 @@ class _Reader:
             tuple(_allocation(match, tuple(buffers)) for match, buffers in self.allocations),
             tuple(self.order),
             tuple(self.ranges),
-            self.peak_at,
-            tuple(self.at_peak),
-            tuple(self.breakdown),
             tuple(self.unknown),
         )
 
 
 def _allocation(match: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation:
     note = match[3]
-    parameter = _PARAMETER.match(note)
     flags = _OUTPUT.sub("", _PARAMETER.sub("", note))
     live_out = "maybe-live-out" in flags
     kind: Kind = "temporary"
-    if parameter:
+    if _PARAMETER.match(note):
         kind = "parameter"
     elif ", constant" in flags:
         kind = "constant"
@@ -194,13 +172,10 @@ def _allocation(match: re.Match[str], buffers: tuple[Buffer, ...]) -> Allocation
         kind = "thread-local"
     elif live_out or _OUTPUT.match(note):
         kind = "output"
-    number = int(parameter[1]) if parameter else None
-    size = int(match[2])
-    return Allocation(int(match[1]), size, kind, number, live_out, buffers, note.lstrip(", "))
+    return Allocation(int(match[1]), int(match[2]), kind, live_out, buffers, note.lstrip(", "))
 
 
 def _buffer(match: re.Match[str]) -> Buffer:
-    name, index, shape = match[2], match[3] or "", match[8]
-    number, size, offset, space = (int(match[group]) for group in (1, 6, 7, 5))
-    type_ = read_type(shape) or Type(shape)
-    return Buffer(number, name, index, size, offset, type_, bool(match[4]), space)
+    name, index, shape = match[2], match[3] or "", match[7]
+    number, size, offset, space = (int(match[group]) for group in (1, 5, 6, 4))
+    return Buffer(number, name, index, size, offset, read_type(shape) or Type(shape), space)

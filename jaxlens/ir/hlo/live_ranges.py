@@ -67,10 +67,6 @@ class Live:
     unplaced: int
     end: int
 
-    def at(self, kind: Kind) -> int:
-        """Bytes of one kind at the peak."""
-        return sum(value.buffer.size for value in self.at_peak if value.kind == kind)
-
 
 def spaces(buffers: Buffers) -> tuple[int, ...]:
     """Memory spaces beside main memory in which a program has values."""

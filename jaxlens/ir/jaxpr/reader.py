@@ -17,7 +17,7 @@ from jaxlens.ir.jaxpr import columns as jaxpr_columns
 from jaxlens.ir.jaxpr import params as jaxpr_params
 from jaxlens.ir.jaxpr.arguments import arguments, function
 from jaxlens.ir.jaxpr.bodies import Finder, JaxprBody, bodies, callee, opened
-from jaxlens.ir.jaxpr.frames import Resolver, resolver
+from jaxlens.ir.jaxpr.frames import resolver
 from jaxlens.ir.jaxpr.names import Names
 from jaxlens.ir.jaxpr.pallas import with_blocks
 from jaxlens.ir.jaxpr.params import unsaid
@@ -32,7 +32,6 @@ _SIMPLE = frozenset({int, bool, str, type(None)})
 def read(
     jaxpr: Any,
     name: str = "main",
-    spans: Resolver | None = None,
     scope: Callable[[Any], str] = str,
 ) -> Module:
     """Reads a traced program.
@@ -40,7 +39,6 @@ def read(
     Args:
         jaxpr: A jaxpr, closed or not. It must not change while the module is used.
         name: What the module is called.
-        spans: Gives a traceback's spans; by default from Python's own column tables.
         scope: Gives a name stack's text.
 
     Returns:
@@ -51,7 +49,7 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(by_identity, spans or resolver(), scope, reader.description)
+        program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description)
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)

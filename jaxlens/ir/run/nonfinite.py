@@ -5,24 +5,22 @@ from dataclasses import dataclass
 
 CALLS = {
     "jit": "jaxpr",
-    "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
     "checkpoint": "jaxpr",
     "remat": "jaxpr",
     "remat2": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
 }
 """Equations that are one call of a body, by primitive, with the parameter that has the body."""
 
-INSIDE = frozenset({*CALLS, "scan", "while", "cond", "shard_map"})
+LOOPS = ("scan", "while")
+"""Primitives that run a body more than once."""
+
+INSIDE = frozenset({*CALLS, *LOOPS, "cond", "shard_map"})
 """Primitives whose bodies are measured; others with bodies are measured as a whole."""
 
-MOVES = frozenset(
-    "abs broadcast_in_dim copy copy_p expand_dims neg pvary rev reshape squeeze transpose".split()
-)
+MOVES = frozenset("abs broadcast_in_dim copy neg pvary rev reshape squeeze transpose".split())
 """Primitives whose results have the elements of the first operand, but for order and sign.
 
 A result has a NaN or an infinity where that operand has, so nothing is measured.

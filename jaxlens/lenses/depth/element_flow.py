@@ -31,8 +31,7 @@ _WHOLE = (ELEMENTWISE | TRANSCENDENTAL) - SAME | {
 }
 _ADDS = frozenset({"add", "add_any", "or"})
 CALLS = frozenset(
-    "jit pjit closed_call core_call remat checkpoint remat2 custom_jvp_call custom_vjp_call "
-    "custom_vjp_call_jaxpr named_call composite".split()
+    "jit closed_call remat checkpoint remat2 custom_jvp_call custom_vjp_call composite".split()
 )
 _REDUCTIONS = ("axes", "dimensions")
 _REDUCES = re.compile(r"reduce$|reduce_(?:sum|prod|max|min|and|or|xor)$|arg(?:max|min)$").match

@@ -52,10 +52,6 @@ class Origins:
         self._region = {node.id: region.name for region in regions for node in region.nodes}
         self._caller = {name: node for node in self._nodes.values() for name in node.regions}
 
-    def node(self, id: str) -> Node | None:
-        """Returns the instruction with a name, or None."""
-        return self._nodes.get(id)
-
     def origin(self, instruction: str, index: str = "") -> Origin | None:
         """Returns the origin of a buffer's value; None for an unknown instruction.
 

@@ -39,6 +39,7 @@ _KINDS: Mapping[Allocated, Kind] = {
     "constant": "constant",
     "temporary": "temporary",
 }
+_DRAWN = 0.002  # share of the reserved memory from which a value is drawn
 _WORTH = 0.02  # share of the peak from which the line of a value is also looked up in the links
 
 
@@ -255,18 +256,13 @@ class Timeline:
     memory: str = "Memory"
 
 
-def timeline(capture: Capture, least: float = 0.002) -> Timeline | None:
-    """Returns the values in memory over the schedule; None where XLA gives no live ranges.
-
-    Args:
-        capture: Any capture.
-        least: Share of the reserved memory below which a value is not drawn.
-    """
+def timeline(capture: Capture) -> Timeline | None:
+    """Returns the values in memory over the schedule; None where XLA gives no live ranges."""
     assignment = read(capture)
     ranges = live(assignment) if assignment else None
     if assignment is None or ranges is None:
         return None
-    shown = tuple(v for v in ranges.values if v.buffer.size >= least * ranges.reserved)
+    shown = tuple(v for v in ranges.values if v.buffer.size >= _DRAWN * ranges.reserved)
     trivial = {n.id for n in capture.optimized.module.nodes() if n.opcode in TRIVIAL}
     used = {value.allocation for value in ranges.values}
     platform = capture.program.target.platform

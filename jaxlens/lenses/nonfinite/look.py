@@ -12,6 +12,7 @@ from jaxlens.ir.run.nonfinite import (
     CALLS,
     GUARDS,
     INSIDE,
+    LOOPS,
     MOVES,
     EquationValues,
     NonFiniteExecution,
@@ -21,7 +22,7 @@ from jaxlens.ir.run.nonfinite import (
 from jaxlens.lenses.lines import Owners, span_of, spot
 from jaxlens.lenses.nonfinite.maker import CureTrial, Maker
 from jaxlens.lenses.nonfinite.reasons import DERIVED, LITERAL, ZERO_AT, reason
-from jaxlens.lenses.nonfinite.walk import LOOPS, NonFiniteKind, Spot, Walker
+from jaxlens.lenses.nonfinite.walk import NonFiniteKind, Spot, Walker
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.live_equations import Place
 

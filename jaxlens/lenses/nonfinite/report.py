@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Node
-from jaxlens.ir.run.nonfinite import Path, ValueRange
+from jaxlens.ir.run.nonfinite import LOOPS, Path, ValueRange
 from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.nonfinite.facts import NAMES, FirstNan
 from jaxlens.lenses.nonfinite.maker import Maker, place
-from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import listed, quoter
 from jaxlens.report import Cell, Finding, Report, Table
 

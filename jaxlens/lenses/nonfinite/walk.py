@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
-from jaxlens.ir.run.nonfinite import INSIDE, MOVES, NonFiniteExecution, Path
+from jaxlens.ir.run.nonfinite import INSIDE, LOOPS, MOVES, NonFiniteExecution, Path
 from jaxlens.links.live_equations import Place, ValueFlow
-
-LOOPS = ("scan", "while")
 
 Seen = Mapping[Path, NonFiniteExecution]
 Spot = tuple[Path, Place, Path]

@@ -10,7 +10,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Node, Span, Value
 from jaxlens.ir.run.nonfinite import MOVES, Path
 from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
-from jaxlens.lenses.lines import owners
+from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.numerics.promotion import Promotion, promotions
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.name_stack import path_module
@@ -267,7 +267,7 @@ def _loss(
         one,
         result,
         nodes[one.path[-1]].opcode,
-        _span(one.path, spans),
+        span_of(one.path, spans),
         tuple(_made_by(n, executions, nodes) for n in one.operands),
         before / _relative(1.0, one.dtype),
         paths[one.path],
@@ -298,8 +298,3 @@ def _made_by(index: int, executions: Sequence[RoundingExecution], nodes: Mapping
             return opcode
         index = next((n for n in one.operands if n >= 0), -1)
     return ""
-
-
-def _span(path: Path, spans: Mapping[str, Span | None]) -> Span | None:
-    every = [span for step in reversed(path) if (span := spans.get(step)) is not None]
-    return next((span for span in every if not span.library), every[0] if every else None)

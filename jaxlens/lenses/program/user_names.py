@@ -23,8 +23,7 @@ _BACKWARD = "transpose("
 _FORWARD = "jvp("
 # Calls whose bodies read the operands themselves, once: other bodies read rows or carried values.
 _CALLS = frozenset(
-    "jit pjit closed_call core_call cond remat remat2 checkpoint custom_jvp_call custom_vjp_call "
-    "custom_vjp_call_jaxpr".split()
+    "jit closed_call cond remat remat2 checkpoint custom_jvp_call custom_vjp_call".split()
 )
 
 Names: TypeAlias = Mapping[int, str]

@@ -8,10 +8,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Span
 from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.nonfinite import CALLS, MOVES, Path
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, MOVES, Path
 from jaxlens.lenses.lines import owners
 from jaxlens.lenses.nonfinite.maker import place
-from jaxlens.lenses.nonfinite.walk import LOOPS
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.silent.gradients import is_float, unread, zero_gradients
 from jaxlens.lenses.silent.keys import KeyReuse, KeyUse, reused_keys

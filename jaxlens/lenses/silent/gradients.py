@@ -15,7 +15,7 @@ from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.links.live_equations import Place, ValueFlow
 
 _CUTS = frozenset("stop_gradient round floor ceil sign nextafter".split())
-_OWN_RULE = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+_OWN_RULE = ("custom_jvp_call", "custom_vjp_call")
 
 
 @dataclass(frozen=True, slots=True)

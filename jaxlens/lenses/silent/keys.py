@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxlens.ir.graph import Module, Node, Type
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 
 _LIMIT = 4096  # elements of an array that get a number each
 _USES = ("random_bits", "random_split", "random_gamma")
@@ -141,7 +141,7 @@ class _Walk:
             self.log += [(key, copies, at) for key, copies in counts.items()]
         tracked = any(isinstance(x, np.ndarray) for x in operands)
         if tracked or self.random.intersection(node.regions):
-            if name in ("scan", "while"):
+            if name in LOOPS:
                 return self.loop(node, operands, at)
             if name == "cond":
                 return self.cond(node, operands, at)

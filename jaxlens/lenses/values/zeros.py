@@ -7,10 +7,9 @@ equation. One that is zero although its operands are not does: a dead activation
 from collections.abc import Iterator, Mapping
 
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.ir.run.nonfinite import MOVES, Path
+from jaxlens.ir.run.nonfinite import LOOPS, MOVES, Path
 from jaxlens.ir.run.values import ValuesRun
 
-_LOOPS = frozenset({"scan", "while"})
 _FLOATS = ("f", "bf", "c")  # how the names of their types begin
 
 
@@ -73,4 +72,4 @@ class OperandZeros:
             yield None
 
     def _is_call(self, node: Node) -> bool:
-        return len(node.regions) == 1 and node.opcode not in _LOOPS
+        return len(node.regions) == 1 and node.opcode not in LOOPS

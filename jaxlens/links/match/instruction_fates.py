@@ -16,7 +16,7 @@ from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo.passes import START, interval
 from jaxlens.links.match.across_edits import Pairs
-from jaxlens.links.match.link import How, Link, Relation
+from jaxlens.links.match.link import Link, Relation
 from jaxlens.links.match.numbered import NumberedModule, NumberedModules, enclosing_fusions
 from jaxlens.links.match.same_compile import follow
 
@@ -32,7 +32,6 @@ class Fate:
         name: The fate in one word.
         into: Instructions after that it became.
         fusions: The fusion around each of `into`; "" for one outside all fusions.
-        how: How `into` is known; "" if it is empty.
         by: The responsible pass ("fusion"), an interval ("between cse and algsimp") or "".
         note: Details as part of a sentence, "" for none.
     """
@@ -41,7 +40,6 @@ class Fate:
     name: FateName
     into: tuple[str, ...] = ()
     fusions: tuple[str, ...] = ()
-    how: How | Literal[""] = ""
     by: str = ""
     note: str = ""
 
@@ -62,7 +60,6 @@ class ProgramChange:
         fates: The fate of each instruction before.
         fusion_after: The fusion around each instruction after; those outside fusions left out.
         fusion_before: The fusion around each instruction before, likewise.
-        traced: Whether dumps between the two were read to name the responsible passes.
     """
 
     before: Module
@@ -71,7 +68,6 @@ class ProgramChange:
     fates: Mapping[str, Fate]
     fusion_after: Mapping[str, str]
     fusion_before: Mapping[str, str]
-    traced: bool = False
 
     @cached_property
     def added(self) -> tuple[str, ...]:
@@ -121,9 +117,7 @@ def between(
         more = [k for k in through.links if k.tail not in tails and k.head not in heads]
         relation = Relation((*relation.links, *more))
     fates = _Judge(first, last, relation, blame).fates()
-    return ProgramChange(
-        before, after, relation, fates, last.fusion_of, first.fusion_of, bool(passes)
-    )
+    return ProgramChange(before, after, relation, fates, last.fusion_of, first.fusion_of)
 
 
 def after_edit(pairs: Pairs) -> ProgramChange:
@@ -149,7 +143,7 @@ def after_edit(pairs: Pairs) -> ProgramChange:
             name, note = "rewritten", "in no fusion any more"
         elif node.type != type_ and str(node.type) != str(type_):
             name, note = "rewritten", f"{node.type} became {type_}"
-        fates[id] = Fate(id, name, (head,), (place,), "inferred", note=note)
+        fates[id] = Fate(id, name, (head,), (place,), note=note)
     return ProgramChange(pairs.before, pairs.after, Relation(links), fates, places, moved)
 
 
@@ -285,20 +279,19 @@ class _Judge:
             return self._gone(node)
         into = tuple(link.head for link in links)
         fusions = tuple(self.fusion_after.get(head, "") for head in into)
-        how = links[0].how
         renamed = self.blame.renamed.get(node.id, "")
         home = self.fusion_before.get(node.id, "")
         if any(place != home for place in fusions) and any(fusions):
             by = self.blame.fused.get(node.id, "")
-            return Fate(node.id, "fused", into, fusions, how, by)
-        if node.id not in into and how == "value" and into[0] in self.old:
-            return Fate(node.id, "merged", into, fusions, how, renamed, f"with {into[0]}")
+            return Fate(node.id, "fused", into, fusions, by)
+        if node.id not in into and links[0].how == "value" and into[0] in self.old:
+            return Fate(node.id, "merged", into, fusions, renamed, f"with {into[0]}")
         note = self._difference(node, self.new[node.id if node.id in into else into[0]])
         if note:
             by = renamed or self.blame.changed.get(node.id, "")
-            return Fate(node.id, "rewritten", into, fusions, how, by, note)
+            return Fate(node.id, "rewritten", into, fusions, by, note)
         note = "" if node.id in into else f"renamed {into[0]}"
-        return Fate(node.id, "same", into, fusions, how, renamed, note)
+        return Fate(node.id, "same", into, fusions, renamed, note)
 
     def _difference(self, old: Node, new: Node) -> str:
         """Returns what differs between an instruction and what it became; "" for nothing."""

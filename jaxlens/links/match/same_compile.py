@@ -23,21 +23,15 @@ from jaxlens.links.match.link import How, Link, Relation
 from jaxlens.links.match.numbered import NumberedModule, NumberedModules
 
 
-def relate(before: Module, after: Module, stamped: Iterable[Link] = ()) -> Relation:
-    """Follows the instructions of one HLO module into a later one of the same compile.
-
-    Args:
-        before: The earlier program.
-        after: The later one.
-        stamped: Links that are known from stamps.
-    """
+def relate(before: Module, after: Module) -> Relation:
+    """Follows the instructions of one HLO module into a later one of the same compile."""
     programs = NumberedModules()
-    return follow(programs.numbered(before), programs.numbered(after), stamped)
+    return follow(programs.numbered(before), programs.numbered(after))
 
 
-def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] = ()) -> Relation:
+def follow(left: NumberedModule, right: NumberedModule) -> Relation:
     """Follows the instructions of one numbered module into a later one; see `relate`."""
-    links = _Links(stamped)
+    links = _Links()
     bodies = [(left.module.entry, right.module.entry)]
     bodies += [(name, name) for name in left.bodies if name in right.bodies]
     links.add(_by_value(left, right, bodies))
@@ -50,11 +44,10 @@ def follow(left: NumberedModule, right: NumberedModule, stamped: Iterable[Link] 
 class _Links:
     """The links so far, without duplicates, and the nodes that have one."""
 
-    def __init__(self, stamped: Iterable[Link]) -> None:
+    def __init__(self) -> None:
         self.links: dict[Link, None] = {}
         self.tails: set[str] = set()
         self.heads: set[str] = set()
-        self.add(stamped)
 
     def add(self, links: Iterable[Link]) -> None:
         new = dict.fromkeys(links)

@@ -194,10 +194,7 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.first_nan(step, params, batch)
         """
-        if line.strip() in ("-h", "--help"):
-            print(cleandoc(self.nan.__doc__ or ""))
-            return None
-        return self._look(self.jaxpr, f"--nan {line}", cell)
+        return self._ask(self.nan, line, cell)
 
     @line_cell_magic
     @no_var_expand
@@ -213,10 +210,7 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.numerics(step, params, batch)
         """
-        if line.strip() in ("-h", "--help"):
-            print(cleandoc(self.numerics.__doc__ or ""))
-            return None
-        return self._look(self.jaxpr, f"--numerics {line}", cell)
+        return self._ask(self.numerics, line, cell)
 
     @line_cell_magic
     @no_var_expand
@@ -233,10 +227,7 @@ class ProgramMagics(OutputMagics):
 
         In Python:  jaxlens.silent(step, params, batch)
         """
-        if line.strip() in ("-h", "--help"):
-            print(cleandoc(self.silent.__doc__ or ""))
-            return None
-        return self._look(self.jaxpr, f"--silent {line}", cell)
+        return self._ask(self.silent, line, cell)
 
     @line_cell_magic
     @no_var_expand
@@ -254,10 +245,14 @@ class ProgramMagics(OutputMagics):
         In Python:  jaxlens.values(step, params, batch), and with options
         jaxlens.values(jaxlens.capture(step, params, batch), at="e1")
         """
+        return self._ask(self.values, line, cell)
+
+    def _ask(self, magic: Any, line: str, cell: str | None) -> Any:
+        """Runs `%%jaxpr` with the option of a magic's name, or prints the magic's own help."""
         if line.strip() in ("-h", "--help"):
-            print(cleandoc(self.values.__doc__ or ""))
+            print(cleandoc(magic.__doc__ or ""))
             return None
-        return self._look(self.jaxpr, f"--values {line}", cell)
+        return self._look(self.jaxpr, f"--{magic.__name__} {line}", cell)
 
     def _look(self, verb: Any, line: str, cell: str | None) -> Any:
         """Runs a magic; returns the value of a line magic's expression."""

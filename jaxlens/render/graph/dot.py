@@ -35,14 +35,13 @@ _SHAPES: dict[BoxKind, tuple[str, str]] = {
 }
 
 
-def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
-    """Returns the figure with `depth` levels open, each open panel a cluster.
+def dot(figure: Figure) -> "graphviz.Digraph":
+    """Returns the figure with the levels of its depth open, each open panel a cluster.
 
     An edge into or out of an open box ends at the cluster's border (`lhead`, `ltail`).
 
     Args:
         figure: The figure to render.
-        depth: Number of open levels; None for the figure's own depth.
 
     Returns:
         A graph that `graphviz` renders if a `dot` binary is installed, and whose `.source` other
@@ -60,7 +59,7 @@ def dot(figure: Figure, depth: int | None = None) -> "graphviz.Digraph":
         edge_attr={"fontname": "Courier", "fontsize": "10", "color": LIGHT.line},
     )
     panels = figure.named
-    open_places = open_paths(figure, figure.depth if depth is None else depth)
+    open_places = open_paths(figure, figure.depth)
     # A cluster is written after its inner clusters: deepest paths first.
     frames: dict[Path, Panel] = {(): figure.panels[0]}
     for path in sorted(open_places, key=len):

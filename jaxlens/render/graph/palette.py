@@ -89,25 +89,6 @@ FAMILIES: Mapping[BoxKind, Tint] = {
     "edited": _tint(_ORANGE, 0.26),
 }
 
-# Name of each family in a legend, in its order.
-FAMILY_NAMES: Mapping[BoxKind, str] = {
-    "input": "input",
-    "output": "output",
-    "constant": "constant",
-    "elementwise": "elementwise",
-    "matmul": "matmul, convolution",
-    "reduce": "reduction",
-    "move": "data movement",
-    "control": "loop, branch",
-    "call": "function, fold",
-    "random": "random",
-    "collective": "between devices",
-    "other": "other",
-    "added": "new in a comparison",
-    "removed": "gone in a comparison",
-    "edited": "changed in a comparison",
-}
-
 # Hues of source lines, ordered so that neighbours differ most.
 HUES: tuple[Tint, ...] = tuple(
     _tint(color, 0.22)

@@ -1,18 +1,17 @@
 """Renders a figure as SVG, the same on every machine.
 
 - Each text of the program is one escaped text node or attribute value, so none acts as markup.
-- An `<img>` inherits no theme, so the "card" form has a light background of its own; the "page"
-  form follows the `color-scheme` of its page.
+- An `<img>` inherits no theme, so a drawing has a light background of its own.
 - Families differ in outline and border as well as in colour.
 
 `graph/paint.js` draws the same shapes in the interactive drawing.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Literal
 
-from jaxlens.render.graph.figure import Figure, Path, open_paths
+from jaxlens.render.graph.figure import Figure, open_paths
 from jaxlens.render.graph.layout import layout
 from jaxlens.render.graph.scene import HEADER, Drawn, Scene, scene
 from jaxlens.render.graph.stretch import Wire
@@ -30,24 +29,16 @@ from jaxlens.render.graph.text_width import (
     is_small,
 )
 
-Form = Literal["card", "image", "page"]
+Form = Literal["card", "image"]
 
 
-def svg(
-    figure: Figure,
-    *,
-    open: int | Collection[Path] | None = None,
-    form: Form = "card",
-    title: str = "",
-) -> str:
+def svg(figure: Figure, *, form: Form = "card", title: str = "") -> str:
     """Returns the figure as a standalone SVG document.
 
     Args:
         figure: The figure to render.
-        open: Number of open levels, or the paths of the open boxes (`figure.Path`); None for
-            the figure's own depth.
         form: "card" for a file or a paper; "image" for an `<img>`, which has no pointer events:
-            the same picture without ids and tooltips; "page" for HTML with a theme.
+            the same picture without ids and tooltips.
         title: Accessible name, for screen readers; "" for the first panel's title.
 
     Returns:
@@ -56,9 +47,7 @@ def svg(
     Raises:
         GraphError: The graph could not be laid out.
     """
-    if open is None or isinstance(open, int):
-        open = open_paths(figure, figure.depth if open is None else open)
-    shown = scene(figure, open, layout)
+    shown = scene(figure, open_paths(figure, figure.depth), layout)
     # An `<img>` has only the rules that it uses.
     kinds = frozenset(kind_class(placed.box.kind) for placed in shown.boxes)
     rules = style("alone", kinds) if form == "image" else style(form)

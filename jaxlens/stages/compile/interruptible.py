@@ -105,13 +105,6 @@ class Background(Generic[T]):
             self._abandon.cleanup()
 
 
-def interruptible(
-    work: Callable[[Abandon], T], waiting: Callable[[float], None] | None = None
-) -> T:
-    """Runs `work` in a thread, so that an interrupt reaches the caller while XLA is busy.
-
-    Args:
-        work: The function to run.
-        waiting: See `Background.result`.
-    """
-    return Background(work).result(waiting)
+def interruptible(work: Callable[[Abandon], T]) -> T:
+    """Runs `work` in a thread, so that an interrupt reaches the caller while XLA is busy."""
+    return Background(work).result()

@@ -92,11 +92,6 @@ class CompileOutput:
         )
 
     @property
-    def before(self) -> str:
-        """HLO before optimisation."""
-        return self.dump.before or self._lacks("HLO before optimisation")
-
-    @property
     def lowered_text(self) -> str:
         """The dumped HLO before optimisation if it equals the uncompiled module's text, else "".
 
@@ -178,9 +173,21 @@ class RunningCompile:
     """
 
     def __init__(self, lowered: Any, **options: Any) -> None:
-        """Starts a compile; `compile_lowered` documents the arguments.
+        """Starts a compile, with XLA's dumps on.
 
-        `again` is shown while it runs: why the program is compiled once more.
+        LLVM IR, objects, buffer assignment and live ranges are always dumped; they cost 5-10 % of a
+        compile.
+
+        Args:
+            lowered: A `jax.stages.Lowered`, for any backend or described device.
+            **options: `name`: The program's name, for messages.
+                `passes`: Whether to dump the HLO after each pass that changed it (costs a large
+                program 10 % more time and 50 MB); a string is a regular expression on pass names.
+                `origins`: Returns the frames of the program's ops, if it is stamped.
+                `profiled`: Whether JAX's profiler records the compile (costs a few percent).
+                `flags`: XLA options in addition to the dump options; some crash the process.
+                `waiting`: See `Background.result`.
+                `again`: Why the program is compiled once more, shown while it runs.
         """
         self._name, self._origins = options["name"], options.get("origins")
         self._passes: bool | str = options.get("passes", False)
@@ -291,37 +298,13 @@ def _prints_alike(name: str) -> bool:
     return jax.version.__version_info__ < (0, 11) and len(name.encode()) < _NAME // 2
 
 
-def compile_lowered(
-    lowered: Any,
-    *,
-    name: str,
-    passes: bool | str = False,
-    origins: Origins | None = None,
-    profiled: bool = False,
-    flags: Mapping[str, bool | int | str] | None = None,
-    waiting: Callable[[float], None] | None = None,
-) -> CompileOutput:
-    """Compiles exactly once, with XLA's dumps on.
-
-    Args:
-        lowered: A `jax.stages.Lowered`, for any backend or described device.
-        name: The program's name, for messages.
-        passes: Whether to dump the HLO after each pass that changed it (costs a large program
-            10 % more time and 50 MB); a string is a regular expression on pass names.
-        origins: Returns the frames of the program's ops, if it is stamped.
-        profiled: Whether JAX's profiler records the compile (costs a few percent).
-        flags: XLA options in addition to the dump options; some crash the process.
-        waiting: See `Background.result`.
-
-    Returns:
-        The executable and the dumps. LLVM IR, objects, buffer assignment and live ranges are
-        always dumped; they cost 5-10 % of a compile.
+def compile_lowered(lowered: Any, **options: Any) -> CompileOutput:
+    """Compiles exactly once; see `RunningCompile` for the arguments.
 
     Raises:
         Exception: The error that JAX raises if the program does not compile, unchanged.
     """
-    options = {"name": name, "passes": passes, "origins": origins, "profiled": profiled}
-    return RunningCompile(lowered, **options, flags=flags, waiting=waiting).result()
+    return RunningCompile(lowered, **options).result()
 
 
 def _compile(

@@ -176,14 +176,11 @@ class CompiledDriver(OptimizedDriver):
     def outputs(self) -> tuple[Input, ...]:
         return _outputs(self._output.executable)
 
-    def run(self, n: int) -> Run:
-        return self._run(n)
-
     def run_watched(self, n: int) -> Run:
         module = self._output.optimized.module.name
-        return run_profiled(partial(self._run, n), module, self._target.devices)
+        return run_profiled(partial(self.run, n), module, self._target.devices)
 
-    def _run(self, n: int, during: AbstractContextManager[Any] | None = None) -> Run:
+    def run(self, n: int, during: AbstractContextManager[Any] | None = None) -> Run:
         if self._arguments is None:
             self.lacks("arguments to run it with")
         args, kwargs = self._arguments

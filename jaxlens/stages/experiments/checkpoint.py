@@ -24,7 +24,6 @@ from jaxlens.stages.experiments import checkpoint_segments, scan
 from jaxlens.stages.trace.trace import Trace, trace
 
 _LITERAL = compat.extend("core", "Literal")
-_JIT = frozenset({"jit", "pjit"})  # the primitive's name in different versions of JAX
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -103,7 +102,7 @@ def over_loops(loops: Callable[[Module], Sequence[Loop]]) -> Way:
 def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
     """Returns the inner jaxpr and its arguments while a jaxpr is just one jit eqn."""
     body = closed.jaxpr
-    while len(body.eqns) == 1 and body.eqns[0].primitive.name in _JIT:
+    while len(body.eqns) == 1 and body.eqns[0].primitive.name == "jit":
         (eqn,) = body.eqns
         if [*map(id, eqn.outvars)] != [*map(id, body.outvars)] or any(
             isinstance(atom, _LITERAL) for atom in eqn.invars

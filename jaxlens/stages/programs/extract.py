@@ -32,8 +32,7 @@ class InstructionCut:
     """An instruction as a program.
 
     Attributes:
-        name: The instruction.
-        opcode: Its opcode.
+        opcode: The instruction's opcode.
         text: Optimised HLO that computes it from its operands.
         inputs: The operands' values, flat.
         expected: The result of the program run up to it, flat; None for a loop's body.
@@ -41,7 +40,6 @@ class InstructionCut:
         copied: Whether the program copies its inputs first, which the instruction overwrites.
     """
 
-    name: str
     opcode: str
     text: str
     inputs: list[Any]
@@ -110,7 +108,7 @@ class ProgramCuts:
             fresh.root(),
         ]
         text = self._text(lines, node.regions)
-        return InstructionCut(name, node.opcode, text, inputs, expected, self._loop(region), copied)
+        return InstructionCut(node.opcode, text, inputs, expected, self._loop(region), copied)
 
     def _body(self, name: str, arguments: Values) -> InstructionCut:
         """Cuts out the body of a loop: its first iteration."""
@@ -118,7 +116,7 @@ class ProgramCuts:
         last = nodes[self._module.regions[name].results[0]]
         text = self._cut(name, last, [], [(last.id, last.type)])
         inputs = list(self._entering(name, arguments))
-        return InstructionCut(name, "body", text, inputs, None, self._callers[name][1].id, True)
+        return InstructionCut("body", text, inputs, None, self._callers[name][1].id, True)
 
     def _typed(self, region: str, node: Node) -> list[tuple[str, Type]]:
         """Returns an instruction's operands, each once, with their types."""

@@ -288,8 +288,7 @@ def _replace(module: Any, bytecode: bytes | str) -> None:
         for op in list(sent.body.operations):
             op.detach_from_parent()
             module.body.append(op)
-        for attribute in sent.operation.attributes:
-            name = attribute.name if hasattr(attribute, "name") else attribute
+        for name in sent.operation.attributes:
             module.operation.attributes[name] = sent.operation.attributes[name]
 
 

@@ -62,7 +62,7 @@ class Compiling:
         """Starts a compile if passes or the profile are missing, and does not wait for it.
 
         Args:
-            passes: The passes to dump; see `compile_lowered`.
+            passes: The passes to dump; see `RunningCompile`.
             profiled: Whether to record a profile.
         """
         with self._staging.lock:
@@ -150,7 +150,7 @@ class Compiling:
         """Returns the compiled program; compiles again if passes or the profile are missing.
 
         Args:
-            passes: The passes to dump; see `compile_lowered`.
+            passes: The passes to dump; see `RunningCompile`.
             profiled: Whether to record a profile.
         """
         with self._staging.lock:
@@ -202,7 +202,7 @@ class Compiling:
     def _compile(self, noun: str, **options: Any) -> CompileOutput:
         """Compiles; for a repeated compile, `noun` names the output that it is made for.
 
-        (`compile_lowered` documents the keyword arguments.)
+        (`RunningCompile` documents the keyword arguments.)
         """
         staging = self._staging
         try:

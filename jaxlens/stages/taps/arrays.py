@@ -1,42 +1,38 @@
 """Takes the array of one equation along, out of the run that makes it, and cuts it into tiles."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ExecutionArray
-from jaxlens.stages.taps.evaluate import Site, deepest, equation, primitives
+from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
-from jaxlens.stages.taps.values import LOOPS, real_type, unsharded
+from jaxlens.stages.taps.values import real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side
 
 
-class _LastArray:
+class _LastArray(Probe):
     """Takes the first result of one equation along, as the bits of its last execution.
 
     A row of integers: whether it was executed, device, iterations, and the bits.
     """
 
-    dtype: Any = np.dtype(np.int32)
+    dtype = np.dtype(np.int32)
 
     def __init__(self, ident: str, aval: Any, depth: int) -> None:
         self._ident, self._head, self._aval = ident, 2 + depth, aval
-        self.key: Hashable = "array", ident
+        self.key = "array", ident
         self.width = self._head - (-_octets(aval) // 4)
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it is the equation."""
         return path[-1] == self._ident
-
-    def rows(self, eqn: Any) -> int:
-        """One."""
-        return 1
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the row."""
@@ -52,25 +48,13 @@ class _LastArray:
         when += [0] * (self._head - len(when))
         return jnp.concatenate([jnp.stack([jnp.asarray(n, np.int32) for n in when]), bits])
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """One of all."""
-        return [[*range(len(eqns))]]
-
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Returns the row."""
-        return (jnp.stack(figures),)
-
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
-        """Returns the row."""
-        return gathered[0]
-
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the later one."""
-        return jnp.where(now[..., :1] > 0, now, before)
+        return super().merge(now, before)
 
     def join(self, one: Any, other: Any) -> Any:
         """Keeps that of the first device."""
-        return jnp.where(one[..., :1] > 0, one, other)
+        return super().merge(one, other)
 
     def array(self, path: Path, row: Any, iterations: int) -> ExecutionArray:
         """Returns the array of a row."""
@@ -98,18 +82,18 @@ def array_at(closed: Any, args: Sequence[Any], ident: str) -> ExecutionArray | N
     Returns:
         Its first result; None if it was not executed, is a call, or makes no array of numbers.
     """
-    eqn = equation(closed, ident)
+    eqns = equations(closed)
+    eqn = eqns[ident]
     aval = eqn.outvars[0].aval if eqn.outvars else None
     if aval is None or not isinstance(getattr(aval, "dtype", None), np.dtype):
         return None
     probe = _LastArray(ident, aval, deepest(closed))
     _, rows = execute(closed, probe, args)
-    names = primitives(closed)
     done = [(path, row[0]) for path, row in rows.items() if row[0][0]]
     if not done:
         return None
     path, row = done[-1]
-    return probe.array(path, row, sum(names[step] in LOOPS for step in path[:-1]))
+    return probe.array(path, row, sum(eqns[step].primitive.name in LOOPS for step in path[:-1]))
 
 
 def tiles(array: Any) -> tuple[Any, tuple[int, int]]:

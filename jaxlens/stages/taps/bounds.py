@@ -7,7 +7,7 @@ functions index: `jnp.bincount` drops on purpose.
 
 import linecache
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -15,11 +15,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlens.ir.jaxpr.arguments import function
-from jaxlens.ir.jaxpr.bodies import bodies, opened
+from jaxlens.ir.jaxpr.bodies import opened
 from jaxlens.ir.run.bounds import IndexOutside
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 from jaxlens.ir.spans import describe
-from jaxlens.stages.taps.evaluate import Site, deepest
+from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
@@ -33,7 +33,7 @@ _WRAPPER = "reraise_with_filtered_traceback"  # the frame of JAX that a jitted f
 _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
 
 
-class _Outside:
+class _Outside(Probe):
     """Measures the number of indices out of bounds, and the first of them.
 
     A row: their number, the index, which axis of `_axes` it is of, and the iterations.
@@ -42,11 +42,10 @@ class _Outside:
     dtype = jnp.int32
 
     def __init__(self, closed: Any) -> None:
-        every = bodies(opened(closed)).values()
-        self.eqns = {i: e for b in every for i, e in zip(b.ids, b.jaxpr.eqns, strict=True)}
+        self.eqns = equations(closed)
         self._unasked = cache(self._is_unasked)
         self.width = _HEAD + deepest(closed)
-        self.key: Hashable = "bounds"
+        self.key = "bounds"
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
@@ -83,18 +82,6 @@ class _Outside:
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
 
-    def rows(self, eqn: Any) -> int:
-        """One."""
-        return 1
-
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """One of all."""
-        return [[*range(len(eqns))]]
-
-    def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
-        """Stacks the elements."""
-        return (jnp.stack(figures),)
-
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations."""
         (figures,) = gathered
@@ -104,10 +91,8 @@ class _Outside:
 
     def merge(self, before: Any, now: Any) -> Any:
         """Keeps the earlier execution, and adds the numbers."""
-        kept = jnp.where(before[..., :1] > 0, before, now)
+        kept = super().merge(before, now)
         return kept.at[..., 0].set(before[..., 0] + now[..., 0])
-
-    join = merge
 
 
 def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
@@ -129,7 +114,7 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     eqn = probe.eqns[path[-1]]
     axis, window = _axes(eqn)[which]
     size = eqn.invars[0].aval.shape[axis]
-    loops = sum(probe.eqns[step].primitive.name in ("scan", "while") for step in path[:-1])
+    loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
     effect = "filled" if eqn.primitive.name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
     written = index - size if index < 0 else index  # before JAX added the size

@@ -7,17 +7,18 @@ array, carried through loops. Other equations with bodies, such as `pallas_call`
 whole.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.stages import compat
 from jaxlens.stages.taps.pieces import (
     OpenedEquation,
@@ -32,23 +33,23 @@ class Site:
     """Where a measurement is made.
 
     Attributes:
-        path: The equation, or the one whose body it is.
-        eqn: The equation itself; None for a body.
+        eqn: The equation; None for a body.
         iterations: Those of the loops around it, outermost first.
         device: The index of the device within the mesh of a `shard_map`; None outside of one.
     """
 
-    path: Path
     eqn: Any
     iterations: tuple[Any, ...]
     device: Any = None
 
 
-OUTSIDE = Site((), None, ())
+OUTSIDE = Site(None, ())
 
 
-class Probe(Protocol):
+class Probe(ABC):
     """A measurement of equations: a figure each, of which a body's rows are made at once.
+
+    By default an equation has one row, whose first element says whether it was measured.
 
     Attributes:
         width: Number of elements of a row.
@@ -60,17 +61,21 @@ class Probe(Protocol):
     dtype: Any
     key: Hashable
 
+    @abstractmethod
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether an equation is measured."""
 
-    def rows(self, eqn: Any) -> int:
-        """Number of rows of an equation that is measured."""
-
+    @abstractmethod
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the figure of one execution."""
 
+    def rows(self, eqn: Any) -> int:
+        """Number of rows of an equation that is measured."""
+        return 1
+
     def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
         """Returns the indices of those equations of a piece that are collected together."""
+        return [[*range(len(eqns))]]
 
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Joins the figures of a body's equations.
@@ -80,6 +85,7 @@ class Probe(Protocol):
             apart: Whether `collect` is compiled apart. Figures may then be added at the end, so
                 that there are few different shapes.
         """
+        return (jnp.stack(figures),)
 
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
         """Returns the rows of a body's equations, of shape [rows, width].
@@ -88,12 +94,18 @@ class Probe(Protocol):
             gathered: Their figures, from `gather`.
             site: Where the body is; it has no equation.
         """
+        return gathered[0]
 
     def merge(self, before: Any, now: Any) -> Any:
-        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier."""
+        """Joins the rows of two executions, of shape [rows, width], `before` being the earlier.
+
+        By default the earlier execution is kept, if it was measured.
+        """
+        return jnp.where(before[..., :1] > 0, before, now)
 
     def join(self, one: Any, other: Any) -> Any:
         """Joins those of two devices of a `shard_map`."""
+        return self.merge(one, other)
 
 
 Change = Callable[[Any, Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -107,16 +119,10 @@ def added(n: int) -> int:
     return min(step for step in steps if step >= n) - n
 
 
-def equation(closed: Any, ident: str) -> Any:
-    """Returns the equation with an id."""
-    every = (zip(b.ids, b.jaxpr.eqns, strict=True) for b in bodies(opened(closed)).values())
-    return next(eqn for pairs in every for own, eqn in pairs if own == ident)
-
-
-def primitives(closed: Any) -> dict[str, str]:
-    """Returns the primitive of each equation by its id."""
+def equations(closed: Any) -> dict[str, Any]:
+    """Returns the equations of a program, those of its bodies too, by id."""
     return {
-        ident: eqn.primitive.name
+        ident: eqn
         for body in bodies(opened(closed)).values()
         for ident, eqn in zip(body.ids, body.jaxpr.eqns, strict=True)
     }
@@ -128,7 +134,7 @@ def deepest(closed: Any) -> int:
     depth = dict.fromkeys(known, 0)
     for key, body in known.items():  # callers come first
         for index, inner in body.inner.items():
-            loop = body.jaxpr.eqns[index].primitive.name in ("scan", "while")
+            loop = body.jaxpr.eqns[index].primitive.name in LOOPS
             for callee in inner:
                 depth[id(callee)] = max(depth[id(callee)], depth[key] + loop)
     return max(depth.values())
@@ -214,7 +220,7 @@ class Evaluator:
         figures, inside = self.steps(program.steps, values, context)
         own = self.empty(0)
         if figures:
-            site = Site(context.path, None, context.iterations, context.device)
+            site = Site(None, context.iterations, context.device)
             own = self.probe.collect(self.probe.gather(figures, apart=False), site)
         rows = jnp.concatenate([own, *inside]) if inside else own
         return [_value(n, values) for n in program.results], rows
@@ -238,7 +244,7 @@ class Evaluator:
                 inside.append(rows)
             else:
                 results = list(bind(eqn, operands))
-            at = Site(path, eqn, context.iterations, context.device)
+            at = Site(eqn, context.iterations, context.device)
             if self.change is not None and path in self.changed:
                 results = list(self.change(eqn, operands, results))
             if self.probe.wants(path, eqn):

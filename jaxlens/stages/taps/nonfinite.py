@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,12 +19,12 @@ from jaxlens.ir.run.nonfinite import (
     ValueRange,
 )
 from jaxlens.stages.taps.evaluate import (
+    Probe,
     Site,
     added,
     deepest,
-    equation,
+    equations,
     evaluated_bodies,
-    primitives,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
 
@@ -34,7 +34,7 @@ _CASES = _BITS // 2 - 1  # cases of a `select_n` that one integer can mark, by t
 _EACH = sum(1 << n for n in range(0, _BITS, 2))
 
 
-class FirstNonFinite:
+class FirstNonFinite(Probe):
     """Measures when each equation first had a NaN in its results, and when an infinity.
 
     An execution has two bits for NaN and infinities in the results; that of a `select_n` two more
@@ -52,7 +52,7 @@ class FirstNonFinite:
 
     def __init__(self, depth: int, packed: bool) -> None:
         self.width = _HEAD + depth
-        self.key: Hashable = type(self).__name__, depth, packed
+        self.key = type(self).__name__, depth, packed
         self._reduced = _packed if packed else _apart
 
     def wants(self, path: Path, eqn: Any) -> bool:
@@ -78,10 +78,6 @@ class FirstNonFinite:
             mark |= jnp.where(which == n, _marks(case), 0) << (2 * n + 2)
         return _Marks(mark, 2 + 2 * len(cases[:_CASES]))
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """One of all."""
-        return [[*range(len(eqns))]]
-
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns an integer for each."""
         marks = self._reduced(figures)
@@ -103,10 +99,6 @@ class FirstNonFinite:
             rows.append(jnp.concatenate(row, axis=1) * found[:, None])
         return jnp.stack(rows, axis=1).reshape(-1, self.width)
 
-    def merge(self, before: Any, now: Any) -> Any:
-        """Keeps the earlier execution, if it has one."""
-        return jnp.where(before[..., :1] > 0, before, now)
-
     def join(self, one: Any, other: Any) -> Any:
         """Keeps the earlier one."""
         before = (one[..., :1] > 0) & (other[..., :1] == 0)
@@ -126,7 +118,7 @@ class Unmeasured(FirstNonFinite):
         return False
 
 
-class Ranges:
+class Ranges(Probe):
     """Measures the operands and results of one equation, in one execution.
 
     A row for each value: whether it was measured, least, most, zeros, NaN, infinities, and the flat
@@ -143,7 +135,7 @@ class Ranges:
 
     def __init__(self, path: Path, values: int, at: NonFiniteExecution) -> None:
         self._values, self._path, self._at = values, path, at
-        self.key: Hashable = path, values, at
+        self.key = path, values, at
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it is the equation."""
@@ -163,23 +155,9 @@ class Ranges:
         rows = jnp.stack([_range_row(x) for x in (*operands, *results)])
         return jnp.where(here, rows, 0.0)
 
-    def groups(self, eqns: Sequence[Any]) -> list[list[int]]:
-        """One of all."""
-        return [[*range(len(eqns))]]
-
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns the rows."""
         return (jnp.concatenate(figures),)
-
-    def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:
-        """Returns the rows of the equation."""
-        return gathered[0]
-
-    def merge(self, before: Any, now: Any) -> Any:
-        """Keeps the one that was measured."""
-        return jnp.where(before[..., :1] > 0, before, now)
-
-    join = merge
 
 
 def run(
@@ -209,10 +187,10 @@ def run_of(
         args: The program's arguments.
         results: Its results.
     """
-    names = primitives(closed)
+    eqns = equations(closed)
     nan, inf = (
         {
-            path: _execution(row[n], names[path[-1]] == "select_n")
+            path: _execution(row[n], eqns[path[-1]].primitive.name == "select_n")
             for path, row in rows.items()
             if row[n][0]
         }
@@ -231,7 +209,7 @@ def equation_values(
     compiled: CompiledPieces | None = None,
 ) -> EquationValues:
     """Runs a program once more, and returns what one execution of an equation read and made."""
-    eqn = equation(closed, path[-1])
+    eqn = equations(closed)[path[-1]]
     atoms = (*eqn.invars, *eqn.outvars)
     _, rows = execute(closed, Ranges(path, len(atoms), at), args, compiled=compiled)
     ranges = [_range(row, atom.aval) for row, atom in zip(rows[path], atoms, strict=True)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
-from jaxlens.ir.run.nonfinite import CALLS, Path
+from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
 from jaxlens.stages import compat
 
@@ -23,7 +23,6 @@ _LITERAL = compat.extend("core", "Literal")
 _MOST = 50_000  # executions of equations that are measured
 _DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
 _DOTS = ("dot_general", "conv_general_dilated")
-_LOOPS = ("scan", "while")
 _BIG = 1_000_000  # elements of an operand above which the products of a dot are not simulated
 _LEAST = {"float32": 2.0**-126, "complex64": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
 TF32, BF16 = 10, 7  # stored bits of the mantissa
@@ -120,7 +119,7 @@ class Shadow:
             branches = params["branches"]
             index = min(max(int(operands[0].own), 0), len(branches) - 1)
             return self.body(branches[index], operands[1:], path, iterations)
-        if name in _LOOPS:
+        if name in LOOPS:
             before = len(self.executions)
             try:
                 loop = self.scan if name == "scan" else self.loop

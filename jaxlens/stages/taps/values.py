@@ -7,7 +7,7 @@ after the run.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,19 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlens.ir.jaxpr.bodies import bodies, opened
-from jaxlens.ir.run.nonfinite import Path
+from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
-from jaxlens.stages.taps.evaluate import Site, added, deepest, evaluated_bodies
+from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
 _WHOLE: Any = jax.sharding.PartitionSpec()  # type: ignore[no-untyped-call]
-LOOPS = ("scan", "while")
-_MOVES = frozenset(
-    "broadcast_in_dim copy copy_p expand_dims pvary rev reshape squeeze transpose".split()
-)
+_MOVES = frozenset("broadcast_in_dim copy pvary rev reshape squeeze transpose".split())
 # The columns of a row. Floats are stored by their bits; LEAST and MOST in the order of integers.
 _COLUMNS = range(13)
 (_RUNS, _RANK, _LEAST, _MOST, _SMALLEST, _LARGEST, _ZEROS, _NAN, _INF, _SUBNORMAL, _FINITE,
@@ -35,7 +31,7 @@ _COLUMNS = range(13)
 _DEVICE = len(_COLUMNS)  # before the iterations
 
 
-class Statistics:
+class Statistics(Probe):
     """Measures every execution of every equation with float results.
 
     A row for each tile.
@@ -47,8 +43,8 @@ class Statistics:
 
     def __init__(self, depth: int, wide: bool = False) -> None:
         self.width = _DEVICE + 1 + depth
-        self.key: Hashable = "statistics", depth, wide
-        self.dtype: Any = np.dtype(np.int64 if wide else np.int32)
+        self.key = "statistics", depth, wide
+        self.dtype = np.dtype(np.int64 if wide else np.int32)
         self.float: Any = np.dtype(np.float64 if wide else np.float32)
         self._most = int(np.iinfo(self.dtype).max)
         self._infinity = int(np.array(np.inf, self.float).view(self.dtype))
@@ -173,8 +169,6 @@ class Statistics:
         runs = before[..., :1], now[..., :1]
         return jnp.where(runs[1] == 0, before, jnp.where(runs[0] == 0, now, both))
 
-    join = merge
-
     def _mean_std(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, Any]:
         one, other = (x[_FINITE].astype(self.float) for x in (a, b))
         both = lax.max(one + other, jnp.ones_like(one))
@@ -254,23 +248,19 @@ def run(closed: Any, args: Sequence[Any]) -> ValuesRun:
         closed: A closed jaxpr of JAX's.
         args: Its arguments; none is donated.
     """
-    every = {
-        ident: eqn
-        for body in bodies(opened(closed)).values()
-        for ident, eqn in zip(body.ids, body.jaxpr.eqns, strict=True)
-    }
+    every = equations(closed)
     floats = [real_type(aval.dtype) for eqn in every.values() for _, aval in float_results(eqn)]
     probe = Statistics(deepest(closed), any(dtype.itemsize > 4 for dtype in floats))
     _, rows = execute(closed, probe, args)
-    equations, unmeasured = {}, []
+    measured, unmeasured = {}, []
     for path, tiles in rows.items():
         if not tiles[0, _RUNS]:
             unmeasured.append(path)
         else:
             depth = sum(every[step].primitive.name in LOOPS for step in path)
             own = tiles[:, : _DEVICE + 1 + depth]
-            equations[path] = tuple(probe.statistics(every[path[-1]], own))
-    return ValuesRun(equations, tuple(unmeasured))
+            measured[path] = tuple(probe.statistics(every[path[-1]], own))
+    return ValuesRun(measured, tuple(unmeasured))
 
 
 def _tiny(dtype: Any) -> float:

@@ -75,11 +75,11 @@ def lower_stand_in(
         return Lowering(lowered, time.perf_counter() - start, _HOISTED, ids)
 
 
-def stablehlo_text(lowered: Any, locations: bool = False) -> str:
-    """Returns StableHLO as MLIR prints it, large constants elided, optionally with locations."""
+def stablehlo_text(lowered: Any) -> str:
+    """Returns StableHLO as MLIR prints it, large constants elided, without locations."""
     operation = lowered.compiler_ir("stablehlo").operation
     with stamp.none():  # no other thread changes its locations meanwhile
-        return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=locations))
+        return str(operation.get_asm(large_elements_limit=ELIDE, enable_debug_info=False))
 
 
 def hlo_text(lowered: Any) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,6 @@ _IN_MODULES = 12  # and of a run inside it
 _SCOPE = re.compile(r"(?<![\w.])[\w.]+(?=[/)]|$)")  # a named scope, not a transform: `vmap(layer)`
 _NOUNS = {"jaxpr": ("eqns", "equations"), "stablehlo": ("ops", "ops")}
 _OF_HLO = ("instrs", "instructions")
-PARAMETER = -1  # the step that "makes" a parameter
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,6 @@ class DrawnRegion:
     def node(self, step: int) -> Node:
         """Returns the node of a step."""
         return self.region.nodes[self.columns.steps[step]]
-
-    def maker(self, value: int) -> int:
-        """Returns the step that makes a value; `PARAMETER` for a parameter."""
-        return bisect_right(self.columns.first_result, value) - 1
 
     def type(self, value: int) -> str:
         """Returns the printed type of a value."""

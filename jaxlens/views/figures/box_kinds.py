@@ -16,17 +16,16 @@ _FAMILIES: dict[BoxKind, str] = {
     "reduce": "reduce argmax argmin reduce_window cumsum cumprod cummax cummin cumlogsumexp sort "
     "top_k select_and_scatter_add select_and_gather_add reduce_precision select_and_scatter",
     "move": "reshape transpose broadcast_in_dim concatenate slice dynamic_slice "
-    "dynamic_update_slice gather scatter pad squeeze expand_dims rev iota split copy copy_p "
+    "dynamic_update_slice gather scatter pad squeeze rev iota split copy "
     "device_put bitcast_convert_type broadcast get swap bitcast reverse tuple get_tuple_element",
     "control": "scan while cond switch for case if",
-    "call": "jit pjit closed_call core_call remat checkpoint remat2 custom_jvp_call "
-    "custom_vjp_call custom_vjp_call_jaxpr custom_lin xla_call shard_map pallas_call run_state "
-    "custom_partitioning fusion call composite named_call custom_transpose_call linear_call "
-    "xla_pmap jax_export_call call_exported func.call",
+    "call": "jit closed_call remat checkpoint remat2 custom_jvp_call custom_vjp_call custom_lin "
+    "shard_map pallas_call run_state custom_partitioning fusion call composite "
+    "custom_transpose_call linear_call jax_export_call call_exported func.call",
     "random": "random_bits random_seed random_wrap random_unwrap random_fold_in random_split "
     "random_clone random_gamma threefry2x32 rng_bit_generator rng_uniform random_gamma_grad "
     "rng-bit-generator",
-    "collective": "psum psum2 psum_invariant pmax pmin ppermute pbroadcast all_gather "
+    "collective": "psum psum_invariant pmax pmin ppermute pbroadcast all_gather "
     "all_gather_invariant all_to_all reduce_scatter axis_index pvary pgather all_reduce "
     "collective_permute sharding_constraint mesh_cast reshard collective_broadcast partition_id",
     "elementwise": "add sub mul div max min pow integer_pow exp exp2 log log1p expm1 tanh sin cos "
@@ -97,7 +96,7 @@ _PAIR = re.compile(r"\(([\d, ]*)\)")
 def family(node: Node, variables: Collection[str]) -> BoxKind:
     """Returns the family of a node; operands that are not in `variables` are literals."""
     name = node.opcode.removeprefix("stablehlo.").removeprefix("chlo.")
-    if name in ("broadcast_in_dim", "broadcast", "iota", "pvary", "copy_p"):
+    if name in ("broadcast_in_dim", "broadcast", "iota", "pvary"):
         return "quiet"
     if name in ("constant", "full", "empty"):
         return "constant"

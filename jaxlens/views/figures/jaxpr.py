@@ -62,17 +62,17 @@ def figure(
     return drawing if depth != AUTO else Figure(panels, fitting_depth(drawing), note)
 
 
-def fitting_depth(figure: Figure, boxes: int = _COMFORTABLE) -> int:
-    """Returns the greatest depth at which the picture has at most `boxes` boxes, at least 1."""
+def fitting_depth(figure: Figure) -> int:
+    """Returns the greatest depth at which the picture is not too large, at least 1."""
     panels = figure.named
     top = figure.panels[0].boxes
-    if len(top) + sum(box.inside in panels for box in top) > boxes:
+    if len(top) + sum(box.inside in panels for box in top) > _COMFORTABLE:
         return 1  # an open box adds at least one more
     for depth in range(2, _DEEPEST + 1):
         frames: dict[Path, Panel] = {(): figure.panels[0]}
         for path in sorted(open_paths(figure, depth), key=len):
             frames[path] = panels[frames[path[:-1]].boxes[path[-1]].inside]
-        if sum(len(panel.boxes) for panel in frames.values()) > boxes:
+        if sum(len(panel.boxes) for panel in frames.values()) > _COMFORTABLE:
             return depth - 1
     return _DEEPEST
 

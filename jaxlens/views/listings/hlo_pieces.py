@@ -14,7 +14,7 @@ from jaxlens.render.document import Kind, Piece
 from jaxlens.views.listings.hlo_folds import is_long, operands
 
 _LONG_TYPE = 48  # characters; longer types are folded
-_LONG_VALUE = 60
+_LONG_VALUE, _LONGEST_VALUE = 60, 400
 _LITERAL = 40
 _FOLDED = frozenset(
     "metadata backend_config frontend_attributes sharding operand_precision statistics origin "
@@ -153,6 +153,6 @@ def _attribute(key: str, value: str) -> Piece:
     return Piece(f", {key}={_cut(value)}", kind)
 
 
-def _cut(value: str, most: int = 400) -> str:
-    left = len(value) - most
-    return value if left <= 0 else f"{value[:most]}... ({left:,} more characters)"
+def _cut(value: str) -> str:
+    left = len(value) - _LONGEST_VALUE
+    return value if left <= 0 else f"{value[:_LONGEST_VALUE]}... ({left:,} more characters)"

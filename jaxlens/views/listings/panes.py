@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.graph import Module
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.lenses.program.kernels import Work
 from jaxlens.lenses.program.user_names import UserNames
@@ -65,38 +64,40 @@ def stage_pane(
     return pane(name, lambda: tuple(listing()), title=title)
 
 
-def user_names(subject: Subject, module: Module) -> UserNames:
+def user_names(subject: Subject) -> UserNames:
     """Returns what the user's code calls the values of a program's jaxpr."""
     return UserNames(
-        module,
+        subject.jaxpr.module,
         [leaf.name for leaf in subject.program.inputs],
         [constant.name for constant in subject.constants],
         subject.sources,
     )
 
 
-def equation_lines(subject: Subject, module: Module) -> LinesById:
+def equation_lines(subject: Subject) -> LinesById:
     """Returns the equations of a program's jaxpr as lines, by id."""
-    return jaxpr_lines.equations(module, user_names(subject, module))
+    return jaxpr_lines.equations(subject.jaxpr.module, user_names(subject))
 
 
-def jaxpr_tab(subject: Subject, module: Module, lines: LinesById, full: bool) -> Tab:
+def jaxpr_tab(
+    subject: Subject, full: bool, lines: LinesById | None = None, in_text: bool = True
+) -> Tab:
     """Returns the pane of the jaxpr, with the names of its inputs and captured arrays.
 
     Args:
         subject: The program.
-        module: Its jaxpr.
-        lines: The equations as lines, to reuse.
         full: Whether to leave nothing out.
+        lines: Its equations as lines, to reuse.
+        in_text: Whether the text form shows it.
     """
     listing = jaxpr_lines.listing(
-        module,
+        subject.jaxpr.module,
         inputs=[leaf.name for leaf in subject.program.inputs],
         captured=[constant.name for constant in subject.constants],
         limit=_EVERYTHING if full else jaxpr_lines.LIMIT,
-        lines=lines,
+        lines=equation_lines(subject) if lines is None else lines,
     )
-    return Tab("jaxpr", (listing,), in_text=True, help=subject.jaxpr.info.meaning, key="jaxpr")
+    return Tab("jaxpr", (listing,), in_text, help=subject.jaxpr.info.meaning, key="jaxpr")
 
 
 def shortened(tab: Tab, head: int) -> Tab:

@@ -31,13 +31,12 @@ _SHOWN = 12  # equations of a line, where it has fewer instructions
 
 def blocks(bytecode: Bytecode, full: bool = False) -> list[Block]:
     """Returns findings, bytecode beside equations line by line, and the jaxpr."""
-    module = bytecode.subject().jaxpr.module
-    lines = equation_lines(bytecode.subject(), module)
+    lines = equation_lines(bytecode.subject())
     sides = tuple(_function(function, lines, full) for function in bytecode.functions)
     help = "Python's instructions of each line, and the equations that were recorded while it ran."
     tabs = (
         Tab("Bytecode", sides, True, help, "bytecode"),
-        jaxpr_tab(bytecode.subject(), module, lines, full),
+        jaxpr_tab(bytecode.subject(), full, lines),
     )
     shown: Block = Tabs(tabs if sides else tabs[1:])
     return [Findings(tuple(findings(bytecode))), shown]

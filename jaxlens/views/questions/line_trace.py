@@ -4,7 +4,7 @@ from jaxlens.ir.lazy import LazyDict
 from jaxlens.lenses.tracing.line_trace import Tracing, findings, table
 from jaxlens.render.document import Block, Findings, Tab, Tabs, TapeReel
 from jaxlens.views.listings.equation import equation
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
+from jaxlens.views.listings.panes import jaxpr_tab
 from jaxlens.views.source_pane import extents
 
 
@@ -28,11 +28,10 @@ def blocks(tracing: Tracing, full: bool = False) -> list[Block]:
         LazyDict(equations),  # not needed for text
         table(tracing),
     )
-    lines = equation_lines(tracing.subject(), module)
     help = "Go through the lines as they ran while JAX traced: arrows, or the slider."
     tabs = (
         Tab("Tape", (reel,), True, help, "tape"),
-        jaxpr_tab(tracing.subject(), module, lines, full),
+        jaxpr_tab(tracing.subject(), full),
     )
     return [Findings(tuple(findings(tracing))), Tabs(tabs, open=("tape", "jaxpr"))]
 

@@ -1,19 +1,15 @@
 """The view of `%%nan`: where the first NaN comes from, and the equations that it went through."""
 
-from dataclasses import replace
-
 from jaxlens.lenses.nonfinite.facts import FirstNan
 from jaxlens.lenses.nonfinite.report import report
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
+from jaxlens.views.listings.panes import jaxpr_tab
 
 
 def blocks(facts: FirstNan, full: bool = False) -> list[Block]:
     """Returns the sentences, the way of the NaN, and the jaxpr."""
     answer = report(facts)
-    module = facts.subject().jaxpr.module
-    lines = equation_lines(facts.subject(), module)
-    listing = replace(jaxpr_tab(facts.subject(), module, lines, full), in_text=full)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
     tables = tuple(TableBlock(table) for table in answer.tables)
     help = "The equations whose results had it, in the order in which they had it first."
     tabs = ((Tab("The way", tables, True, help, "way"),) if tables else ()) + (listing,)

@@ -1,7 +1,5 @@
 """The view of `%%numerics`: where digits are lost, and the errors in tables."""
 
-from dataclasses import replace
-
 from jaxlens.lenses.numerics.facts import Numerics
 from jaxlens.lenses.numerics.report import report
 from jaxlens.render.document import Block, Findings, Tab, TableBlock, Tabs
@@ -13,8 +11,8 @@ def blocks(facts: Numerics, full: bool = False) -> list[Block]:
     """Returns the sentences, the tables, your lines, and the jaxpr."""
     answer = report(facts)
     module = facts.subject().jaxpr.module
-    lines = equation_lines(facts.subject(), module)
-    listing = replace(jaxpr_tab(facts.subject(), module, lines, full), in_text=full)
+    lines = equation_lines(facts.subject())
+    listing = jaxpr_tab(facts.subject(), full, lines, in_text=full)
     tables = tuple(TableBlock(table) for table in answer.tables)
     help = "The errors of equations, results and products, in ulps."
     source: tuple[Tab, ...] = ()

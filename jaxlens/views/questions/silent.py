@@ -1,16 +1,12 @@
 """The view of `%%silent`: a sentence for each fault, and the jaxpr."""
 
-from dataclasses import replace
-
 from jaxlens.lenses.silent.facts import Silent
 from jaxlens.lenses.silent.report import report
 from jaxlens.render.document import Block, Findings, Tabs
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
+from jaxlens.views.listings.panes import jaxpr_tab
 
 
 def blocks(facts: Silent, full: bool = False) -> list[Block]:
     """Returns the sentences, and the jaxpr that they are linked to."""
-    module = facts.subject().jaxpr.module
-    lines = equation_lines(facts.subject(), module)
-    listing = replace(jaxpr_tab(facts.subject(), module, lines, full), in_text=full)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
     return [Findings(report(facts).findings), Tabs((listing,))]

@@ -6,7 +6,6 @@ so a sum in pairs is a tree, a loop a chain, and an elementwise program columns.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 from textwrap import wrap
 
@@ -17,7 +16,7 @@ from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, T
 from jaxlens.render.graph.palette import line_hues
 from jaxlens.render.graph.text_width import shorten
 from jaxlens.report import count
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _WIDTH, _RIGHT, _TOP, _BOTTOM = 860.0, 16.0, 40.0, 14.0
 _CHARACTER = 7.3  # width in pixels of a character of a chart's text
@@ -49,9 +48,7 @@ _SIGNS = {
 
 def blocks(depth: Depth, full: bool = False) -> list[Block]:
     """Returns findings, the picture, the levels and the jaxpr."""
-    module = depth.subject().jaxpr.module
-    lines = equation_lines(depth.subject(), module)
-    listing = replace(jaxpr_tab(depth.subject(), module, lines, full), in_text=full)
+    listing = jaxpr_tab(depth.subject(), full, in_text=full)
     shown: list[Block] = [Findings(tuple(findings(depth)))]
     if not depth.levels:
         return [*shown, Tabs((listing,))]

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from jaxlens.ir.run.values import ExecutionArray
 from jaxlens.lenses.values.facts import Values
 from jaxlens.lenses.values.report import report
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Picture, Tab, TableBlock, Tabs
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
+from jaxlens.views.listings.panes import jaxpr_tab
 
 _TABS = {  # by the title of a table
     "Values by line": ("By line", "lines", "What the floats of each line held."),
@@ -22,9 +21,7 @@ _SIDE = 12.0  # pixels of a tile
 def blocks(facts: Values, full: bool = False) -> list[Block]:
     """Returns the sentences, the array, the tables, and the jaxpr."""
     answer = report(facts, full)
-    module = facts.subject().jaxpr.module
-    lines = equation_lines(facts.subject(), module)
-    listing = replace(jaxpr_tab(facts.subject(), module, lines, full), in_text=full)
+    listing = jaxpr_tab(facts.subject(), full, in_text=full)
     tabs = tuple(
         Tab(title, (TableBlock(table),), True, help, key)
         for table in answer.tables

@@ -1,7 +1,7 @@
 """The view of `%%explore`: the user's lines and every stage, linked, in panes side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module
@@ -15,7 +15,6 @@ from jaxlens.views.figures import hlo as hlo_figure
 from jaxlens.views.listings import stage_blocks
 from jaxlens.views.listings.machine import MOST, PAGE
 from jaxlens.views.listings.panes import (
-    equation_lines,
     jaxpr_tab,
     machine_pane,
     pane,
@@ -77,8 +76,7 @@ def _front(subject: Subject, module: Module | None) -> list[Tab]:
     """Returns the panes of JAX: the jaxpr and its graph."""
     if module is None:
         return [pane("jaxpr", lambda: [stage_blocks.listing(subject.jaxpr)])]
-    jaxpr = jaxpr_tab(subject, module, equation_lines(subject, module), full=False)
-    short = shortened(replace(jaxpr, in_text=False), _HEAD)
+    short = shortened(jaxpr_tab(subject, full=False, in_text=False), _HEAD)
     return [short, jaxpr_view.graph_tab(subject, module)]
 
 

@@ -35,12 +35,12 @@ def blocks(facts: JaxprFacts, full: bool) -> list[Block]:
     with paused():
         tabs: list[Tab] = []
         alone = options.text != options.graph
-        lines = equation_lines(subject, module)
+        lines = equation_lines(subject)
         if not alone and (panes := source_pane.blocks(module, subject.sources, lines)):
             help = "Your lines, tinted by the equations each became."
             tabs.append(Tab("Your code", panes, help=help, key="source"))
         if options.text or not alone:
-            tabs.append(jaxpr_tab(subject, module, lines, full))
+            tabs.append(jaxpr_tab(subject, full, lines))
         if options.graph or not alone:
             tabs.append(graph_tab(subject, module, options.depth))
         beside = ("graph", "jaxpr") if _boxes(module) <= _DRAWN else ("jaxpr", "graph")
@@ -109,7 +109,7 @@ def graph_tab(subject: Subject, module: Module, depth: int = 1) -> Tab:
             depth=depth,
             inputs=[leaf.name for leaf in subject.program.inputs],
             outputs=[leaf.name for leaf in subject.outputs],
-            called=user_names(subject, module).of,
+            called=user_names(subject).of,
             costs=RunCosts(module),
         )
 

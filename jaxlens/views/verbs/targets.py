@@ -7,7 +7,7 @@ from jaxlens.lenses.compare.side_by_side import SideBySide, report
 from jaxlens.lenses.memory.report import report as memory_report
 from jaxlens.render.document import Block, Findings, Listing, Tab, TableBlock, Tabs
 from jaxlens.views.listings import stage_blocks
-from jaxlens.views.listings.panes import equation_lines, jaxpr_tab, pane, shortened, stage_pane
+from jaxlens.views.listings.panes import jaxpr_tab, pane, shortened, stage_pane
 from jaxlens.views.report_blocks import report_blocks
 from jaxlens.views.verbs import compile as compile_view
 from jaxlens.views.verbs.compile import Overview
@@ -60,14 +60,7 @@ def _source(overview: Overview) -> Tab:
 
 def _jaxpr(overview: Overview) -> list[Tab]:
     subject = overview.subject
-    tab = pane(
-        "jaxpr",
-        lambda: (
-            jaxpr_tab(
-                subject, subject.jaxpr.module, equation_lines(subject, subject.jaxpr.module), False
-            ).blocks
-        ),
-    )
+    tab = pane("jaxpr", lambda: jaxpr_tab(subject, full=False).blocks)
     return [shortened(tab, _HEAD)]
 
 

@@ -10,7 +10,6 @@ def test_the_peak_counts_a_place_once_and_arguments_and_constants_always():
     # p 64 and c 4 all the time; a 64 and b 64 at position 2; in_place lies in b's place.
     assert (ranges.bytes, ranges.position, ranges.instruction) == (64 + 4 + 64 + 64, 2, "b")
     assert [one.buffer.instruction for one in ranges.at_peak] == ["p", "a", "b", "c"]
-    assert ranges.at("parameter"), ranges.at("temporary") == (64, 128)
     assert ranges.reserved == 64 + 8 + 4 + 192  # what threads keep to themselves is left out
 
 

@@ -141,12 +141,6 @@ def test_bodies_of_loops_are_paired_by_their_loops() -> None:
     assert relation.forward("ten.old") == ("ten.new",)
 
 
-def test_stamps_are_kept_and_not_linked_again() -> None:
-    before, after = fixed.module(fixed.BEFORE), fixed.module(fixed.AFTER)
-    relation = relate(before, after, [Link("gt.1", "gt.6", "stamped")])
-    assert Link("gt.1", "gt.6", "stamped") in relation.links
-
-
 @pytest.mark.parametrize("opcode", ["call", "fusion"])
 def test_thousands_of_levels_need_no_recursion(opcode: str) -> None:
     attribute = "to_apply" if opcode == "call" else "kind=kLoop, calls"

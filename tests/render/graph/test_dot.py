@@ -17,8 +17,8 @@ def placed(source):
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_add_nothing_to_the_graph(name):
-    wanted = placed(dot(figure(hostile("f"), inputs=["x"]), 3).source)
-    found = placed(dot(figure(hostile(name or "_"), inputs=[name]), 3).source)
+    wanted = placed(dot(figure(hostile("f"), depth=3, inputs=["x"])).source)
+    found = placed(dot(figure(hostile(name or "_"), depth=3, inputs=[name])).source)
     assert [o["name"] for o in found["objects"]] == [o["name"] for o in wanted["objects"]]
     ends = [(e["tail"], e["head"]) for e in wanted["edges"]]
     assert [(e["tail"], e["head"]) for e in found["edges"]] == ends
@@ -33,7 +33,7 @@ def test_labels_are_quoted_so_that_they_show_themselves():
 
 
 def test_open_panels_are_clusters_that_edges_end_at():
-    source = dot(figure(branching()), 2).source
+    source = dot(figure(branching(), depth=2)).source
     assert "subgraph cluster_n" in source
     assert "lhead=cluster_n" in source
     assert "ltail=cluster_n" in source
@@ -43,6 +43,6 @@ def test_open_panels_are_clusters_that_edges_end_at():
 
 
 def test_a_closed_figure_has_no_clusters():
-    source = dot(figure(predict()), 1).source
+    source = dot(figure(predict(), depth=1)).source
     assert "subgraph" not in source
     assert "custom_jvp" in source

@@ -53,7 +53,7 @@ def compiles():
 
 def test_gives_every_text(lowered):
     done = compile_lowered(lowered, name="step")
-    assert "HloModule jit_step" in done.before
+    assert "HloModule jit_step" in done.dump.before
     assert "ENTRY" in done.optimized.text
     assert not check.check(done.optimized.module)
     assert "allocation 0" in done.buffers
@@ -70,7 +70,7 @@ def test_passes_only_when_asked(lowered):
     done = compile_lowered(lowered, name="step", passes=True)
     assert done.passes_asked is True
     assert len(done.passes) > 10
-    assert done.passes[0].stage.text == done.before
+    assert done.passes[0].stage.text == done.dump.before
     assert {"fusion", "layout-assignment"} <= {p.name for p in done.passes}
 
 
@@ -82,7 +82,7 @@ def test_passes_by_name(lowered):
 
 def test_compiles_once_also_after_the_same_program(lowered, compiles):
     for number in (1, 2):
-        assert compile_lowered(lowered, name="step").before
+        assert compile_lowered(lowered, name="step").dump.before
         assert len(compiles) == number
 
 
@@ -195,7 +195,7 @@ print(len(files()))
 f(1.0)
 print(len(files()))
 done = compile_lowered(f.trace(1.0).lower(), name="f")
-print(len(files()), bool(done.before))
+print(len(files()), bool(done.dump.before))
 """
 
 
@@ -245,7 +245,7 @@ def test_names_of_any_kind(folders, capfd, name):
     lowered = jax.jit(f).trace(1.0).lower()
     before = lowered.as_text()
     done = compile_lowered(lowered, name=name, passes=True)
-    assert done.before
+    assert done.dump.before
     assert len(done.passes) > 5
     assert all(kernel.asm for kernel in done.kernels)
     assert lowered.as_text() == before

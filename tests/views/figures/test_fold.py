@@ -219,7 +219,8 @@ def test_columns_know_what_the_nodes_say():
     rows = columns(module).regions["main"]
     values = ["x", *(value.name for n in module.nodes() for value in n.results)]
     for step, made in enumerate(module.nodes()):
-        assert [values[value] for value in rows.reads(step)] == list(made.operands)
+        read = [values[rows.first_result[step] - n] for n in rows.distances(step)]
+        assert read == list(made.operands)
         assert rows.ids[step] == made.id
     per_step = (rows.kind, rows.place, rows.first_result, rows.first_operand)
     taken = [len(c) * c.itemsize for c in (*per_step, rows.distance, rows.types)]
