@@ -106,7 +106,7 @@ def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> l
     calls, callee, module = dict(_calls()), _callee(error), _MODULE.search(str(error))
     programs = {}  # of equal ones, as of a cell that ran twice, one
     for jaxpr, lowering, loaded in compat.lowered_programs():
-        name = _NO_NAME.sub("_", lowering[_NAME])
+        name = _NO_NAME.sub("_", lowering[_NAME]).rstrip("_")
         if module is not None and module[1] != name:
             continue
         call = calls.get(id(jaxpr))
