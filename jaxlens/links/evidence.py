@@ -66,6 +66,9 @@ class Evidence:
         self._before = programs.numbered(linked.modules["hlo"]).nodes
         self._order = {id: index for index, id in enumerate(self.after)}
         self._fusion_of = optimized.fusion_of
+        # Without stamps, all equations of a line share its ops: hundreds of each in an optimiser.
+        self._left, self._homes = cache(self._find_left), cache(self._find_homes)
+        self._opcodes = cache(lambda ids: tuple(dict.fromkeys(self.after[i].opcode for i in ids)))
 
     def _ops(self) -> dict[str, list[str]]:
         """Returns the ops that each equation was lowered to, the op that defines the result last.
@@ -143,12 +146,15 @@ class Evidence:
                     peers.update(dict.fromkeys(order, tuple(order)))
         return peers
 
-    def left(self, ops: Sequence[str]) -> list[str]:
+    def left(self, ops: Sequence[str]) -> tuple[str, ...]:
         """Returns the instructions left of an equation, those of its result's op if there are any.
 
         An instruction that only moves a value counts if no other is left, and an instruction
         without a stamp counts if it has the opcode of the op.
         """
+        return self._left(tuple(ops))
+
+    def _find_left(self, ops: tuple[str, ...]) -> tuple[str, ...]:
         moved: list[str] = []
         near: dict[str, list[str]] = {}
         for op in ops:
@@ -162,12 +168,19 @@ class Evidence:
             real = same or [id for id in ids if self.after[id].opcode not in _SLIGHT]
             inner = [id for id in real if self.after[id].opcode != "fusion"]
             if real:
-                return inner or real
+                return tuple(inner or real)
             moved = moved or ids
-        return moved
+        return tuple(moved)
+
+    def opcodes(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Returns the opcodes of instructions, each once."""
+        return self._opcodes(tuple(ids))
 
     def homes(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Returns the fusions around instructions, or the instructions, in program order."""
+        return self._homes(tuple(ids))
+
+    def _find_homes(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         ordered = sorted(ids, key=self._order.__getitem__)
         return tuple(dict.fromkeys(self._fusion_of.get(id, id) for id in ordered))
 

@@ -148,7 +148,7 @@ class _Judge:
         """Returns the fate of an equation merged with one of equal value; None if there is none."""
         own = set(carriers)
         for peer in self.evidence.peers.get(node.id, ()):
-            instructions = self.evidence.left(self.evidence.ops[peer]) if peer != node.id else []
+            instructions = self.evidence.left(self.evidence.ops[peer]) if peer != node.id else ()
             if not instructions or (own and own != set(instructions)):
                 continue
             if own and self.evidence.peers[node.id][0] == node.id:
@@ -164,8 +164,8 @@ class _Judge:
 
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
         """Returns the fate of an equation that has instructions in the optimised program."""
-        opcodes = list(dict.fromkeys(self.evidence.after[id].opcode for id in carriers))
-        if opcodes == ["constant"]:
+        opcodes = self.evidence.opcodes(carriers)
+        if opcodes == ("constant",):
             by = self._by(self.blame.ended, ops[-1:])
             sentence = f"Folded into {_names(carriers)} while compiling{_behind(by)}."
             return _judged(node.id, "folded", sentence, tuple(carriers), (), by, carriers)
@@ -187,7 +187,7 @@ class _Judge:
             sentence = f"Kept: runs as {_kinds(homes, opcodes)}{alone}."
             return _judged(node.id, "kept", sentence, homes, instructions=carriers)
         by = self._by(self.blame.changed, ops)
-        more = ", which costs nothing" if opcodes == ["bitcast"] else alone
+        more = ", which costs nothing" if opcodes == ("bitcast",) else alone
         sentence = f"Rewritten: {were[-1]} became {_kinds(homes, opcodes)}{more}{_behind(by)}."
         return _judged(node.id, "rewritten", sentence, homes, (), by, carriers)
 
