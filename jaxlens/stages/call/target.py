@@ -275,8 +275,9 @@ def _tpu(name: str, rest: str) -> ResolvedTarget:
     from jax.experimental import topologies
 
     try:
-        # Without it, libtpu queries a cloud machine's metadata server, and waits for the answer.
-        with _variable("TPU_SKIP_MDS_QUERY"):
+        # Without the first, libtpu queries a cloud machine's metadata server, and waits for the
+        # answer; without the second, it refuses a second process, even one that only compiles.
+        with _variable("TPU_SKIP_MDS_QUERY"), _variable("ALLOW_MULTIPLE_LIBTPU_LOAD"):
             described = topologies.get_topology_desc(platform="tpu", topology_name=rest)
     except Exception as error:  # libtpu's own, of many types
         # Of a name in another form libtpu says only the regular expression for it.

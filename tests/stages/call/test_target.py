@@ -76,6 +76,9 @@ def test_an_absent_tpu():
     with pytest.raises(TargetError, match="knows no topology"):
         resolve("tpu:v99:2x2")
     assert "f32[3]" in capture(lambda: jnp.ones(3), (), target="tpu:v5e:2x2").optimized.text
+    other = "from jaxlens.stages.call.target import resolve; print(resolve('tpu:v5e:2x2').name)"
+    beside = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
+    assert beside.stdout == "tpu:v5e:2x2\n", beside.stderr
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
