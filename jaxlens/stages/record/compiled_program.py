@@ -20,7 +20,6 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
-from jaxlens.ir.graph import paused
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.record import RecordedConstant
 from jaxlens.ir.saved.file import packed
@@ -84,8 +83,7 @@ class CompiledProgram(Driver):
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
         written = self._lowered.written
-        with paused():
-            made = parts(self.program, self, _STAGES, ("jaxpr",), written)
+        made = parts(self.program, self, _STAGES, ("jaxpr",), written)
         written.update((name, made[name]) for name in _OF_JAXPR if "jaxpr.json" in made)
         return packed(made, _LEVEL)
 
