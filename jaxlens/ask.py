@@ -156,7 +156,7 @@ def out_of_memory(error: BaseException) -> View | None:
     call = failed.dispatched(error)
     programs = captured(call) if call else []
     if size and has_compiled and not any(is_it(one, False) for one in programs):
-        calls = failed.compiled(error, partial(is_about, size))
+        calls = failed.compiled(error, size, partial(is_about, size))
         programs = [cap for call in calls for cap in captured(call)]
         programs = list(filter(is_it, programs)) if len(programs) <= _CANDIDATES else []
     with suppress(Exception):  # it does not compile

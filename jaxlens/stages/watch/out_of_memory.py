@@ -17,6 +17,8 @@ from typing import Any
 
 import jax
 
+from jaxlens.ir.jaxpr.bodies import bodies
+from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import signature_of
 from jaxlens.stages.call import isolate
@@ -34,6 +36,7 @@ _UNITS = ("", *"KMGTP")  # TPUs write "7.45G" for GiB
 _MODULE = re.compile(r"\[executable_name='[a-z]+_([\w.-]+)'\]")  # which GPUs give, as "jit_f"
 _NO_NAME = re.compile(r"[^\w.-]")  # what the name of a module has "_" for
 _AUTOTUNING = "All configs failed during profiling"
+_SPARE = 4  # XLA may allocate more than a program's values, for copies and scratch; not 4 times
 _NAME = events.LOWERING.index("name")
 
 
@@ -93,7 +96,9 @@ def dispatched(error: BaseException) -> FailedCall | None:
     return FailedCall(compat.rejit(caller.fun, caller.info), args, kwargs)
 
 
-def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> list[FailedCall]:
+def compiled(
+    error: BaseException, size: int, is_wanted: Callable[[int | None], bool]
+) -> list[FailedCall]:
     """Returns the calls of compiled programs that may have made an allocation that failed.
 
     If the error names the module, only its calls; if C++ called a jitted function by its name in
@@ -101,6 +106,7 @@ def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> l
 
     Args:
         error: What XLA raised.
+        size: The bytes that XLA could not get.
         is_wanted: Whether a number of bytes is what XLA could not get.
     """
     calls, callee, module = dict(_calls()), _callee(error), _MODULE.search(str(error))
@@ -113,12 +119,27 @@ def compiled(error: BaseException, is_wanted: Callable[[int | None], bool]) -> l
         if callee is not None and (call is None or call[0].function is not callee):
             continue
         memory = None if loaded is None else analyses.memory(LoadedExecutable(loaded))
-        outs = [aval.size * aval.dtype.itemsize for aval in jaxpr.out_avals]
-        if memory and not any(map(is_wanted, (memory.temporaries, memory.outputs, *outs))):
+        if memory:
+            known = memory.temporaries, memory.outputs, *map(_bytes, jaxpr.out_avals)
+            if not any(map(is_wanted, known)):
+                continue
+        elif _bytes_of_values(jaxpr) < size / _SPARE:
             continue
         same = events.program_source(jaxpr), str(jaxpr), str(lowering)
         programs[same] = _called(*call, lowering[0]) if call else _lowered(jaxpr, lowering)
     return [program for program in programs.values() if program is not None]
+
+
+def _bytes_of_values(jaxpr: Any) -> int:
+    """Returns the bytes of all values that a program makes, those of a loop's body once."""
+    return sum(
+        body.times * sum(_bytes(var.aval) for eqn in body.jaxpr.eqns for var in eqn.outvars)
+        for body in bodies(jaxpr).values()
+    )
+
+
+def _bytes(aval: Any) -> int:
+    return type_of(aval).bytes or 0
 
 
 def _lowered(jaxpr: Any, lowering: Sequence[Any], under: str = "") -> FailedCall | None:

@@ -99,6 +99,16 @@ def test_the_module_that_a_gpu_names_is_shown_and_not_another_of_its_size():
     assert "4 MB for <lambda>(x) with x f32[1000]" in shown
 
 
+def test_small_programs_of_another_trace_context_are_no_candidates(run):
+    """Such as backward passes: their executables are not looked up, and many left no answer."""
+    many = [jax.jit(lambda x, n=n: (jnp.sin(x) * n).sum()) for n in range(9)]
+    for f in many:
+        jax.grad(f)(jnp.ones(4))
+    run(SETUP)
+    ran = run("y = outer(x)\ny.block_until_ready()")
+    assert "for outer(x) with x f32[60000000]" in ran.shown
+
+
 def test_no_code_of_the_users_is_called_to_find_it(run):
     run(SETUP + "def noisy():\n    print('called')\n    return x\n")
     ran = run("y = outer(noisy())\ny.block_until_ready()")
