@@ -163,9 +163,8 @@ def out_of_memory(error: BaseException) -> View | None:
         if len(programs) == 1:
             cap = without(programs[0], "xla_gpu_autotune_level=0") if is_tuning else programs[0]
             memory = show.ask(table.MEMORY, cap).document
-            target = cap.program.target
-            limit = "16 GB" if target.platform == "cpu" else target.kind
-            return View(cap, lambda: no_memory(size, memory, is_tuning=is_tuning, limit=limit))
+            room, own = failed.room(cap.program.target.platform), cap.memory.arguments or 0
+            return View(cap, lambda: no_memory(size, memory, (), False, is_tuning, room, own))
     about = [one.program for one in programs]
     names = sorted({f"{one.call} with {named_inputs(one.inputs)}" for one in about})
     if not has_compiled:

@@ -71,6 +71,17 @@ def wanted_bytes(error: BaseException) -> int | None:
     return round(float(wanted[1]) * 1024 ** _UNITS.index(wanted[2] or "")) if wanted else None
 
 
+def room(platform: str) -> tuple[int, int] | None:
+    """Returns the bytes that JAX takes of a device at most, and those in use there now.
+
+    None where the backend does not say, as a CPU's.
+    """
+    with suppress(Exception):
+        stats = jax.local_devices(backend=platform)[0].memory_stats()
+        return int(stats["bytes_limit"]), int(stats["bytes_in_use"])
+    return None
+
+
 def is_autotuning(error: BaseException) -> bool:
     """Whether XLA raised it when it ran a GPU's kernels to choose among them, while compiling."""
     return _AUTOTUNING in str(error)

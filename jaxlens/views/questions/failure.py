@@ -13,6 +13,8 @@ _TUNING = (
     "arrays of their own (XLA_FLAGS=--xla_gpu_autotune_level=0 turns it off)."
 )
 
+_USUAL = "16 GB"  # where a backend does not say how much memory it has
+
 
 def document(failure: Failure) -> Document:
     """Returns the document of a tracing failure."""
@@ -28,7 +30,8 @@ def no_memory(
     names: Sequence[str] = (),
     is_compiling: bool = False,
     is_tuning: bool = False,
-    limit: str = "",
+    room: tuple[int, int] | None = None,
+    own: int = 0,
 ) -> Document:
     """Returns the document of a program that ran out of memory.
 
@@ -38,7 +41,8 @@ def no_memory(
         names: The calls of the programs that it may be.
         is_compiling: Whether it failed to compile.
         is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
-        limit: A memory to fit: a device, or a size.
+        room: Bytes that JAX takes of the device at most, and those in use there; None if unknown.
+        own: Bytes of the program's own arguments, which are in use too.
     """
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
@@ -47,10 +51,21 @@ def no_memory(
     findings, *rest = memory.blocks
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
     said = (Findings((tuning,)),) if is_tuning else ()
-    text = f'%explain --fits "{limit}" tries what would make it take less, and runs nothing.'
-    advice = Finding(text, "counted")
-    shown = (findings, *said, Fold("All of its memory", tuple(rest)), Findings((advice,)))
+    shown = (findings, *said, Fold("All of its memory", tuple(rest)), _to_do(room, own))
     return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
+
+
+def _to_do(room: tuple[int, int] | None, own: int) -> Findings:
+    """What is left of the device for the program, and the command that tries to fit it in."""
+    left, use = _USUAL, []
+    if room is not None:
+        most, others = room[0], max(room[1] - own, 0)
+        left = f"{max(most - others, 0) // 10**7 / 100} GB"
+        text = f"JAX takes {amount(most)} of this device at most; {amount(others)} of that are "
+        text += "other arrays now (%arrays names what keeps them)."
+        use = [Finding(text, "measured")]
+    text = f'%explain --fits "{left}" tries what would make it take less, and runs nothing.'
+    return Findings((*use, Finding(text, "counted")))
 
 
 def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Finding:

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +63,17 @@ def test_the_program_that_failed_is_shown_below_the_traceback(run, cell):
     assert "for outer(x) with x f32[60000000]" in ran.shown  # 4 * 6e7 ** 2 bytes
     assert "The peak is 1.44e+04 TB" in ran.shown
     assert ran.shown.rstrip().rpartition("- ")[2].startswith('%explain --fits "16 GB" tries')
+
+
+def test_the_limit_to_fit_is_what_other_arrays_leave_of_the_device(run, monkeypatch):
+    """Of what JAX takes of it; `x`, 240 MB, is the program's own."""
+    stats = {"bytes_limit": 15_011_414_016, "bytes_in_use": 12_800_000_000}
+    run(SETUP)
+    here = [SimpleNamespace(memory_stats=lambda: stats)]
+    monkeypatch.setattr(jax, "local_devices", lambda backend: here)
+    words = " ".join(run("y = outer(x)\ny.block_until_ready()").shown.split())
+    assert "JAX takes 15 GB of this device at most; 12.6 GB of that are other arrays now" in words
+    assert '%explain --fits "2.45 GB" tries' in words
 
 
 def test_other_errors_show_nothing(run):
