@@ -63,7 +63,7 @@ def _to_do(room: tuple[int, int] | None, own: int) -> Findings:
         left = f"{max(most - others, 0) // 10**7 / 100} GB"
         text = f"JAX takes {amount(most)} of this device at most; {amount(others)} of that are "
         text += "other arrays now (%arrays names what keeps them)."
-        use = [Finding(text, "measured")]
+        use = [Finding(text, "estimate")]  # the program's own arguments may be gone by now
     text = f'%explain --fits "{left}" tries what would make it take less, and runs nothing.'
     return Findings((*use, Finding(text, "counted")))
 
