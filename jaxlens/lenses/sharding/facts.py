@@ -33,14 +33,15 @@ from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.report import total
 
 # A device in a group of n sends each byte this many times (n - 1) / n; 0: once, whatever n.
-_SENT: Mapping[str, int] = {
+# None: how much is sent is an operand, whose value is known in a run only.
+_SENT: Mapping[str, int | None] = {
     "all-reduce": 2,
     "reduce-scatter": 1,
     "all-gather": 1,
     "all-to-all": 1,
-    "ragged-all-to-all": 1,
+    "ragged-all-to-all": None,
     "collective-permute": 0,
-    "collective-broadcast": 0,
+    "collective-broadcast": 1,
 }
 COLLECTIVES = frozenset(_SENT)
 """Opcodes of collectives, without "-start"."""
@@ -105,12 +106,12 @@ class Collective:
     def sent(self) -> float | None:
         """Bytes that a device sends in a run: an estimate for a ring.
 
-        None if its bytes or its groups are not known.
+        None if its bytes or its groups are not known, and for a ragged all-to-all.
         """
-        if self.bytes is None or self.groups is None:
+        often = _SENT[self.opcode]
+        if self.bytes is None or self.groups is None or often is None:
             return None
         size = max((len(group) for group in self.groups), default=1)
-        often = _SENT[self.opcode]
         share = often * (size - 1) / size if often else 1.0
         return share * self.bytes * (self.trips or 1)
 
@@ -133,7 +134,7 @@ class Collective:
         for group in self.groups:
             own = [processes[device] for device in group]
             n, hosts = len(own), len(set(own))
-            if self.opcode in ("all-to-all", "ragged-all-to-all") and n > 1:
+            if self.opcode == "all-to-all" and n > 1:
                 pairs = sum(a != b for a in own for b in own)
                 across = sent * pairs / (n - 1)
                 inside, crossing = inside + sent * n - across, crossing + across
@@ -366,7 +367,9 @@ def _collectives(capture: Capture, module: Module, mesh: _Mesh) -> Iterator[Coll
             opcode = node.opcode.removesuffix("-start")
             if opcode not in _SENT:
                 continue
-            operands = total(nodes[name].type.bytes for name in node.operands if name in nodes)
+            # A ragged one also takes the buffer of its result, offsets and sizes.
+            names = node.operands[: 1 if opcode.startswith("ragged") else None]
+            operands = total(nodes[name].type.bytes for name in names if name in nodes)
             joined = _groups(node, opcode, operands, mesh.devices)
             yield Collective(
                 node.id,

@@ -49,7 +49,7 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         yield Finding(f"{text}{where}.", "estimate", ids)
     if unknown:
         names = listed([_name(c) for c in unknown])
-        text = f"Not in the sum, as their groups or sizes could not be read: {names}."
+        text = f"Not in the sum, as their groups or sizes are not known: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
     yield from between(sharding)
     endless = [c.id for c in sharding.collectives if c.trips is None]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jaxlens.lenses.sharding.facts import Collective
+import jaxlens
+from jaxlens.lenses.sharding.facts import Collective, exchanges
 
 TWO = (0, 0, 1, 1)  # the processes of four devices
 ROWS, COLUMNS, ALL = ((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 1, 2, 3),)
@@ -21,6 +22,7 @@ ROWS, COLUMNS, ALL = ((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 1, 2, 3),)
         ("all-to-all", ROWS, 1, 4 * 50, 0),
         ("collective-permute", ((0, 1), (1, 2), (2, 3), (3, 0)), 1, 200, 200),
         ("collective-permute", ((0, 0), (1, 3)), 1, 0, 100),
+        ("collective-broadcast", ROWS, 1, 2 * 100, 0),
     ],
 )
 def test_against_sums_by_hand(opcode, groups, trips, inside, between):
@@ -31,3 +33,19 @@ def test_against_sums_by_hand(opcode, groups, trips, inside, between):
 def test_what_is_not_known_is_not_zero():
     assert Collective("c", "all-reduce", None, ALL, (), 1, ()).between(TWO) is None
     assert Collective("c", "all-reduce", 100, None, (), 1, ()).between(TWO) is None
+
+
+RAGGED = """HloModule ragged, is_scheduled=true, num_partitions=4
+
+ENTRY main {
+  x = f32[16,8]{1,0} parameter(0)
+  out = f32[16,8]{1,0} parameter(1)
+  n = s32[4]{0} parameter(2)
+  ROOT r = f32[16,8]{1,0} ragged-all-to-all(x, out, n, n, n, n), replica_groups={{0,1,2,3}}
+}
+"""
+
+
+def test_what_a_ragged_exchange_sends_is_not_in_the_program():
+    (found,) = exchanges(jaxlens.capture(RAGGED)).collectives
+    assert (found.bytes, found.sent, found.between(TWO)) == (4 * 16 * 8, None, None)
