@@ -49,6 +49,8 @@ def test_four_processes_with_one_program(tmp_path):
         "in one order."
     )
     assert [p.process.index for p in runs.job.processes] == [0, 1, 2, 3]
+    assert [c.label for c in runs.clocks if c.ahead] == ["3"]
+    assert abs(runs.clocks[-1].ahead - 100) <= runs.clocks[-1].within
     assert len({p.process.start for p in runs.job.processes} - {""}) == 1
     step = next(run for run in runs if run.function == "step")
     assert step.compile.processes == (0, 1, 2, 3)

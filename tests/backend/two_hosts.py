@@ -49,6 +49,9 @@ def compile_some(index: int, count: int, folder: str, what: str) -> None:
     if what == "nothing" and not index:  # one process alone, which waits for nobody
         with jaxlens.record(f"{folder}/alone"):
             jax.jit(lambda x: x.sum()).lower(array(rows)).compile()
+    if own and what == "nothing":  # its clock is ahead
+        true = time.time
+        time.time = lambda: true() + 100.0
     said = io.StringIO()
     with contextlib.redirect_stderr(said), jaxlens.record(f"{folder}/{what}"):
         local(np.ones(3, np.float32))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
+from jaxlens.lenses.record.clocks import ProcessClock, clocks
 from jaxlens.lenses.record.collectives import StageOf, lowered_collectives
 from jaxlens.lenses.record.same_program import (
     ExtraProgram,
@@ -25,7 +26,8 @@ class CompileRow:
         label: Its name in tables: "0", "0 (2)" for the second start of process 0, "0.1" for the
             first process that it started.
         compile: The compile.
-        start: Seconds from the start of the first process to the first step, by their clocks.
+        start: Seconds from the start of the first process to the first step, by process 0's clock
+            as far as that of the other is known beside it.
     """
 
     process: ProcessRecord
@@ -87,6 +89,7 @@ class JobFacts:
         labels: Names of the processes by their folders, as in the rows.
         waits: By function, the collectives that the user wrote in the last program of a process
             that did not end, where that is recorded as it was lowered.
+        clocks: The clocks of the processes beside that of process 0 of the same start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
 
@@ -103,6 +106,7 @@ class JobFacts:
     sources: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    clocks: tuple[ProcessClock, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -125,9 +129,14 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     """
     starts = attempts(job)
     labels = _labels(starts)
-    first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
+    beside = {f: clock for start in starts for f, clock in clocks(start, labels).items()}
+    begun = {
+        p.folder: p.process.started - (beside[p.folder].ahead if p.folder in beside else 0.0)
+        for p in job.processes
+    }
+    first = min((begun[p.folder] for p in job.processes if p.process.started), default=0.0)
     rows = [
-        CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
+        CompileRow(p, labels[p.folder], c, max(begun[p.folder] - first, 0.0) + c.start)
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
@@ -147,6 +156,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         tuple(text for start in found for text in start.sources),
         labels,
         _waits(job, stage_of),
+        tuple(beside.values()),
     )
 
 

@@ -32,6 +32,7 @@ def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
     findings = [
         *_same(job),
+        *_clocks(job),
         *_absent(job),
         *_ends(job),
         *_waits(job),
@@ -89,6 +90,22 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
     if job.sources:
         text = "The sources of equal programs are not the same: "
         yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
+
+
+def _clocks(job: JobFacts) -> Iterator[Finding]:
+    """Yields whose clocks differ from process 0's; nothing where no message bounds them."""
+    apart = sorted((c for c in job.clocks if c.ahead), key=lambda c: -abs(c.ahead))
+    for c in apart[:_EXTRAS]:
+        side = "ahead" if c.ahead > 0 else "behind"
+        text = f"Times of process {c.label} are by process 0's clock, as its own is {side}."
+        tail = f" by {duration(abs(c.ahead))}, to within {duration(c.within or 0.0)}."
+        yield Finding(text, "compared", tail=tail)
+    if (left := len(apart) - _EXTRAS) > 0:
+        yield Finding(f"So are those of {count(left, 'more process', 'more processes')}.")
+    widths = [c.within for c in job.clocks if c.within is not None]
+    if widths and len(widths) == len(job.clocks) and not apart:
+        tail = f", to within {duration(max(widths))}."
+        yield Finding("The clocks of all processes agree.", "compared", tail=tail)
 
 
 def _absent(job: JobFacts) -> Iterator[Finding]:

@@ -7,12 +7,17 @@ stderr by all that still run. Programs are compared by function and number of it
 threads may compile in another order. None waits for another process: values are read if they are
 there, in a thread of their own, so that neither a process that looks alone nor one that has stopped
 holds up the others or the record.
+
+With each fingerprint is when it was sent. A message is read after it was sent, so those of both
+directions bound by how much one record started before the other, whatever the hosts' clocks say.
 """
 
 import sys
 import threading
+import time
 import uuid
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +28,7 @@ from jaxlens.stages.compat import coordinator
 _EVERY = 0.5  # seconds between two looks at the store
 _READS = 20  # values that are read in a look
 _MOST = 1000  # programs that are compared
+_DRIFT = 1e-4  # seconds by which two clocks can differ after a second
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
 
@@ -31,9 +37,16 @@ class LiveComparison:
 
     Args:
         root: The folder of the record, whose name is the same in all processes.
+
+    Attributes:
+        zero: The moment of `time.perf_counter` from which times count.
+        delays: The least seconds from the time that another process sent to that of reading it
+            here, by its index, with what clocks can drift.
     """
 
     def __init__(self, root: Path) -> None:
+        self.zero = time.perf_counter()
+        self.delays: dict[str, float] = {}
         _recordings[root.name] += 1
         self._root = root
         self._number = _recordings[root.name]
@@ -77,7 +90,8 @@ class LiveComparison:
             is_over = self._over.wait(_EVERY)
             while self._new:
                 program, fingerprint = self._new.popleft()
-                coordinator.publish(f"{self._key}/{program}/{index}", fingerprint)
+                sent = f"{fingerprint} {time.perf_counter() - self.zero:.6f}"
+                coordinator.publish(f"{self._key}/{program}/{index}", sent)
                 self._waiting.append((program, fingerprint))
             if said := self._difference(index):
                 with suppress(OSError, ValueError, AttributeError):  # no stderr
@@ -109,6 +123,13 @@ class LiveComparison:
         place = f"{self._key}/{program}"
         if index:
             first = coordinator.published(f"{place}/0")
-            return {0: first} if first is not None else {}
-        rows = coordinator.published_in(place)
-        return {int(key.rpartition("/")[2]): fingerprint for key, fingerprint in rows}
+            rows: Sequence[tuple[str, str]] = [("0", first)] if first is not None else []
+        else:
+            rows = coordinator.published_in(place)
+        now, others = time.perf_counter() - self.zero, {}
+        for key, value in rows:
+            other, (fingerprint, _, sent) = key.rpartition("/")[2], value.rpartition(" ")
+            delay = now - float(sent) + _DRIFT * now
+            self.delays[other] = min(delay, self.delays.get(other, delay))
+            others[int(other)] = fingerprint
+        return others

@@ -83,7 +83,7 @@ class Recording(CompileWatch):
         """Makes what is of one process: a child that was forked has its parent's, and no thread."""
         self._pid, self._parent = os.getpid(), parent
         self._live = LiveComparison(self._limits[0])
-        self._writer = Writer(*self._limits, self._live.start, parent)
+        self._writer = Writer(*self._limits, self._live, parent)
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0

@@ -18,6 +18,7 @@ import jaxlib
 
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
+from jaxlens.stages.record.live import LiveComparison
 from jaxlens.stages.record.lowered_program import LoweredProgram
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Writer:
         root: The folder of the record.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
-        start: Gives the identity of the job's start, once the backend exists.
+        live: Compares programs while the job runs, by the same clock; it knows the job's start.
         parent: Process id of the recorded process that started this one; 0 for none.
 
     Attributes:
@@ -69,12 +70,12 @@ class Writer:
         root: Path,
         programs: int,
         most_bytes: int,
-        start: Callable[[], str],
+        live: LiveComparison,
         parent: int,
     ) -> None:
-        self._root, self._start = root, start
+        self._root, self._live = root, live
         self._programs, self._most_bytes = programs, most_bytes
-        self._zero = time.perf_counter()
+        self._zero = live.zero
         self._process = RecordedProcess(
             0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
         )
@@ -284,7 +285,7 @@ class Writer:
                 index=index,
                 count=count,
                 devices=named,
-                start=self._start(),
+                start=self._live.start(),
                 settings=_settings(),
             )
             self._folder = ProcessFolder(self._root, index, process.host, process.pid)
@@ -302,6 +303,7 @@ class Writer:
             seconds=time.perf_counter() - self._zero,
             operations=operations,
             left_out=self._left_out,
+            delays=dict(self._live.delays),
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
