@@ -100,8 +100,7 @@ class LiveComparison:
 
     def _difference(self, index: int) -> str:
         """Returns the first difference from process 0, by whichever process found it; else ""."""
-        if said := coordinator.published(f"{self._key}/differs"):
-            return said
+        said = ""
         for _ in range(min(len(self._waiting), _READS)):
             program, own = self._waiting.popleft()
             others = self._others(program, index)
@@ -113,10 +112,11 @@ class LiveComparison:
                     f"`jaxlens show {self._root}` says in what"
                 )
                 coordinator.publish(f"{self._key}/differs", said)
-                return said
+                break
             if len(others) < (1 if index else jax.process_count()):
                 self._waiting.append((program, own))
-        return ""
+        # Last: what others say of the programs also tells when they said it.
+        return coordinator.published(f"{self._key}/differs") or said
 
     def _others(self, program: str, index: int) -> dict[int, str]:
         """Returns the fingerprints to compare with: of process 0, or in that process of all."""
