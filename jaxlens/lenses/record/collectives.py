@@ -58,11 +58,14 @@ def unfit(
     second: RecordedCompile | None,
     names: tuple[str, str],
     stage_of: StageOf,
-) -> str:
-    """Returns the first collectives of two programs that do not fit each other; "" for none."""
+) -> str | None:
+    """Returns the first collectives of two programs that do not fit each other; "" for none.
+
+    None if they are not known.
+    """
     left, right = collectives(first, stage_of), collectives(second, stage_of)
     if left is None or right is None:
-        return ""
+        return None
     devices = max(len(c.devices) for c in (first, second) if c)
     for a, b in zip_longest(left, right):
         if a is None or b is None or _fits(a, devices) != _fits(b, devices):

@@ -74,6 +74,9 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         text = "The first collective that does not fit, in which they can wait for each other"
         # Two that only reduce by other operations run, and give numbers that are neither's.
         yield Finding(f"{text} or get wrong numbers: {waits}.", "compared")
+    elif waits == "" and job.mismatch.first and job.mismatch.second:
+        text = "Its collectives fit each other in order, type and groups: no process need wait in "
+        yield Finding(f"{text}one of them, but its numbers may be wrong.", "compared")
     yield from _more(job.extras)
 
 
@@ -181,7 +184,9 @@ def _apart(found: Mismatch) -> str:
     if compile is not None and (found.first is None or found.second is None):
         there, absent = (groups[1], groups[0]) if found.second else (groups[0], groups[1])
         if not found.where:
-            return f"{head}{absent} did not get to {program}, {found.function}, as {there} did."
+            last = f"; the last one of {absent} is {_called(found.last)}" if found.last else ""
+            called = f"{program}, {_called(compile)}"
+            return f"{head}{absent} did not get to {called}, as {there} did{last}."
         known = "" if found.waits else "; whether it has a collective is not known"
         why = f" ({compile.call.reason})" if compile.call.changes else ""
         called = f"{_called(compile)}, {found.where}{why}"

@@ -43,7 +43,7 @@ class Mismatch:
             other compiled nothing later.
         differences: What differs, a sentence each; the first is the cause, as far as is known.
         waits: The first collective that does not fit, in which processes wait for each other if
-            they run the program; "" for none, or if it is not known.
+            they run the program; "" for none, None if it is not known.
     """
 
     position: int
@@ -54,13 +54,19 @@ class Mismatch:
     groups: tuple[tuple[str, ...], ...]
     where: str
     differences: tuple[str, ...]
-    waits: str = ""
+    waits: str | None = None
 
     @property
     def function(self) -> str:
         """Name of the function."""
         compile = self.first or self.second
         return compile.call.function if compile else ""
+
+    @property
+    def last(self) -> RecordedCompile | None:
+        """The last program that the process compiled with others which has none there."""
+        shared = together(self.left if self.first is None else self.right)
+        return shared[-1] if shared else None
 
 
 @dataclass(frozen=True, slots=True)

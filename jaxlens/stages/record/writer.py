@@ -100,7 +100,8 @@ class Writer:
     def settle(self, error: str, seconds: float) -> None:
         """Waits until all is written, as of a process that ended, at most for so long."""
         written = threading.Event()
-        self._end = {"ended": True, "error": error}
+        now = time.perf_counter() - self._zero  # the process may yet wait for others to end
+        self._end = {"ended": True, "error": error, "seconds": now}
         for task in (self._write_left, self._write_process, written.set):
             self._queue.put(task)
         if not written.wait(seconds):
@@ -269,7 +270,7 @@ class Writer:
             if one.data.state != "compiling" or (is_new and self._is_long(one.data)):
                 self._write_compile(one, self._with_lowered(one))
         now = time.perf_counter() - self._zero
-        if now - self._process.seconds > _SELDOM:  # also to tell that the process lives
+        if now - self._process.seconds > _SELDOM and not self._end:  # to tell that it lives, too
             self._write_process()
 
     def _to_folder(self) -> ProcessFolder:
@@ -299,8 +300,7 @@ class Writer:
             operations = dict(self._operations.most_common(50))
         self._process = replace(
             self._process,
-            **self._end,
-            seconds=time.perf_counter() - self._zero,
+            **{"seconds": time.perf_counter() - self._zero, **self._end},
             operations=operations,
             left_out=self._left_out,
             delays=dict(self._live.delays),

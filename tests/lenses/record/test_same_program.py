@@ -97,8 +97,9 @@ def test_a_process_that_did_not_get_to_a_program():
     left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
     assert sentence(left, right) == (
         "It is not the same program on every host: process 1 did not get to the second program "
-        "that they compile together, eval, as process 0 did."
+        "that they compile together, eval, as process 0 did; the last one of process 1 is step."
     )
+    assert facts(job(left, process(1)), lambda *_: None).mismatch.last is None
 
 
 def test_programs_of_one_process_are_its_own():
@@ -222,6 +223,10 @@ def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
             facts(two, lambda name, stage, t=texts: t[name] if stage == "optimized" else None)
         )
     assert found[0].mismatch.waits == ""
+    assert report(found[0]).findings[1].text == (
+        "Its collectives fit each other in order, type and groups: no process need wait in one of "
+        "them, but its numbers may be wrong."
+    )
     assert (
         found[1].mismatch.waits == "r f32[] by add in process 0 and r f32[] by maximum in process 1"
     )

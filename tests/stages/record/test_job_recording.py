@@ -380,6 +380,19 @@ def test_a_clock_that_jumps_changes_no_time(tmp_path, monkeypatch):
     assert 0 <= run.compile.start < 60
 
 
+def test_a_process_that_waits_for_others_at_its_exit_ended_with_its_script(tmp_path):
+    block = jaxlens.record(tmp_path)
+    block.start()
+    new_step()({"w": ones(4, 5)}, ones(8, 4))
+    block.settle(ValueError())
+    ended = time.time()
+    time.sleep(0.2)
+    block.stop()
+    (process,) = (p.process for p in jaxlens.runs(tmp_path).job.processes)
+    assert process.error == "ValueError"
+    assert process.started + process.seconds <= ended
+
+
 def test_a_compile_that_goes_on_is_in_the_record(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "_TICK", 0.05)
     seen = []
