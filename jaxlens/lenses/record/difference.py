@@ -19,7 +19,8 @@ _RATIO = 1.2  # times of compiles that differ by less are not mentioned
 
 _Key: TypeAlias = tuple[tuple[KeyPartKind, str, str], ...]  # kind, name and text of each part
 _Texts: TypeAlias = dict[tuple[KeyPartKind, str], dict[str, None]]  # by kind and name of a part
-_Compiles: TypeAlias = dict[tuple[_Key, int], RecordedCompile]
+_Place: TypeAlias = tuple[str, int]  # a process, and which compile of a key it is there
+_Compiles: TypeAlias = dict[tuple[_Key, _Place], RecordedCompile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +122,27 @@ def _programs(
     before: _Compiles, after: _Compiles, names: tuple[str, str], stage_of: StageOf
 ) -> tuple[str, ...]:
     """Returns what differs in the first programs that are not the same, though their key is."""
-    pairs = ((first, after[key]) for key, first in before.items() if key in after)
-    others = ((a, b) for a, b in pairs if identity(a) != identity(b))
-    sentences = (tuple(differences(a, b, names, stage_of)) for a, b in others)
+    pairs = ((key[1][0], first, after[key]) for key, first in before.items() if key in after)
+    others = ((label, a, b) for label, a, b in pairs if identity(a) != identity(b))
+    sentences = (tuple(differences(a, b, _of(label, names), stage_of)) for label, a, b in others)
     return next(filter(None, sentences), ())
 
 
+def _of(label: str, names: tuple[str, str]) -> tuple[str, str]:
+    """Returns names of two runs, with the process where it is not the first."""
+    where = f"process {label} of " if label != "0" else ""
+    return f"{where}{names[0]}", f"{where}{names[1]}"
+
+
 def _compiles(job: JobFacts, name: str) -> _Compiles:
-    """Returns the compiles of a function, by their key and which of this key it is in a process."""
+    """Returns the compiles of a function, by their key, process, and which of this key it is."""
     compiles: _Compiles = {}
     seen: Counter[tuple[str, _Key]] = Counter()
     for row in job.rows:
         if row.function == name:
             key = tuple((part.kind, part.name, part.text) for part in row.compile.call.parts)
             seen[row.label, key] += 1
-            compiles.setdefault((key, seen[row.label, key]), row.compile)
+            compiles[key, (row.label, seen[row.label, key])] = row.compile
     return compiles
 
 
@@ -169,6 +176,8 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
         if one.counts != two.counts:
             each = "in each process " if max(len(one.compiles), len(two.compiles)) > 1 else ""
             parts.append(f"compiled {each}{_times(two)}, before {_times(one)}")
+        if _absent(found.before, one) != _absent(found.after, two):
+            parts.append(f"compiled by {_processes(two)}, before by {_processes(one)}")
         if not change.same_programs:
             what = "; ".join((*change.keys, *change.programs))
             parts.append(f"its programs differ{f' ({what})' if what else ''}")
@@ -186,6 +195,14 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
 
 def _times(row: FunctionRow) -> str:
     return "once" if row.counts == "1" else f"{row.counts} times"
+
+
+def _absent(job: JobFacts, row: FunctionRow) -> int:
+    return len(job.job.processes) - len(row.compiles)
+
+
+def _processes(row: FunctionRow) -> str:
+    return count(len(row.compiles), "process", "processes")
 
 
 def _table(found: JobDifference) -> Table:

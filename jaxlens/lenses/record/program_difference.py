@@ -62,7 +62,9 @@ def parts_differ(
             both = [key for key in both if key not in cast]
     texts = [f"{n} is {left[k, n]} in {names[0]}, {right[k, n]} in {names[1]}" for k, n in both]
     if texts:
-        yield listed(texts, _FEW)
+        is_order = sorted(left[key] for key in both) == sorted(right[key] for key in both)
+        order = " (the same in another order, as the elements of a set can be)" if is_order else ""
+        yield f"{listed(texts, _FEW)}{order}"
     for here, there, name in ((left, right, names[0]), (right, left, names[1])):
         alone = [part for kind, part in here if (kind, part) not in there]
         if alone:

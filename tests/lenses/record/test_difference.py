@@ -112,3 +112,28 @@ def test_programs_of_the_persistent_cache_are_counted():
     assert head.text == "1 compile in a, 1 compile in b (1 from the persistent cache)."
     (cached,) = [f.text for f in job_report(b).findings if "cache" in f.text]
     assert cached.startswith("1 of 1 program came from the persistent cache")
+
+
+def of_two(name, left, right):
+    known = job(*(process(i, *compiles) for i, compiles in enumerate((left, right))))
+    return facts(replace(known, name=name), none)
+
+
+def test_a_program_that_changed_in_one_process_is_that_process_s():
+    def stage_of(name, stage):
+        info = SimpleNamespace(title="jaxpr", name="jaxpr")
+        module = SimpleNamespace(regions={})
+        return SimpleNamespace(text=f"mul {name}", info=info, module=module)
+
+    one, two = (replace(compiled(1, program=name), program=name) for name in ("f1", "f2"))
+    both = of_two("a", [one], [one]), of_two("b", [one], [two])
+    assert difference(*both, stage_of).functions[0].programs == (
+        "line 1 of the jaxpr is `mul f1` in process 1 of a, `mul f2` in process 1 of b",
+    )
+
+
+def test_a_function_that_one_process_left_out_is_a_change():
+    both = [compiled(1), compiled(2, "eval", program="e")]
+    changed = difference(of_two("a", both, both), of_two("b", both, both[:1]), none)
+    texts = [f.text for f in report(changed).findings]
+    assert texts[1:] == ["eval: compiled by 1 process, before by 2 processes."]

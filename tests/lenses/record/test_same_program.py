@@ -93,6 +93,18 @@ def test_what_one_record_does_not_have_is_no_difference(other):
     )
 
 
+def test_arguments_in_the_order_of_a_set():
+    def of(*texts):
+        parts = tuple(KeyPart(f"params[{n}]", "input", text) for n, text in enumerate(texts))
+        return replace(compiled(1), call=replace(compiled(1, program=texts[0]).call, parts=parts))
+
+    mark = "in process 1 (the same in another order, as the elements of a set can be)."
+    two = [process(i, of(*texts)) for i, texts in enumerate((("a", "f32[1]"), ("f32[1]", "a")))]
+    assert sentence(*two).endswith(mark)
+    two[1] = process(1, of("f32[1]", "b"))
+    assert "order, as" not in sentence(*two)
+
+
 def test_a_process_that_did_not_get_to_a_program():
     left, right = process(0, compiled(1), compiled(2, "eval")), process(1, compiled(1))
     assert sentence(left, right) == (
