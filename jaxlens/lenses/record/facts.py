@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
@@ -13,6 +14,7 @@ from jaxlens.lenses.record.same_program import (
     Mismatch,
     attempts,
     compared,
+    parts,
     together,
 )
 
@@ -141,6 +143,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
     found = [compared(start, stage_of, labels) for start in starts]
+    of_parts = (compared(part, stage_of, labels) for start in starts for part in parts(start))
     extras = tuple(extra for start in found for extra in start.extras)
     return JobFacts(
         job,
@@ -149,7 +152,7 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
         sum(row.compile.call.seconds for row in rows),
         max((_shared(p, labels[p.folder], extras) for p in job.processes), default=0),
         max(map(len, starts), default=0),
-        next((start.mismatch for start in found if start.mismatch), None),
+        next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
         extras,
         tuple(text for start in found for text in start.settings),
         tuple(name for start in found for name in start.recompiled),

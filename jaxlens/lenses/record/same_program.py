@@ -139,6 +139,14 @@ def attempts(job: JobRecord) -> list[tuple[ProcessRecord, ...]]:
     return sorted(map(tuple, starts.values()), key=lambda start: start[0].process.started)
 
 
+def parts(start: Sequence[ProcessRecord]) -> Iterator[tuple[ProcessRecord, ...]]:
+    """Yields the processes of programs that the first one takes no part in: a stage, an actor."""
+    for indices in sorted({c.processes for p in start[1:] for c in together(p)}):
+        part = tuple(p for p in start if p.process.index in indices)
+        if start[0] not in part and len(part) > 1:
+            yield part
+
+
 def together(process: ProcessRecord) -> tuple[RecordedCompile, ...]:
     """Returns the compiles of programs that are for devices of several processes."""
     return tuple(c for c in process.compiles if len(c.processes) > 1)

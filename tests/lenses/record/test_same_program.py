@@ -128,6 +128,18 @@ def test_programs_of_other_processes_are_not_compared():
     assert pair.mismatch is None
 
 
+def test_programs_that_the_first_process_takes_no_part_in_are_compared_too():
+    both = compiled(1, processes=(0, 1, 2, 3))
+    stages = [compiled(2, "stage", p, processes=(2, 3)) for p in ("a", "a", "a", "b")]
+    four = [process(i, both, *([stage] * (i > 1)), count=4) for i, stage in enumerate(stages)]
+    assert (
+        "the second program that they compile together, stage, differs between process 2 and "
+        in (sentence(*four))
+    )
+    four[3] = process(3, both, stages[2], count=4)
+    assert facts(job(*four), lambda *_: None).mismatch is None
+
+
 def test_the_starts_of_a_restarted_job_are_compared_one_by_one():
     first = [process(i, compiled(1), started=10.0) for i in range(2)]
     again = [process(i, compiled(1, program="new"), started=90.0) for i in range(2)]
