@@ -63,8 +63,9 @@ def picture(job: JobFacts) -> Picture:
     note = ""
     if len({row.process.process.index for row in job.rows}) > 1:
         is_known = job.clocks and all(clock.within is not None for clock in job.clocks)
-        clocks = "by the clock of process 0" if is_known else "by the clocks of their hosts"
-        note = f"The order between processes is {clocks}{', which may differ' * (not is_known)}."
+        own = "the clocks of their hosts, which may differ"
+        one = "the clock of process 0, as exactly as is said above"
+        note = f"The order between processes is by {one if is_known else own}."
     if len(shown) < len(lanes):
         note += f" {len(lanes) - len(shown)} more processes are not drawn."
     drawn, text = _drawing(job, shown), tuple(_text(job.rows))

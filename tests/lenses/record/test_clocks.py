@@ -34,7 +34,9 @@ def test_a_clock_that_differs(ahead):
         f"Times of process 1 are by process 0's clock, as its own is {side}. /  by "
     )
     assert text.endswith("s, to within 300 ms.")
-    assert picture(known).note == "The order between processes is by the clock of process 0."
+    assert picture(known).note == (
+        "The order between processes is by the clock of process 0, as exactly as is said above."
+    )
 
 
 def test_clocks_that_may_be_equal_are_used_as_they_are():
