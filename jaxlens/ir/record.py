@@ -71,7 +71,7 @@ class RecordedProcess:
         started: When the record began, in seconds since 1970 by the machine's clock.
         devices: Its devices: "4 x NVIDIA H200".
         ended: Whether its record was closed: not where it was killed, or still runs.
-        seconds: Seconds from the start of the record until this was written.
+        seconds: Seconds from the start of the record until this was written, or to the exception.
         operations: Compiles of JAX's own functions that were called outside of jit, by name.
         left_out: Compiles that were not recorded, as there were too many.
         trouble: What went wrong with the record, in sentences.

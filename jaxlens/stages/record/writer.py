@@ -100,8 +100,9 @@ class Writer:
     def settle(self, error: str, seconds: float) -> None:
         """Waits until all is written, as of a process that ended, at most for so long."""
         written = threading.Event()
-        now = time.perf_counter() - self._zero  # the process may yet wait for others to end
-        self._end = {"ended": True, "error": error, "seconds": now}
+        self._end = {"ended": True, "error": error}
+        if error:  # the process may yet wait for others before it exits
+            self._end["seconds"] = time.perf_counter() - self._zero
         for task in (self._write_left, self._write_process, written.set):
             self._queue.put(task)
         if not written.wait(seconds):
@@ -270,7 +271,8 @@ class Writer:
             if one.data.state != "compiling" or (is_new and self._is_long(one.data)):
                 self._write_compile(one, self._with_lowered(one))
         now = time.perf_counter() - self._zero
-        if now - self._process.seconds > _SELDOM and not self._end:  # to tell that it lives, too
+        # Also to tell that the process lives.
+        if now - self._process.seconds > _SELDOM and "seconds" not in self._end:
             self._write_process()
 
     def _to_folder(self) -> ProcessFolder:
