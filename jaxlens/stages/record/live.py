@@ -50,7 +50,7 @@ class LiveComparison:
         _recordings[root.name] += 1
         self._root = root
         self._number = _recordings[root.name]
-        self._key = f"jaxlens/{root.name}/{self._number}"
+        self._key = f"jaxlens/live/{root.name}/{self._number}"
         self._compiles: Counter[str] = Counter()  # by function
         self._new: deque[tuple[str, str]] = deque()  # programs to publish, with fingerprints
         self._waiting: deque[tuple[str, str]] = deque()  # programs that are not compared yet
