@@ -1,6 +1,6 @@
 """The collectives of a recorded program, and whether those of two programs fit each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from jaxlens.errors import LensError
@@ -61,24 +61,29 @@ def unfit(
 ) -> str | None:
     """Returns the first collectives of two programs that do not fit each other; "" for none.
 
-    None if they are not known.
+    None if they are not known, or a loop or branch runs some of them.
     """
     left, right = collectives(first, stage_of), collectives(second, stage_of)
     if left is None or right is None:
         return None
-    devices = max(len(c.devices) for c in (first, second) if c)
+    here, there = (c.devices if c else () for c in (first, second))
     for a, b in zip_longest(left, right):
-        if a is None or b is None or _fits(a, devices) != _fits(b, devices):
+        if a is None or b is None or _fits(a, here) != _fits(b, there):
             rows = zip((a, b), names, strict=True)
             return " and ".join(f"{_named(*pair)} in {name}" for pair, name in rows if pair)
-    return ""
+    is_once = (any(n.id == node.id for n in m.body().nodes) for m, node in (*left, *right))
+    return "" if all(is_once) else None
 
 
-def _fits(collective: tuple[Module, Node], devices: int) -> tuple[object, ...]:
-    """Returns what must be equal in all processes; groups by meaning, as notations differ."""
+def _fits(collective: tuple[Module, Node], devices: Sequence[int]) -> tuple[object, ...]:
+    """Returns what must be equal in all processes; groups as devices, as notations differ."""
     module, node = collective
     texts = [node.attrs.get(name, "") for name in ("replica_groups", "source_target_pairs")]
-    meant = [groups(text, devices) or text for text in texts]
+    ids = dict(enumerate(devices))  # by the number in the program; none in older records
+    meant = [
+        [[ids.get(n, n) for n in group] for group in groups(text, len(devices)) or ()] or text
+        for text in texts
+    ]
     return node.opcode, node.type, *meant, _reduction(module, node)
 
 

@@ -170,7 +170,10 @@ def hlo(*collectives):
         to: Region(to, (), (Node("r", to, results=(Value("r", Type("f32")),)),), ("r",), "")
         for _, _, to in collectives
     }
-    return SimpleNamespace(module=SimpleNamespace(nodes=lambda: nodes, regions=regions))
+    body = SimpleNamespace(nodes=nodes)
+    return SimpleNamespace(
+        module=SimpleNamespace(nodes=lambda: nodes, regions=regions, body=lambda: body)
+    )
 
 
 def test_a_program_more_without_a_collective_is_no_mismatch():
@@ -254,6 +257,21 @@ def test_a_collective_fits_by_its_reduction_and_the_meaning_of_its_groups():
     assert (
         found[1].mismatch.waits == "r f32[] by add in process 0 and r f32[] by maximum in process 1"
     )
+
+
+@pytest.mark.parametrize("case", ["other devices", "loop"])
+def test_unequal_programs_whose_collectives_may_wait(case):
+    pair = [
+        replace(compiled(1, program=n, devices=ids), program=n)
+        for n, ids in (("a", (0, 1)), ("b", (1, 0) if case == "other devices" else (0, 1)))
+    ]
+    stage = hlo(("r", {}, "add"))
+    if case == "loop":
+        stage.module.body = lambda: SimpleNamespace(nodes=())
+    two = job(*(process(i, compile) for i, compile in enumerate(pair)))
+    found = facts(two, lambda _, name: stage if name == "optimized" else None)
+    assert not any("no process need wait" in f.text for f in report(found).findings)
+    assert bool(found.mismatch.waits) == (case == "other devices")
 
 
 def test_the_collectives_of_a_program_that_was_lost_in_its_first_run_are_named():
