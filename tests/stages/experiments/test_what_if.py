@@ -157,6 +157,7 @@ def test_a_flag_is_set_and_an_unknown_one_answered_with_the_nearest(plain):
     ("names", "says"),
     [
         ("fusoin", "no pass 'fusoin' changed this program; did you mean 'fusion'?"),
+        ("pipeline-start", "no pass 'pipeline-start' changed this program; choose from "),
         ("", "without takes the name of a pass, or flag=value"),
     ],
 )
