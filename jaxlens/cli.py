@@ -47,6 +47,11 @@ def main(argv: list[str] | None = None) -> int:
         if "run" in options:
             return int(options.run(options))
         return open_lab(options.folder, start=not options.no_open)
+    except BrokenPipeError:  # `| head` has read enough
+        if "run" in options:  # it may be that of the user's script
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except LensError as error:
         print(f"jaxlens: {error}", file=sys.stderr)
         return 2

@@ -1,6 +1,9 @@
 """The `jaxlens` command."""
 
 import json
+import os
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from jaxlens.cli import main
 from jaxlens.errors import GraphError
 from jaxlens.ir.lessons import LESSONS
+from tests.support.paths import environment
 
 
 @pytest.mark.backend
@@ -86,6 +90,15 @@ def test_course_lists_lessons_and_puzzles(capsys):
         "lesson": "7",
         "backends": ["all"],
     }
+
+
+def test_a_reader_that_ends_early_ends_the_list_quietly():
+    read, write = os.pipe()
+    os.close(read)  # as `| head` that has read enough
+    command = [sys.executable, "-m", "jaxlens", "course", "list"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=environment())
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_course_says_what_a_file_lacks(tmp_path, capsys):

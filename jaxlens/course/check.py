@@ -16,6 +16,8 @@ from jaxlens.render.document import Block, Code, Document, TableBlock
 from jaxlens.report import Table, cells
 from jaxlens.views.view import View
 
+_GIVES = "does each name hold, and each function return, what the task asks for?"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outcome(View):
@@ -93,7 +95,10 @@ def judge(puzzle: Puzzle, names: Mapping[str, Any]) -> Outcome:
     except LensError as error:
         return _outcome(puzzle, tuple(facts), str(error), error=error)
     except Exception as error:
-        return _outcome(puzzle, tuple(facts), user_error(error).sentence, error=error)
+        raised = user_error(error)
+        # The check itself raised, by what it got: most often a function returns nothing.
+        asks = "" if raised.in_answer else f"; {_GIVES}"
+        return _outcome(puzzle, tuple(facts), f"{raised.sentence}{asks}", error=error)
     return _outcome(puzzle, tuple(facts), "", solved=True)
 
 

@@ -18,6 +18,7 @@ from jaxlens.course import progress_file
 from jaxlens.course.judge_process import GivenAnswer, judge_in_process
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
+from jaxlens.render.control_chars import visible
 
 CSV = "class_report.csv"
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
@@ -31,9 +32,9 @@ class Learner:
     """What one folder holds.
 
     Attributes:
-        name: The folder's name.
+        name: The folder's name, as a terminal and a spreadsheet can show it.
         answers: The answers to each puzzle, by its id.
-        unreadable: A sentence for each file that cannot be read.
+        unreadable: A sentence for each file that cannot be read, or where no lesson is.
         claimed: Puzzles that the progress file calls solved.
         revealed: Puzzles whose solution was shown, by the same file.
     """
@@ -100,9 +101,15 @@ def _judged(learners: list[Learner]) -> Iterator[tuple[Learner, dict[str, Verdic
 def _rows(entry: Learner, verdicts: dict[str, Verdict]) -> Iterator[list[object]]:
     for id, (solved, sentence) in verdicts.items():
         marks = map(int, (solved, id in entry.revealed, id in entry.claimed))
-        yield [entry.name, id, *marks, sentence]
+        yield [entry.name, id, *marks, _inert(sentence)]
     for why in entry.unreadable:
         yield [entry.name, "", 0, 0, 0, why]
+
+
+def _inert(text: str) -> str:
+    """Returns a learner's text so that no terminal obeys it, and no spreadsheet computes it."""
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def learner(home: Path) -> Learner:
@@ -116,16 +123,20 @@ def learner(home: Path) -> Learner:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
     except OSError as error:
         paths, unreadable = [], [f"the folder cannot be read ({error.strerror})"]
+    else:
+        if not paths:
+            unreadable.append("no lesson is in the folder, so nothing is judged")
     for path in paths:
         try:
             for answer in answers_in(path):
                 answers[answer.id].append(answer)
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             why = getattr(error, "strerror", None) or "it is no notebook"
-            unreadable.append(f"{path.name} cannot be read ({why}), so nothing of it is judged")
+            name = visible(path.name)
+            unreadable.append(f"{name} cannot be read ({why}), so nothing of it is judged")
     given = {id: several for id, several in answers.items() if several}
-    solved, shown = frozenset(stored["solved"]), frozenset(stored["revealed"])
-    return Learner(home.name, given, unreadable, solved, shown)
+    solved, shown = (modules().keys() & stored[kind] for kind in ("solved", "revealed"))
+    return Learner(_inert(home.name), given, unreadable, frozenset(solved), frozenset(shown))
 
 
 def answers_in(path: Path) -> Iterator[GivenAnswer]:

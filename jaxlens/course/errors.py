@@ -30,10 +30,12 @@ class UserError:
     Attributes:
         sentence: One line: the exception, its line and the first line of its message.
         text: The learner's frames, outermost first, and the whole message.
+        in_answer: Whether one of the frames is the learner's.
     """
 
     sentence: str
     text: str
+    in_answer: bool
 
 
 def shortened(message: str) -> str:
@@ -57,4 +59,4 @@ def user_error(error: BaseException) -> UserError:
     place = f" in line {frames[-1][0]}, `{frames[-1][2]}`" if frames and frames[-1][2] else ""
     sentence = f"{kind}{place}: {first}" if first else f"{kind}{place}"
     lines = [f"line {number}, in {name}\n    {text}" for number, name, text in frames]
-    return UserError(sentence, "\n".join([*lines, f"{kind}: {message}"]))
+    return UserError(sentence, "\n".join([*lines, f"{kind}: {message}"]), bool(frames))

@@ -58,8 +58,11 @@ def paste(code: str, folder: str | os.PathLike[str] = ".") -> Progress:
 def document(progress: Record) -> Document:
     """Returns the map with done marks."""
     minutes = sum(lesson.minutes for lesson in LESSONS)
+    solved = progress.solved & modules().keys()
+    shown = len(solved & progress.revealed)
+    with_help = f", {shown} of them with the solution shown" if shown else ""
     heading = (
-        f"{progress.score} of {count(len(modules()), 'puzzle')} solved; "
+        f"{len(solved)} of {count(len(modules()), 'puzzle')} solved{with_help}; "
         f"{count(len(LESSONS), 'lesson')} of {minutes} minutes in all"
     )
     graph = GraphPane(

@@ -29,12 +29,15 @@ class Memory(threading.Thread):
         super().__init__(daemon=True)
         self.root, self.on = root, True
         self.now, self.peak, self.peak_rss = 0.0, 0.0, 0.0
+        self.largest: dict[int, float] = {}  # the peak of each process
 
     def run(self):
         while self.on:
-            sizes = [sizes_of(pid) for pid in descendants(self.root)]
-            self.now, rss = (sum(column) / 2**20 for column in zip(*sizes, strict=True))
+            sizes = {pid: sizes_of(pid) for pid in descendants(self.root)}
+            self.now, rss = (sum(column) / 2**20 for column in zip(*sizes.values(), strict=True))
             self.peak, self.peak_rss = max(self.peak, self.now), max(self.peak_rss, rss)
+            for pid, (size, _) in sizes.items():
+                self.largest[pid] = max(self.largest.get(pid, 0), size / 2**20)
             time.sleep(1)
 
 
@@ -62,7 +65,11 @@ async def measure(hub: Hub, names: list[tuple[str, str]], memory: Memory):
             flush=True,
         )
     errors = {learner.name: learner.errors for learner in learners if learner.errors}
-    print(f"seconds a lesson: {sorted(round(learner.ran) for learner in learners)}")
+    for name in ("first", "ran"):
+        seconds = sorted(round(getattr(learner, name)) for learner in learners)
+        print(f"seconds of a lesson, {name}: {seconds}")
+    kernels = sorted(memory.largest.values())[-len(learners) :]
+    print(f"largest processes, PSS: {kernels[0]:.2f} to {kernels[-1]:.2f} GB")
     print(f"errors: {errors or 'none'}")
 
 

@@ -118,7 +118,7 @@ class Learner:
         self.headers = {"Authorization": f"token {hub.token}"}
         self.errors: list[str] = []
         self.outputs: list[dict] = []
-        self.spawned = self.ran = 0.0
+        self.spawned = self.first = self.ran = 0.0
 
     async def fetch(self, path: str, method: str = "GET", body: object = None) -> bytes:
         """Returns what an address answers.
@@ -191,6 +191,8 @@ class Learner:
         code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
         for cell in code[:cells]:
             await self.execute(socket, "".join(cell["source"]))
+            if not self.first and any("text/html" in data for data in self.outputs):
+                self.first = time.monotonic() - started
         self.ran = time.monotonic() - started
         socket.close()
 

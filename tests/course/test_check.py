@@ -36,6 +36,14 @@ def test_a_missing_fact_says_what_was_wanted_and_what_it_suggests():
     assert "wanted" in str(outcome)
 
 
+def test_a_function_without_return_is_asked_for_what_it_returns():
+    outcome = judge(puzzle("7.1"), {"epochs": lambda data, w: None})
+    assert outcome.sentence.endswith("and each function return, what the task asks for?")
+    outcome = judge(puzzle("7.1"), {"epochs": lambda data, w: 1 / 0})
+    assert "ZeroDivisionError in line" in outcome.sentence
+    assert "each function return" not in outcome.sentence
+
+
 def test_a_name_that_is_not_defined_is_asked_for():
     assert judge(made(is_one), {"g": 1}).sentence.endswith("the answer must define `f`.")
 

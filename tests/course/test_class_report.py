@@ -35,9 +35,10 @@ def rows(folder):
 
 def test_a_class(tmp_path, capsys):
     entry = puzzle("7.5")
-    learner(tmp_path / "ada", entry.solution, solved=["7.5"])
+    learner(tmp_path / "ada", entry.solution, solved=["7.5", "99.9"])
     learner(tmp_path / "eve", entry.starter)
     (tmp_path / "bob").mkdir()
+    (tmp_path / "zoe" / "lessons").mkdir(parents=True)
     (tmp_path / ".ipynb_checkpoints").mkdir()  # JupyterLab's, and no learner
     wrong = f"{entry.starter}\nnothing = None\n"
     learner(tmp_path / "bob" / "jaxlens-course", wrong, solved=["7.5"], revealed=["7.5"])
@@ -46,7 +47,9 @@ def test_a_class(tmp_path, capsys):
     assert out[1].split() == ["ada", "1", "1", "1", "0"]
     assert out[2].split() == ["bob", "1", "0", "1", "1"]
     assert out[3].split() == ["eve", "0", "0", "0", "0"]
-    ada, bob = rows(tmp_path)
+    assert "zoe: no lesson is in the folder, so nothing is judged" in out
+    ada, bob, zoe = rows(tmp_path)
+    assert zoe["judgement"] == "no lesson is in the folder, so nothing is judged"
     assert [ada["solved"], bob["solved"], bob["by the progress file"]] == ["1", "0", "1"]
     assert "not solved" in bob["judgement"]
 
@@ -77,6 +80,24 @@ def test_an_answer_does_not_speak_for_itself(tmp_path):
     notebook(tmp_path / "zoe" / "07.ipynb", f"%%puzzle 7.3\n{late}")
     assert main(["course", "report", str(tmp_path)]) == 0
     assert [row["solved"] for row in rows(tmp_path)] == ["0", "1"]
+
+
+def test_what_a_learner_wrote_is_text_to_a_terminal_and_a_spreadsheet(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(class_report, "judge_in_process", lambda _: (False, "=1+1: \x1b[31mred"))
+    for name in ("=1+1", "J\u00fcrgen <b>", "two\nlines"):
+        notebook(tmp_path / name / "07.ipynb", f"%%puzzle 7.3\n{ONE}")
+    assert main(["course", "report", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line[:12].rstrip() for line in out[1:4]] == [
+        "'=1+1",
+        "J\u00fcrgen <b>",
+        "two\u240alines",
+    ]
+    first, *others = rows(tmp_path)
+    assert [first["learner"], first["judgement"]] == ["'=1+1", "'=1+1: \u241b[31mred"]
+    assert len(others) == 2
 
 
 @pytest.mark.parametrize(

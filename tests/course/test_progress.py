@@ -34,7 +34,13 @@ def test_two_kernels_lose_nothing(tmp_path, monkeypatch):
 def test_a_shown_solution_counts_no_more(tmp_path):
     progress_file.record("solved", "7.1", tmp_path)
     progress_file.record("revealed", "7.1", tmp_path)
-    assert jaxlens.course.progress(tmp_path).score == 0
+    progress_file.record("solved", "7.3", tmp_path)
+    progress = jaxlens.course.progress(tmp_path)
+    assert progress.score == 1
+    # As many as the rows of the lessons give.
+    assert str(progress).startswith("2 of ")
+    assert "puzzles solved, 1 of them with the solution shown; 28 lessons" in str(progress)
+    assert "2 of 5" in str(progress)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"solved": 3}', '{"solved": [1, "7.1"]}'])

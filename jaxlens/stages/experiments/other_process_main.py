@@ -3,7 +3,8 @@
     python -m jaxlens.stages.experiments.other_process_main
 
 reads the path of a folder from each line of stdin, then FOLDER/request, and writes FOLDER/answer,
-both pickled. It ends when stdin does, or after minutes without a request.
+both pickled. It ends when stdin does, after a minute without a first request, or after minutes
+without another.
 """
 
 import os
@@ -32,6 +33,7 @@ from jaxlens.stages.programs.text import UnsuitedError, of_hlo, of_module, plain
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
 _IDLE = 300.0  # seconds that the process waits for another request
+_UNASKED = 60.0  # the same for the first: the cell that it was started for may have failed
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 
 
@@ -47,8 +49,9 @@ def _caught(request: dict[str, Any]) -> dict[str, Any]:
 
 def serve(answer: Answering = _caught) -> None:
     """Answers the requests in the folders that stdin names, each answer whole or not at all."""
+    wait = _UNASKED
     while True:
-        idle = threading.Timer(_IDLE, os._exit, (0,))
+        idle = threading.Timer(wait, os._exit, (0,))
         idle.daemon = True
         idle.start()
         line = sys.stdin.readline()
@@ -60,6 +63,7 @@ def serve(answer: Answering = _caught) -> None:
         part = folder / "answer.part"
         part.write_bytes(pickle.dumps(answer(request)))
         part.rename(folder / "answer")  # the parent waits for a whole file
+        wait = _IDLE
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,8 @@ def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
         raise OptionError("without takes the name of a pass, or flag=value")
     flags = tuple(tuple(w.split("=", 1)) for w in words if "=" in w)
     plain = [word for word in words if "=" not in word]
-    changed = list(dict.fromkeys(p.name for p in capture.passes if p.changed)) if plain else []
+    dumps = capture.passes if plain else ()
+    changed = list(dict.fromkeys(p.name for p in dumps if p.changed and p.name != START))
     disabled: list[str] = []
     for word in plain:
         fusing = word == _FUSING and word not in changed

@@ -1,5 +1,7 @@
 """Compiles without a pass or with a flag, compared with XLA's own figures."""
 
+import io
+import pickle
 import sys
 from types import SimpleNamespace
 
@@ -15,7 +17,7 @@ from jaxlens.ir.facts import PassStage, Stage
 from jaxlens.lenses.program.fusion_change import operations
 from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.stages.compat import has_cuda_plugin
-from jaxlens.stages.experiments import other_process, recompile
+from jaxlens.stages.experiments import other_process, other_process_main, recompile
 from tests.support import programs
 from tests.support.hlo_counts import joining_fusions
 from tests.support.model_programs import on_models, program
@@ -155,6 +157,7 @@ def test_a_flag_is_set_and_an_unknown_one_answered_with_the_nearest(plain):
     ("names", "says"),
     [
         ("fusoin", "no pass 'fusoin' changed this program; did you mean 'fusion'?"),
+        ("pipeline-start", "no pass 'pipeline-start' changed this program; choose from "),
         ("", "without takes the name of a pass, or flag=value"),
     ],
 )
@@ -188,6 +191,23 @@ def test_one_process_serves_several_requests(plain, monkeypatch):
     assert not other_process.start(plain.program.target)
     assert other_process._child is not child
     assert child.code is not None
+
+
+def test_a_process_that_nobody_asks_ends_sooner_than_one_that_has_answered(tmp_path, monkeypatch):
+    waits = []
+
+    class Timer:
+        def __init__(self, seconds, *_):
+            waits.append(seconds)
+
+        def start(self): ...
+        def cancel(self): ...
+
+    monkeypatch.setattr(other_process_main.threading, "Timer", Timer)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{tmp_path}\n"))
+    (tmp_path / "request").write_bytes(pickle.dumps({}))
+    other_process_main.serve(lambda request: {})
+    assert waits == [60, 300]
 
 
 def test_an_interrupt_ends_the_process(plain, monkeypatch):

@@ -10,7 +10,7 @@ from jaxlens.course.puzzle import Fact, Puzzle, WrongAnswer, equal
 def check(first: Any, second: Any) -> Iterator[Fact]:
     import jax
 
-    types = [jax.make_jaxpr(lambda x: x)(value).in_avals[0] for value in (first, second)]
+    types = [jax.typeof(value) for value in (first, second)]
     double = jax.jit(lambda x: x * 2)
     double(first)
     with jaxlens.recompiles() as log:
@@ -41,6 +41,7 @@ and the same dtype, such that the second call still **compiles again**.
         WrongAnswer(
             "first = jnp.float32(1)\nsecond = np.float64(2)\n", "where does a weak number come from"
         ),
+        WrongAnswer("first = None\nsecond = 2.0\n", "'<class 'NoneType'>' is not a valid JAX type"),
     ),
     hints=(
         "After a call of `f(first)`, `jaxlens.key(f, second)` says whether it would compile.",
