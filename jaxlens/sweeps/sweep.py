@@ -7,7 +7,7 @@ measures it, so that any executor serves: nothing of the user's is pickled.
 import hashlib
 import itertools
 import os
-import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -34,7 +34,7 @@ from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.sweeps.children import ChildProcesses
 from jaxlens.sweeps.document import document, title
-from jaxlens.sweeps.grid import AxisValues, arguments, axes, axis_of, captured, chosen
+from jaxlens.sweeps.grid import AxisValues, arguments, axes, captured, chosen, sweep_axis
 from jaxlens.sweeps.journal import Journal
 from jaxlens.sweeps.worker import measure as measure_capture
 from jaxlens.sweeps.worker import measured, one_line
@@ -150,7 +150,7 @@ def sweep(
     with block as pool:
         rows = _Sweeping(plan, pool, journal).rows()
     compiled = [row.place for row in rows.values() if not row.error or row.fits is not None]
-    along = [axis_of(row, sorted({place[n] for place in compiled})) for n, row in enumerate(grid)]
+    along = [sweep_axis(row, sorted({at[n] for at in compiled})) for n, row in enumerate(grid)]
     facts = SweepFacts(
         function_name(f),
         tuple(along),
@@ -250,7 +250,7 @@ class _Plan:
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
         """Returns the values at a point, in words."""
-        return {row.axis.name: row.axis.labels[n] for row, n in zip(self.grid, place, strict=True)}
+        return {row.name: row.labels[n] for row, n in zip(self.grid, place, strict=True)}
 
     def row(
         self, place: tuple[int, ...], figures: Mapping[str, Any], error: str = "", **more: Any
@@ -290,8 +290,8 @@ class _Sweeping:
         self._pool = pool
         self._journal = journal
         self._rows: dict[tuple[int, ...], SweepRow] = {}
-        self._sent: set[Future[Any]] = set()
-        self._ended: queue.SimpleQueue[tuple[_Sent, Future[Any]]] = queue.SimpleQueue()
+        self._futures: list[Future[Any]] = []
+        self._room = threading.Semaphore(_WAITING)
 
     def rows(self) -> dict[tuple[int, ...], SweepRow]:
         """Returns the row of each point, by its place; an interrupt cancels the rest."""
@@ -301,13 +301,19 @@ class _Sweeping:
             with progress.step(name, lambda: f"{len(self._rows)} of {whole} points"):
                 for place in self._plan.places:
                     self._begin(place)
-                    self._collect(_WAITING)
-                self._collect(1)
+                for _ in range(_WAITING):  # the last program has left then
+                    self._wait()
         except BaseException:
-            for future in self._sent:
+            for future in self._futures:
                 future.cancel()
             raise
         return self._rows
+
+    def _wait(self) -> None:
+        """Waits until there is room for a further program with the workers."""
+        # In short steps, since a lock cannot be interrupted on every system.
+        while not self._room.acquire(timeout=_LOOK):
+            pass
 
     def _begin(self, place: tuple[int, ...]) -> None:
         """Lowers a point and gives it to a worker, unless the file has it or it fails."""
@@ -326,53 +332,40 @@ class _Sweeping:
         if known is not None:
             self._rows[place] = plan.row(place, {**known, "flops": flops}, kept=True)
         elif here:
-            answer = measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs))
-            self._keep(sent, answer)
-            self._add(sent, answer)
+            self._add(
+                sent, measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs))
+            )
         else:
+            self._wait()
             try:
                 future = self._pool.submit(measured, request)
             except Exception as why:  # a broken pool takes no more
+                self._room.release()
                 error = f"not tried: the executor takes no more programs ({one_line(why)})"
                 self._rows[place] = plan.row(place, {"flops": flops}, error)
             else:
-                self._sent.add(future)
-                future.add_done_callback(partial(self._answered, sent))
+                self._futures.append(future)
+                future.add_done_callback(partial(self._ended, sent))
 
-    def _answered(self, sent: _Sent, future: Future[Any]) -> None:
-        """Writes an answer in the executor's thread: the main one may be tracing a point."""
+    def _ended(self, sent: _Sent, future: Future[Any]) -> None:
+        """Keeps an answer in the executor's thread: the main one may be tracing a point."""
         try:
-            if not future.cancelled() and future.exception() is None:
-                self._keep(sent, future.result())
-        finally:
-            self._ended.put((sent, future))
-
-    def _collect(self, most: int) -> None:
-        """Waits until fewer than `most` points are with workers, and takes those that are done."""
-        while len(self._sent) >= most or not self._ended.empty():
-            try:
-                # Waits in short steps, since a lock cannot be interrupted on every system.
-                sent, future = self._ended.get(timeout=_LOOK)
-            except queue.Empty:
-                continue
-            self._sent.discard(future)
-            try:
-                answer = future.result()
-            except Exception as why:  # the worker died, or the executor was ended
-                text = first_line(why) if str(why) else ""
-                error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
-                answer = {"figures": {}, "error": error}
+            answer = future.result()
+        except Exception as why:  # the worker died, or the executor was ended
+            text = first_line(why) if str(why) else ""
+            error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
+            answer = {"figures": {}, "error": error}
+        try:
             self._add(sent, answer)
+        finally:
+            self._room.release()
 
     def _add(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
+        """Adds the row of a point, and writes it to the file unless it failed."""
         figures, error = {**answer["figures"], "flops": sent.flops}, str(answer["error"])
-        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=sent.here)
-
-    def _keep(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
-        """Writes a point to the file, unless it failed."""
-        if self._journal is not None and not answer["error"]:
-            figures = {**answer["figures"], "flops": sent.flops}
+        if self._journal is not None and not error:
             self._journal.keep(sent.key, self._plan.point(sent.place), figures)
+        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=sent.here)
 
 
 def _request(
