@@ -7,9 +7,8 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
@@ -195,60 +194,31 @@ def _checkpointing(capture: Capture) -> Iterator[Action]:
         yield Action(name, one.code, one.reserved, one.peak, one.why, loosened=one.loosened)
 
 
-class _Doubt(NamedTuple):
-    """What speaks against the first axis of an input as that of a batch; the smallest has least.
-
-    Attributes:
-        is_mixed: Arrays of its argument have several first axes; those of a batch have one.
-        is_ambiguous: Another axis has its size: which values have the axis is not known.
-        is_state: A result takes the place of an array of its argument.
-    """
-
-    is_mixed: bool
-    is_ambiguous: bool
-    is_state: bool
-
-
 def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the first axis of an argument over two devices: that of a batch, if there is one."""
+    """Yields the first axis of an argument over two devices: that of a batch, if there is one.
+
+    Only sizes are compared: all arrays of a batch have the same first axis, and are not replaced
+    by a result, as a state is. If another axis has its size, which values have the axis is not
+    known, and nothing is said.
+    """
     inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
-    even = [(doubt, leaf) for doubt, leaf in _doubts(capture, inputs) if _even(leaf)]
-    if not even or not use.peak or capture.program.target.devices > 1:
+    donated = [leaf.name for leaf in inputs if leaf.donated]
+    state = {root_name(name) for name in (*donated, *(one.name for one in donatable(capture)))}
+    firsts = defaultdict[str, set[object]](set)
+    for leaf in inputs:
+        firsts[root_name(leaf.name)].add(leaf.type.shape[0])
+    alike = [leaf for leaf in inputs if len(firsts[root_name(leaf.name)]) == 1]
+    batch = [leaf for leaf in alike if root_name(leaf.name) not in state] or alike
+    others = {n for leaf in inputs for n in leaf.type.shape[1 if leaf in batch else 0 :]}
+    leaves = {n: leaf for leaf in reversed(batch) if (n := _even(leaf)) and n not in others}
+    if not leaves or not use.peak or capture.program.target.devices > 1:
         return
-    least = min(doubt for doubt, _ in even)
-    if least.is_ambiguous and (least.is_mixed or least.is_state):
-        return  # which of the arrays to shard is not known either
-    leaves: dict[int, Input] = {}  # the first of each size
-    for doubt, leaf in even:
-        if doubt == least:
-            leaves.setdefault(_even(leaf), leaf)
     size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
     known = {n for leaf in inputs for n in leaf.type.shape}
     # XLA may have merged the axis with others into one that no input has.
     whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
-    why = "other axes have its size, so by how much is not known" if least.is_ambiguous else ""
-    yield Action(
-        f"sharding axis 0 of {leaves[size].name} ({size:,}) over 2 devices",
-        "jax.NamedSharding(mesh, jax.P('x'))",
-        why=why,
-        at_best=None if why else use.peak - whole // 2,
-    )
-
-
-def _doubts(capture: Capture, inputs: Sequence[Input]) -> Iterator[tuple[_Doubt, Input]]:
-    """Yields each input with what speaks against its first axis; only sizes are compared."""
-    given = [leaf.name for leaf in inputs if leaf.donated]
-    state = {root_name(name) for name in (*given, *(one.name for one in donatable(capture)))}
-    roots = [(root_name(leaf.name), leaf) for leaf in inputs]
-    firsts, axes = defaultdict[str, set[object]](set), defaultdict[object, set[object]](set)
-    for root, leaf in roots:
-        firsts[root].add(leaf.type.shape[0])
-        for axis, n in enumerate(leaf.type.shape):
-            # All arguments that are not state are one batch.
-            axes[n].add((leaf.name if root in state else "", axis))
-    for root, leaf in roots:
-        is_ambiguous = len(axes[leaf.type.shape[0]]) > 1
-        yield _Doubt(len(firsts[root]) > 1, is_ambiguous, root in state), leaf
+    name = f"sharding axis 0 of {leaves[size].name} ({size:,}) over 2 devices"
+    yield Action(name, "jax.NamedSharding(mesh, jax.P('x'))", at_best=use.peak - whole // 2)
 
 
 def _even(leaf: Input) -> int:
