@@ -14,7 +14,6 @@ machine's cores and its CPU too.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -38,6 +37,21 @@ _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
 
+class _Figure(property):
+    """A figure of the program by the attribute's name, computed on first use."""
+
+    def __init__(self, about: str) -> None:
+        super().__init__()
+        self.__doc__ = about
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._figure = name
+
+    def __get__(self, receipt: Any, owner: type | None = None, /) -> int:  # type: ignore[override]
+        figure: Any = self if receipt is None else receipt._fact(self._figure)
+        return figure  # type: ignore[no-any-return]
+
+
 class Receipt:
     """Facts of one program. Counting equations traces; a fact of the compile compiles, once.
 
@@ -50,80 +64,35 @@ class Receipt:
         self._figures = Figures(capture)
         self._computed: dict[str, Any] = {}
 
-    @property
-    def equations(self) -> int:
-        """Equations of the jaxpr, each nested body once."""
-        return self._fact("equations")
+    equations = _Figure("Equations of the jaxpr, each nested body once.")
+    flops = _Figure(
+        "Arithmetic operations of the equations, of all devices; a while loop's body once."
+    )
+    transcendentals = _Figure("Exponentials, roots and the like, likewise.")
+    bytes = _Figure("Bytes of arguments and results, each once.")
+    instructions = _Figure(
+        "Instructions of the optimised program that run one by one; a fusion is one."
+    )
+    fusions = _Figure(
+        "Fusions of the optimised program that join several operations (not a single one)."
+    )
+    kernels = _Figure("Kernels that XLA generated.")
+    library_calls = _Figure("Calls of libraries.")
+    temporaries = _Figure("Bytes of scratch memory, by XLA's buffer assignment.")
+    peak = _Figure(
+        "Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."
+    )
+    on_chip = _Figure(
+        "Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."
+    )
+    reserved = _Figure("Bytes taken from start to end: arguments, results and scratch memory.")
+    xla_flops = _Figure("XLA's own figure for the optimised program, each loop body once.")
+    moved = _Figure("Bytes that instructions access, by XLA's account.")
 
     @property
     def primitives(self) -> Mapping[str, int]:
         """Equations by primitive."""
         return self._figures.primitives
-
-    @property
-    def flops(self) -> int:
-        """Arithmetic operations of the equations, of all devices; a while loop's body once."""
-        return self._fact("flops")
-
-    @property
-    def transcendentals(self) -> int:
-        """Exponentials, roots and the like, likewise."""
-        return self._fact("transcendentals")
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of arguments and results, each once."""
-        return self._fact("bytes")
-
-    @property
-    def instructions(self) -> int:
-        """Instructions of the optimised program that run one by one; a fusion is one."""
-        return self._fact("instructions")
-
-    @property
-    def fusions(self) -> int:
-        """Fusions of the optimised program that join several operations (not a single one)."""
-        return self._fact("fusions")
-
-    @property
-    def kernels(self) -> int:
-        """Kernels that XLA generated."""
-        return self._fact("kernels")
-
-    @property
-    def library_calls(self) -> int:
-        """Calls of libraries."""
-        return self._fact("library_calls")
-
-    @property
-    def temporaries(self) -> int:
-        """Bytes of scratch memory, by XLA's buffer assignment."""
-        return self._fact("temporaries")
-
-    @property
-    def peak(self) -> int:
-        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
-        return self._fact("peak")
-
-    @property
-    def on_chip(self) -> int:
-        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
-        return self._fact("on_chip")
-
-    @property
-    def reserved(self) -> int:
-        """Bytes taken from start to end: arguments, results and scratch memory."""
-        return self._fact("reserved")
-
-    @property
-    def xla_flops(self) -> int:
-        """XLA's own figure for the optimised program, each loop body once."""
-        return self._fact("xla_flops")
-
-    @property
-    def moved(self) -> int:
-        """Bytes that instructions access, by XLA's account."""
-        return self._fact("moved")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -143,7 +112,7 @@ class Receipt:
     def stable(self) -> str:
         """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, _text(self._figures.get(name))) for name in _PORTABLE]
+        rows = [(name, value_text(self._figures.get(name))) for name in _PORTABLE]
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
         facts = _rows([("fingerprint", self.fingerprint), *rows])
@@ -159,23 +128,6 @@ class Receipt:
         figures = {name: self._figures.get(name) for name in names}
         self._computed.update(figures)
         return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
-
-    def differs(self, other: "Receipt") -> tuple[str, ...]:
-        """What differs from another receipt, a sentence each: `fusions: 2, was 3`. Compiles both.
-
-        Args:
-            other: The receipt to compare with, as the earlier one.
-        """
-        after, before = self.facts(), other.facts()
-        sentences = [
-            f"{name}: {_text(after[name])}, was {_text(before[name])}"
-            for name in ("fingerprint", *FIGURES)
-            if after[name] != before[name]
-        ]
-        change = Counter(after["primitives"])
-        change.subtract(before["primitives"])
-        kinds = ", ".join(f"{kind} {n:+,}" for kind, n in sorted(change.items()) if n)
-        return (*sentences, *([f"primitives: {kinds}"] if kinds else ()))
 
     def expect(self, **facts: Any) -> None:
         """Asserts facts, and says of each that is another where it comes from.
@@ -194,7 +146,7 @@ class Receipt:
                 raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, names)}")
             fact = getattr(self, name)
             if fact != expected:
-                wrong.append(f"  {name}: {_text(fact)}, expected {_text(expected)}")
+                wrong.append(f"  {name}: {value_text(fact)}, expected {value_text(expected)}")
                 wrong += self._why(name)
         if wrong:
             raise AssertionError("\n".join([f"{self.title} is another program:", *wrong]))
@@ -267,7 +219,9 @@ class Receipt:
         return figure
 
     def _computed_facts(self) -> list[tuple[str, str]]:
-        return [(name, _text(self._computed[name])) for name in FIGURES if name in self._computed]
+        return [
+            (name, value_text(self._computed[name])) for name in FIGURES if name in self._computed
+        ]
 
     def _owners(self, name: str) -> list[str]:
         """Returns which lines own the memory or flops; [] for other figures."""
@@ -296,7 +250,8 @@ class Receipt:
         return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Returns a figure, or another fact, in words; "not given" for None."""
     if value is None:
         return "not given"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -22,7 +22,7 @@ from typing import Any
 from jaxlens.ir.facts import Target
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare.causes import device, edited_lines, line_text
-from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.compare.receipt import Receipt, value_text
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed
 from jaxlens.lenses.subject import Given
@@ -232,11 +232,7 @@ def _figures(was: Record, now: Record) -> Iterator[str]:
     for name in sorted({*was, *now} - _NO_FIGURES):
         before, after = was.get(name), now.get(name)
         if before != after and not (name == "fingerprint" and before is None):
-            yield f"  {name}: {_text(after)}, was {_text(before)}"
-
-
-def _text(value: Any) -> str:
-    return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+            yield f"  {name}: {value_text(after)}, was {value_text(before)}"
 
 
 def _by_name(kind: str, was: Record, now: Record, most: int) -> Iterator[str]:
