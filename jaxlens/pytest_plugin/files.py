@@ -178,6 +178,8 @@ def _lines(terminalreporter: Any, lines: list[str]) -> None:
 
 def _write(path: Path, content: Any) -> None:
     """Writes a file of receipts whole, or not at all; one that is equal stays as it is."""
+    from jaxlens.ir.saved.file import write_whole
+
     content["tests"] = {test: records for test, records in content["tests"].items() if records}
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if not content["tests"]:
@@ -186,6 +188,4 @@ def _write(path: Path, content: Any) -> None:
     if path.exists() and path.read_text("utf-8") == text:
         return
     path.parent.mkdir(exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, "utf-8")
-    os.replace(part, path)
+    write_whole(path, text.encode())

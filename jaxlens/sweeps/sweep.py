@@ -160,19 +160,11 @@ def sweep(
         runs if "run" in names else 0,
         plan.random,
         journal.trouble if journal else "",
-        tuple(kind for kind in sorted(plan.kinds) if bound and not _is_kind(kind, bound)),
+        tuple(kind for kind in sorted(plan.kinds) if bound and not bound.is_of(kind)),
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
-
-
-def _is_kind(kind: str, bound: Capacity) -> bool:
-    """Whether a limit is a number, or that of a kind of device."""
-    try:
-        return not bound.name or capacity(kind).name == bound.name
-    except OptionError:
-        return False
 
 
 def _executor(
@@ -265,23 +257,6 @@ class _Plan:
         return replace(row, fits=fits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A point that is lowered, and compiled by a worker or here.
-
-    Attributes:
-        place: Its index on each axis.
-        key: What finds it in a file.
-        flops: Its flops, which are counted before the compile; None where they were not asked for.
-        here: Why it is compiled in this process; "" where it is not.
-    """
-
-    place: tuple[int, ...]
-    key: str
-    flops: int | None
-    here: str
-
-
 class _Sweeping:
     """Goes through the points of a plan."""
 
@@ -328,13 +303,11 @@ class _Sweeping:
             self._rows[place] = plan.row(place, {}, one_line(why))
             return
         known = self._journal.figures(key, plan.figures) if self._journal else None
-        sent = _Sent(place, key, flops, here)
+        add = partial(self._add, place, key, flops, here)
         if known is not None:
             self._rows[place] = plan.row(place, {**known, "flops": flops}, kept=True)
         elif here:
-            self._add(
-                sent, measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs))
-            )
+            add(measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs)))
         else:
             self._wait()
             try:
@@ -345,9 +318,9 @@ class _Sweeping:
                 self._rows[place] = plan.row(place, {"flops": flops}, error)
             else:
                 self._futures.append(future)
-                future.add_done_callback(partial(self._ended, sent))
+                future.add_done_callback(partial(self._ended, add))
 
-    def _ended(self, sent: _Sent, future: Future[Any]) -> None:
+    def _ended(self, add: Callable[[Mapping[str, Any]], None], future: Future[Any]) -> None:
         """Keeps an answer in the executor's thread: the main one may be tracing a point."""
         try:
             answer = future.result()
@@ -356,16 +329,23 @@ class _Sweeping:
             error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
             answer = {"figures": {}, "error": error}
         try:
-            self._add(sent, answer)
+            add(answer)
         finally:
             self._room.release()
 
-    def _add(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
+    def _add(
+        self,
+        place: tuple[int, ...],
+        key: str,
+        flops: int | None,
+        here: str,
+        answer: Mapping[str, Any],
+    ) -> None:
         """Adds the row of a point, and writes it to the file unless it failed."""
-        figures, error = {**answer["figures"], "flops": sent.flops}, str(answer["error"])
+        figures, error = {**answer["figures"], "flops": flops}, str(answer["error"])
         if self._journal is not None and not error:
-            self._journal.keep(sent.key, self._plan.point(sent.place), figures)
-        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=sent.here)
+            self._journal.keep(key, self._plan.point(place), figures)
+        self._rows[place] = self._plan.row(place, figures, error, here=here)
 
 
 def _request(

@@ -299,11 +299,7 @@ def _published(found: FitFacts) -> Iterator[Finding]:
     limit = found.capacity
     if not limit.source:
         return
-    try:
-        is_same = capacity(found.target.kind).name == limit.name
-    except OptionError:
-        is_same = False
-    if not is_same:
+    if not limit.is_of(found.target.kind):
         yield Finding(
             f"It was compiled for {found.target.kind or found.target.platform}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
