@@ -6,15 +6,14 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.facts import Input, Target, root_name
+from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
-from jaxlens.lenses.memory.checkpoint import loosened, trials
+from jaxlens.lenses.memory.checkpoint import Tried, loosened, trials
 from jaxlens.lenses.memory.donation import donatable, donations, option
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
 from jaxlens.lenses.sentences import listed
@@ -23,29 +22,6 @@ from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
 _ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A way to take less memory.
-
-    Attributes:
-        name: What is done, in words.
-        code: The same in Python.
-        takes: Bytes that the program then reserves; None where it was not tried.
-        peak: Bytes at its peak then.
-        why: Why it was not tried, or could not be.
-        at_best: An estimate of the bytes, where it was not tried; None for none.
-        loosened: Whether XLA removed the barriers that keep the recomputation in place.
-    """
-
-    name: str
-    code: str
-    takes: int | None = None
-    peak: int | None = None
-    why: str = ""
-    at_best: int | None = None
-    loosened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +44,7 @@ class FitFacts:
     takes: int | None
     use: MemoryUse | None
     target: Target
-    actions: tuple[Action, ...] = ()
+    actions: tuple[Tried, ...] = ()
     refused: str = ""
     widened: int = 0
 
@@ -116,7 +92,6 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
     if found.fits:
         return found
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
-    actions += _sharding(capture, use) if use else ()
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
     return replace(found, actions=tuple(actions))
 
@@ -165,7 +140,7 @@ def _own(kind: str) -> Capacity:
         ) from None
 
 
-def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
+def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use."""
     possible = donatable(capture) if is_refused else donations(capture)
     possible = tuple(one for one in possible if not one.donated and one.result)
@@ -178,60 +153,17 @@ def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
         made = Capture(*capture.driver.donating([one.name for one in possible]))
         use, takes, refused = _sized(made)
     except UnavailableError as why:
-        yield Action(name, code, why=str(why))
+        yield Tried(name, code, why=str(why))
         return
-    yield Action(name, code, takes, use.peak if use else None, refused)
+    yield Tried(name, code, use.peak if use else None, why=refused, takes=takes)
 
 
-def _checkpointing(capture: Capture) -> Iterator[Action]:
+def _checkpointing(capture: Capture) -> list[Tried]:
     try:
         tried = trials(capture)
     except UnavailableError as why:
-        yield Action("jax.checkpoint", "jax.checkpoint(f)", why=str(why))
-        return
-    for one in tried:
-        name = f"jax.checkpoint round {one.name}"
-        yield Action(name, one.code, one.reserved, one.peak, one.why, loosened=one.loosened)
-
-
-def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the first axis of an argument over two devices: that of a batch, if there is one.
-
-    Only sizes are compared: all arrays of a batch have the same first axis, and are not replaced
-    by a result, as a state is. If another axis has its size, which values have the axis is not
-    known, and nothing is said.
-    """
-    inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
-    donated = [leaf.name for leaf in inputs if leaf.donated]
-    state = {root_name(name) for name in (*donated, *(one.name for one in donatable(capture)))}
-    firsts = defaultdict[str, set[object]](set)
-    for leaf in inputs:
-        firsts[root_name(leaf.name)].add(leaf.type.shape[0])
-    alike = [leaf for leaf in inputs if len(firsts[root_name(leaf.name)]) == 1]
-    batch = [leaf for leaf in alike if root_name(leaf.name) not in state] or alike
-    others = {n for leaf in inputs for n in leaf.type.shape[1 if leaf in batch else 0 :]}
-    leaves = {n: leaf for leaf in reversed(batch) if (n := _even(leaf)) and n not in others}
-    if not leaves or not use.peak or capture.program.target.devices > 1:
-        return
-    size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
-    known = {n for leaf in inputs for n in leaf.type.shape}
-    # XLA may have merged the axis with others into one that no input has.
-    whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
-    name = f"sharding axis 0 of {leaves[size].name} ({size:,}) over 2 devices"
-    yield Action(name, "jax.NamedSharding(mesh, jax.P('x'))", at_best=use.peak - whole // 2)
-
-
-def _even(leaf: Input) -> int:
-    """Returns the size of an input's first axis; 0 for an odd one, and for that of a random key."""
-    size = leaf.type.shape[0]
-    is_key = leaf.type.dtype == "u32" and len(leaf.type.shape) == 1
-    return size if isinstance(size, int) and not size % 2 and not is_key else 0
-
-
-def _with_axis(use: MemoryUse, is_axis: Callable[[int], bool]) -> int:
-    """Returns bytes at the peak of the values with such an axis, given its size."""
-    sizes = [(value.bytes, re.findall(r"(?<=[\[,])\d+", value.type)) for value in use.at_peak]
-    return sum(count for count, axes in sizes if any(is_axis(int(n)) for n in axes))
+        return [Tried("jax.checkpoint", "jax.checkpoint(f)", why=str(why))]
+    return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
 
 
 def report(found: FitFacts) -> Report:
@@ -239,9 +171,9 @@ def report(found: FitFacts) -> Report:
     findings = [_verdict(found), *_published(found), *_tried(found), *_loosened(found)]
     rows = [action for action in found.actions if action.takes is not None]
     peak = found.use.peak if found.use else None
-    now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
+    now = Tried("nothing (as it is)", "", peak, why=found.refused, takes=found.takes)
 
-    def unsure(action: Action) -> str:
+    def unsure(action: Tried) -> str:
         return "too near" if found.near(action.takes) else "unknown"
 
     cells = (
@@ -260,11 +192,11 @@ def report(found: FitFacts) -> Report:
     return Report("Will it fit", tuple(findings), (table,) if rows else ())
 
 
-def _fits(found: FitFacts, action: Action) -> bool | None:
+def _fits(found: FitFacts, action: Tried) -> bool | None:
     return False if action.why else found.would_fit(action.takes, action.peak)
 
 
-def _takes(action: Action) -> str:
+def _takes(action: Tried) -> str:
     return f"{'at least ' if action.why else ''}{amount(action.takes)}"
 
 
@@ -326,9 +258,6 @@ def _tried(found: FitFacts) -> Iterator[Finding]:
             verdict = fits[_fits(found, action)]
             text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")
-        elif action.at_best is not None:
-            text = f"{name} was not tried: at best {amount(action.at_best)} at the peak of each."
-            yield Finding(text, "estimate")
         else:
             yield Finding(f"{name} was not tried: {action.why}.", "unknown")
     tried = [action for action in found.actions if action.takes is not None]
