@@ -26,14 +26,12 @@ from jaxlens.lenses.memory.capacity import Capacity, capacity
 from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.sweep.facts import SweepFacts
 from jaxlens.lenses.sweep.report import report
-from jaxlens.render.document import Document, TableBlock
-from jaxlens.report import Report, Table
 from jaxlens.stages import compat
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.sweeps.children import ChildProcesses
-from jaxlens.sweeps.document import document, title
+from jaxlens.sweeps.document import document
 from jaxlens.sweeps.grid import AxisValues, arguments, axes, captured, chosen, sweep_axis
 from jaxlens.sweeps.journal import Journal
 from jaxlens.sweeps.worker import measure as measure_capture
@@ -48,19 +46,7 @@ _LOOK = 0.2  # seconds between two looks for an interrupt
 
 
 class Sweep(Answer[SweepFacts]):
-    """The answer of a sweep: `.rows`, `.table`, `.pandas()`, and sentences and charts as a view."""
-
-    @property
-    def table(self) -> Answer[Table]:
-        """All points, one a row: a view with the table's `.rows` and `.columns`."""
-        table = self.tables[0]
-        block = TableBlock(table, asked=True)
-        return Answer(
-            None,
-            lambda: Document("sweep", title(self.facts), (block,)),
-            lambda: Report(table.title, tables=(table,)),
-            lambda: table,
-        )
+    """The answer of a sweep: `.rows`, `.pandas()`, and sentences, charts and tables as a view."""
 
     def pandas(self) -> Any:
         """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
@@ -128,7 +114,7 @@ def sweep(
 
     Returns:
         An answer with `.rows` (each with `.point`, `.figures`, `.fits`, `.error`), `.failed`,
-        `.table`, `.pandas()`, and sentences, charts and tables as a view.
+        `.pandas()`, and sentences, charts and tables as a view.
 
     Raises:
         OptionError: The grid, a figure, the limit or the file is not one that sweep takes.

@@ -23,7 +23,7 @@ UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the othe
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _FITS = {True: "yes", False: "no", None: "unknown"}
-_ALIKE = 1.01  # figures that differ less are told as one
+_ALIKE = 1.01  # figures that differ less count as equal
 _POWERS = {0: "", 1: " n"}  # as they are written; others as n^2
 
 
@@ -180,25 +180,20 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
     names = [axis.name for axis in facts.axes if not axis.numbers]
     lead = f"at {listed(where)} " if where else ""
     for name in ("peak", "run"):
-        known = [row for row in done if figure(name)(row) is not None]
+        value = figure(name)
+        known = sorted((row for row in done if value(row) is not None), key=value)
         if len(known) < 2:
             continue
-        low, high = min(known, key=figure(name)), max(known, key=figure(name))
-        least, most = figure(name)(low), figure(name)(high)
-        alike = [_point(row, names) for row in known if figure(name)(row) <= _ALIKE * least]
+        low, high = known[0], known[-1]
+        ends = f": {_text(name, value(low))} and {_text(name, value(high))}."
+        text = f"{lead}{name} is least with {_point(low, names)}, most with {_point(high, names)}"
         if name == "run":
-            tail = f", {duration(least)}; the longest, of {_point(high, names)}, takes "
-            text = f"{lead}the shortest run is that of {_point(low, names)}."
-            yield Finding(_capital(text), "measured", tail=f"{tail}{duration(most)}.")
-        elif len(alike) == len(known):
-            text = f"{lead}all points have about the same peak, {amount(least)}."
+            yield Finding(_capital(f"{text}."), "measured", tail=ends)
+        elif value(high) <= _ALIKE * value(low):
+            text = f"{lead}all points have about the same peak, {amount(value(low))}."
             yield Finding(_capital(text), "xla")
         else:
-            text = (
-                f"{lead}the peak is least, {amount(least)}, with {listed(alike)}, and most, "
-                f"{amount(most)}, with {_point(high, names)}"
-            )
-            yield Finding(_capital(f"{text}."), "xla")
+            yield Finding(_capital(f"{text}{ends}"), "xla")
     yield from _policies(done)
 
 
