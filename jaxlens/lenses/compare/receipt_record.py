@@ -304,8 +304,8 @@ def _tally_change(before: str, after: str) -> str:
 
 
 def _counts(text: str) -> Counter[str]:
-    found = _ENTRY.findall(text.rpartition(" #")[0])
-    return Counter({name: int(number or 1) for name, number in found})
+    entries = _ENTRY.findall(text.rpartition(" #")[0])
+    return Counter({name: int(number or 1) for name, number in entries})
 
 
 def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:

@@ -88,12 +88,12 @@ def facts(capture: Capture, fits: str = "") -> FitFacts:
     limit = capacity(fits) if fits else _own(capture.program.target.kind)
     use, takes, refused = _sized(capture)
     widened = _widened(capture, use) if use and limit.name else 0
-    found = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
-    if found.fits:
-        return found
+    fit = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
+    if fit.fits:
+        return fit
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
-    return replace(found, actions=tuple(actions))
+    return replace(fit, actions=tuple(actions))
 
 
 def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
@@ -166,22 +166,22 @@ def _checkpointing(capture: Capture) -> list[Tried]:
     return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
 
 
-def report(found: FitFacts) -> Report:
+def report(fit: FitFacts) -> Report:
     """Reports the verdict, then what was tried, then what was not."""
-    findings = [_verdict(found), *_published(found), *_tried(found), *_loosened(found)]
-    rows = [action for action in found.actions if action.takes is not None]
-    peak = found.use.peak if found.use else None
-    now = Tried("nothing (as it is)", "", peak, why=found.refused, takes=found.takes)
+    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit)]
+    rows = [action for action in fit.actions if action.takes is not None]
+    peak = fit.use.peak if fit.use else None
+    now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
 
     def unsure(action: Tried) -> str:
-        return "too near" if found.near(action.takes) else "unknown"
+        return "too near" if fit.near(action.takes) else "unknown"
 
     cells = (
         (
             Cell(action.name),
             Cell(_takes(action), action.takes),
             Cell("" if action.peak is None else amount(action.peak), action.peak),
-            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(found, action)]),
+            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(fit, action)]),
             Cell(action.code),
         )
         for action in (now, *rows)
@@ -192,53 +192,53 @@ def report(found: FitFacts) -> Report:
     return Report("Will it fit", tuple(findings), (table,) if rows else ())
 
 
-def _fits(found: FitFacts, action: Tried) -> bool | None:
-    return False if action.why else found.would_fit(action.takes, action.peak)
+def _fits(fit: FitFacts, action: Tried) -> bool | None:
+    return False if action.why else fit.would_fit(action.takes, action.peak)
 
 
 def _takes(action: Tried) -> str:
     return f"{'at least ' if action.why else ''}{amount(action.takes)}"
 
 
-def _verdict(found: FitFacts) -> Finding:
-    limit, use = found.capacity, found.use
+def _verdict(fit: FitFacts) -> Finding:
+    limit, use = fit.capacity, fit.use
     if use is None:
-        kind = found.target.kind or found.target.platform
-        text = f"It does not fit: XLA does not compile it for {kind}: {found.refused}."
+        kind = fit.target.kind or fit.target.platform
+        text = f"It does not fit: XLA does not compile it for {kind}: {fit.refused}."
         return Finding(text, "xla", weight=1.0)
     most = None if use.peak is None else amount(use.peak)
-    peak = f", {most} of it at the peak" if most not in (None, amount(found.takes)) else ""
+    peak = f", {most} of it at the peak" if most not in (None, amount(fit.takes)) else ""
     when = f" {use.moment}" if peak and use.moment else ""
     said = {
-        True: f"It fits {limit.words}: it takes {amount(found.takes)}{peak}{when}, "
-        f"{share(found.takes or 0, limit.usable)} of that.",
-        False: f"It does not fit {limit.words}: it takes {amount(found.takes)}{peak}{when}.",
-        None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
+        True: f"It fits {limit.words}: it takes {amount(fit.takes)}{peak}{when}, "
+        f"{share(fit.takes or 0, limit.usable)} of that.",
+        False: f"It does not fit {limit.words}: it takes {amount(fit.takes)}{peak}{when}.",
+        None: f"It takes {amount(fit.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
-    }[found.fits]
-    if found.fits is None and found.widened and not found.near(found.takes):
-        floor = (found.takes or 0) - (use.temporaries or 0)
+    }[fit.fits]
+    if fit.fits is None and fit.widened and not fit.near(fit.takes):
+        floor = (fit.takes or 0) - (use.temporaries or 0)
         said = (
-            f"Whether it fits {limit.words} cannot be said: it takes {amount(found.takes)} as "
-            f"compiled for cpu, but up to {amount(found.widened)} of it can be f32 copies of bf16 "
+            f"Whether it fits {limit.words} cannot be said: it takes {amount(fit.takes)} as "
+            f"compiled for cpu, but up to {amount(fit.widened)} of it can be f32 copies of bf16 "
             f"or f16 values, which other devices do not need; arguments and results take "
             f"{amount(floor)}."
         )
-    return Finding(said, "xla", weight=0.0 if found.fits else 1.0)
+    return Finding(said, "xla", weight=0.0 if fit.fits else 1.0)
 
 
-def _published(found: FitFacts) -> Iterator[Finding]:
-    limit = found.capacity
+def _published(fit: FitFacts) -> Iterator[Finding]:
+    limit = fit.capacity
     if not limit.source:
         return
-    if not limit.is_of(found.target.kind):
+    if not limit.is_of(fit.target.kind):
         yield Finding(
-            f"It was compiled for {found.target.kind or found.target.platform}: XLA would make "
+            f"It was compiled for {fit.target.kind or fit.target.platform}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
             f"{target_of(limit.name)}.",
             "estimate",
         )
-    if limit.usable < limit.bytes and not found.fits and (found.takes or 0) < limit.bytes:
+    if limit.usable < limit.bytes and not fit.fits and (fit.takes or 0) < limit.bytes:
         yield Finding(
             f"JAX takes {limit.usable / limit.bytes:.0%} of a GPU's memory by default: "
             "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 in the environment gives it more.",
@@ -246,30 +246,30 @@ def _published(found: FitFacts) -> Iterator[Finding]:
         )
 
 
-def _tried(found: FitFacts) -> Iterator[Finding]:
-    for action in found.actions:
+def _tried(fit: FitFacts) -> Iterator[Finding]:
+    for action in fit.actions:
         is_code = action.name.startswith("jax.")
         name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
         if action.takes is not None:
-            if not found.takes or action.takes > _LESS * found.takes:
+            if not fit.takes or action.takes > _LESS * fit.takes:
                 continue
-            unsure = "too near to say" if found.near(action.takes) else "which may fit"
+            unsure = "too near to say" if fit.near(action.takes) else "which may fit"
             fits = {True: "which fits", False: "which does not fit", None: unsure}
-            verdict = fits[_fits(found, action)]
+            verdict = fits[_fits(fit, action)]
             text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")
         else:
             yield Finding(f"{name} was not tried: {action.why}.", "unknown")
-    tried = [action for action in found.actions if action.takes is not None]
-    if tried and not any((a.takes or 0) <= _LESS * (found.takes or 0) for a in tried):
+    tried = [action for action in fit.actions if action.takes is not None]
+    if tried and not any((a.takes or 0) <= _LESS * (fit.takes or 0) for a in tried):
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
 
 
-def _loosened(found: FitFacts) -> Iterator[Finding]:
+def _loosened(fit: FitFacts) -> Iterator[Finding]:
     """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
-    if any(a.loosened and (a.takes or 0) > _LESS * (found.takes or 0) for a in found.actions):
-        yield Finding(loosened(found.target.platform), "xla")
+    if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
+        yield Finding(loosened(fit.target.platform), "xla")
 
 
 def allocates(capture: Capture, size: int) -> bool:
