@@ -58,10 +58,8 @@ class ChildProcesses(Executor):
             answer = child.ask(request)
         except ChildProcessError as ending:
             with self._lock:
-                ours = child in self._children
                 self._children.discard(child)
-            if ours:
-                child.end()
+            child.end()
             return {"figures": {}, "error": f"the process that compiled it ended {ending}"}
         with self._lock:
             self._idle.append(child)
@@ -80,6 +78,6 @@ class ChildProcesses(Executor):
                 other = self._idle.pop()
                 self._children.discard(other)
                 other.end()
-            made = Child(_COMMAND, environment)
-            self._children.add(made)
-            return made
+            child = Child(_COMMAND, environment)
+            self._children.add(child)
+            return child

@@ -319,8 +319,7 @@ def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterato
             lines = listed(lines_of(nodes), most // 3)
             rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
     gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
-    first = most - min(len(gone), most // 2)
-    yield from _cut([*rows[:first], *gone, *rows[first:]], most, title)
+    yield from _cut([*rows, *gone], most, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

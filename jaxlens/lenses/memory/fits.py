@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
 from jaxlens.lenses.memory.checkpoint import Tried, loosened, trials
@@ -74,18 +74,18 @@ def within(takes: int, limit: float) -> bool | None:
     return None if abs(takes / limit - 1) < _NEAR else takes < limit
 
 
-def facts(capture: Capture, fits: str = "") -> FitFacts:
+def facts(capture: Capture, fits: str) -> FitFacts:
     """Compares a program with a limit, and tries what would make it fit if it does not.
 
     Args:
         capture: The program.
-        fits: A device, or a size such as "16 GB"; by default the device that it was compiled for.
+        fits: A device, or a size such as "16 GB".
 
     Raises:
         OptionError: The limit cannot be read.
-        UnavailableError: The backend gives no sizes, or the memory of its device is not known.
+        UnavailableError: The backend gives no sizes.
     """
-    limit = capacity(fits) if fits else _own(capture.program.target.kind)
+    limit = capacity(fits)
     use, takes, refused = _sized(capture)
     widened = _widened(capture, use) if use and limit.name else 0
     fit = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
@@ -129,15 +129,6 @@ def _elements(type: str, dtypes: str) -> Iterator[int]:
     """Yields the numbers of elements of the arrays in a type that have one of the dtypes."""
     for sizes in re.findall(rf"\b(?:{dtypes})\[([\d,]*)\]", type):
         yield math.prod(int(n) for n in sizes.split(",") if n)
-
-
-def _own(kind: str) -> Capacity:
-    try:
-        return capacity(kind)
-    except OptionError:
-        raise UnavailableError(
-            f'the memory of {kind} is not known here: name a device or a size, as in "16 GB"'
-        ) from None
 
 
 def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:

@@ -82,13 +82,11 @@ def without(
 
 
 def _announcement(capture: Capture, recompile: RecompileRequest, run: int) -> str:
-    """Returns what is about to be done, and how long that may take."""
-    doing = f"compiling {capture.program.name} {recompile.clause} in another process"
-    own = next((t.seconds for t in capture.times if t.step == "compile"), None)
-    if own is None:
-        return f"{doing}; how long is unknown, since it was not compiled here yet"
+    """Returns what is about to be done, and how long the program's own compile took."""
+    seconds = next((t.seconds for t in capture.times if t.step == "compile"), None)
+    own = "" if seconds is None else f", where its own compile took {seconds:.2g} s"
     runs = f", and {run} runs of each" if run else ""
-    return f"{doing}{runs}, where its own compile took {own:.2g} s"
+    return f"compiling {capture.program.name} {recompile.clause} in another process{runs}{own}"
 
 
 def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:
