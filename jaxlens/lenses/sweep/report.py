@@ -205,10 +205,10 @@ def _policies(rows: Sequence[SweepRow]) -> Iterator[Finding]:
     known = [row for row in rows if row.figures.peak and row.figures.flops]
     more = [row for row in known if (row.figures.flops or 0) > 1.05 * plain.figures.flops]
     if more and all(_ALIKE * (row.figures.peak or 0) >= plain.figures.peak for row in more):
-        names = listed([row.point["policy"] for row in more])
+        names = listed(list(dict.fromkeys(row.point["policy"] for row in more)))
         yield Finding(
-            f"{names} computes values again, and the peak is not lower here. On CPUs XLA takes out "
-            "the barriers of jax.checkpoint: sweep with the target that it is to run on.",
+            f"With {names} values are computed again, and the peak is not lower here. On CPUs XLA "
+            "takes out the barriers of jax.checkpoint: sweep with the target that it is to run on.",
             "counted",
         )
 

@@ -9,6 +9,7 @@ from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit, growth
 from jaxlens.lenses.sweep.report import report
 
 N = [8, 16, 32, 64, 128]
+POLICIES = (("policy", "none", "nothing_saveable"), ("flags", "none", "xla_a=1"))
 
 
 def test_a_line_is_found_with_what_does_not_grow():
@@ -83,6 +84,18 @@ def test_a_law_of_several_powers_is_written_out():
         "peak grows with q (n) as 2 B n^2 from 64 to 256 (3 points, exactly).",
         "flops falls with q (n) as 65.5 kflop n^-1 from 64 to 256 (3 points, exactly).",
     ]
+
+
+def test_policies_that_lower_no_peak_are_named_once():
+    axes = tuple(SweepAxis(name, (one, other)) for name, one, other in POLICIES)
+    rows = [
+        SweepRow({"policy": p, "flags": f}, (n, m), SweepFigures(peak=8, flops=100 + 50 * n))
+        for n, p in enumerate(axes[0].labels)
+        for m, f in enumerate(axes[1].labels)
+    ]
+    same, again = (one.text for one in report(SweepFacts("f", axes, tuple(rows))).findings)
+    assert same == "All points have about the same peak, 8 B."
+    assert again.startswith("With nothing_saveable values are computed again, and the peak is not")
 
 
 def test_a_limit_is_along_the_axis_that_meets_it():
