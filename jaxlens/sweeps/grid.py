@@ -224,7 +224,7 @@ def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
 
 
 def arguments(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Mapping[str, Any]
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], values: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call in which some have another value.
 
@@ -232,7 +232,7 @@ def arguments(
         f: The function.
         args: Its positional arguments; those that vary may be left out.
         kwargs: Its keyword arguments, likewise.
-        chosen: Values by the argument's name.
+        values: Values by the argument's name.
 
     Raises:
         OptionError: There is no such argument, or one is missing.
@@ -248,7 +248,7 @@ def arguments(
     rest = next((n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), None)
     try:
         bound = signature.bind_partial(*args, **kwargs)
-        for name, value in chosen.items():
+        for name, value in values.items():
             if name in kinds:
                 bound.arguments[name] = value
             elif rest is not None:
@@ -278,7 +278,7 @@ def arguments(
     return bound.args[:first], {**named, **bound.kwargs}
 
 
-def chosen(
+def values_at(
     grid: Sequence[AxisValues], place: Sequence[int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the values at a point: those of arguments, and those of `OWN`, by name."""
@@ -291,7 +291,7 @@ def chosen(
     return values, own
 
 
-def captured(
+def capture_at(
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],

@@ -32,7 +32,7 @@ from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.sweeps.children import ChildProcesses
 from jaxlens.sweeps.document import document
-from jaxlens.sweeps.grid import AxisValues, arguments, axes, captured, chosen, sweep_axis
+from jaxlens.sweeps.grid import AxisValues, arguments, axes, capture_at, sweep_axis, values_at
 from jaxlens.sweeps.journal import Journal
 from jaxlens.sweeps.worker import measure as measure_capture
 from jaxlens.sweeps.worker import measured, one_line
@@ -134,7 +134,7 @@ def sweep(
     journal = Journal(resume) if resume is not None else None
     block, workers = _executor(executor, len(plan.places))
     with block as pool:
-        rows = _Sweeping(plan, pool, journal).rows()
+        rows = _Points(plan, pool, journal).rows()
     compiled = [row.place for row in rows.values() if not row.error or row.fits is not None]
     along = [sweep_axis(row, sorted({at[n] for at in compiled})) for n, row in enumerate(grid)]
     facts = SweepFacts(
@@ -223,7 +223,7 @@ class _Plan:
         Raises:
             OptionError: An axis names no argument.
         """
-        values, own = chosen(self.grid, place)
+        values, own = values_at(self.grid, place)
         return (*arguments(self.f, self.args, self.kwargs, values), own)
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
@@ -243,7 +243,7 @@ class _Plan:
         return replace(row, fits=fits)
 
 
-class _Sweeping:
+class _Points:
     """Goes through the points of a plan."""
 
     def __init__(self, plan: _Plan, pool: Executor, journal: Journal | None) -> None:
@@ -281,7 +281,7 @@ class _Sweeping:
         plan = self._plan
         try:
             args, kwargs, own = plan.call(place)
-            capture = captured(plan.f, args, kwargs, own)
+            capture = capture_at(plan.f, args, kwargs, own)
             plan.inputs |= {put.name for put in capture.program.inputs}
             flops = Figures(capture).get("flops") if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)

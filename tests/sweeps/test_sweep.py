@@ -496,7 +496,7 @@ def test_an_interrupt_cancels_and_ends_the_children(monkeypatch, tmp_path):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweeping._Sweeping, "_wait", interrupted)
+    monkeypatch.setattr(sweeping._Points, "_wait", interrupted)
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         jaxlens.sweep(increment, over={"x": XS}, executor=2, resume=tmp_path / "a")
