@@ -133,8 +133,9 @@ def _lines(terminalreporter: Any, lines: list[str]) -> None:
 
 
 def _write(path: Path, content: Any) -> None:
-    from jaxlens.ir.saved.file import write_whole
-
+    """Writes a file of receipts whole, or not at all."""
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     path.parent.mkdir(exist_ok=True)
-    write_whole(path, text.encode())
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, "utf-8")
+    os.replace(part, path)
