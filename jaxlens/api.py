@@ -197,6 +197,13 @@ def what_if(cap: Capture, names: str | Sequence[str], run: int = 0) -> tuple[Cap
     return without(cap, names, run)
 
 
+def what_if_begins(target: str) -> None:
+    """Has the process of `what_if` import JAX meanwhile, for a target that is not here."""
+    from jaxlens.stages.experiments.other_process import start_early
+
+    start_early(target)
+
+
 def _view(verb: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> View:
     """Returns the view of a verb's call."""
     from jaxlens.questions import comparison, show

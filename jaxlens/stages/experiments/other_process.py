@@ -27,6 +27,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
+from jaxlens.stages.call.target import is_described
 
 TIMEOUT = 600.0  # seconds
 COMMAND = [sys.executable, "-m", "jaxlens.stages.experiments.other_process_main"]
@@ -222,6 +223,12 @@ def start(target: Target, clean: bool = False) -> Child:
         if _child is None:
             _child = Child(COMMAND, environment)
         return _child
+
+
+def start_early(name: str) -> None:
+    """Starts a child process for a target by name, if it is a device that is not here."""
+    if is_described(name):
+        start(Target("", "", absent=True))
 
 
 def _forget() -> None:
