@@ -6,12 +6,13 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 
 import math
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Target
+from jaxlens.ir.facts import Input, Target, root_name
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
 from jaxlens.lenses.memory.checkpoint import Tried, loosened, trials
 from jaxlens.lenses.memory.donation import donatable, donations, option
@@ -22,6 +23,21 @@ from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
 _ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedAxis:
+    """The axis of a batch, over two devices.
+
+    Attributes:
+        input: Name of an input that has it as its first axis.
+        size: Its size.
+        peak: Bytes at the peak of each device at best: an estimate.
+    """
+
+    input: str
+    size: int
+    peak: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,7 @@ class FitFacts:
         refused: XLA's reason not to compile it; "" where it does.
         widened: Bytes at the peak that may be f32 copies of bf16 and f16 values, which a CPU's
             program has and that of the device of the limit may not.
+        sharding: The axis to shard; None where it fits, or where no axis is known to be a batch's.
     """
 
     capacity: Capacity
@@ -47,6 +64,7 @@ class FitFacts:
     actions: tuple[Tried, ...] = ()
     refused: str = ""
     widened: int = 0
+    sharding: ShardedAxis | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -93,7 +111,7 @@ def facts(capture: Capture, fits: str) -> FitFacts:
         return fit
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
-    return replace(fit, actions=tuple(actions))
+    return replace(fit, actions=tuple(actions), sharding=_sharding(capture, use) if use else None)
 
 
 def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
@@ -157,9 +175,48 @@ def _checkpointing(capture: Capture) -> list[Tried]:
     return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
 
 
+def _sharding(capture: Capture, use: MemoryUse) -> ShardedAxis | None:
+    """Returns the first axis of a batch that takes most at the peak, if there is one.
+
+    Only sizes are compared: all arrays of a batch have the same first axis, and are not replaced
+    by a result, as a state is. If another axis has its size, which values have the axis is not
+    known, and nothing is said.
+    """
+    inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
+    donated = [leaf.name for leaf in inputs if leaf.donated]
+    state = {root_name(name) for name in (*donated, *(one.name for one in donatable(capture)))}
+    firsts = defaultdict[str, set[object]](set)
+    for leaf in inputs:
+        firsts[root_name(leaf.name)].add(leaf.type.shape[0])
+    alike = [leaf for leaf in inputs if len(firsts[root_name(leaf.name)]) == 1]
+    batch = [leaf for leaf in alike if root_name(leaf.name) not in state] or alike
+    others = {n for leaf in inputs for n in leaf.type.shape[1 if leaf in batch else 0 :]}
+    leaves = {n: leaf for leaf in reversed(batch) if (n := _even(leaf)) and n not in others}
+    if not leaves or not use.peak or capture.program.target.devices > 1:
+        return None
+    size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
+    known = {n for leaf in inputs for n in leaf.type.shape}
+    # XLA may have merged the axis with others into one that no input has.
+    whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
+    return ShardedAxis(leaves[size].name, size, use.peak - whole // 2)
+
+
+def _even(leaf: Input) -> int:
+    """Returns the size of an input's first axis; 0 for an odd one, and for that of a random key."""
+    size = leaf.type.shape[0]
+    is_key = leaf.type.dtype == "u32" and len(leaf.type.shape) == 1
+    return size if isinstance(size, int) and not size % 2 and not is_key else 0
+
+
+def _with_axis(use: MemoryUse, is_axis: Callable[[int], bool]) -> int:
+    """Returns bytes at the peak of the values with such an axis, given its size."""
+    sizes = [(value.bytes, re.findall(r"(?<=[\[,])\d+", value.type)) for value in use.at_peak]
+    return sum(count for count, axes in sizes if any(is_axis(int(n)) for n in axes))
+
+
 def report(fit: FitFacts) -> Report:
     """Reports the verdict, then what was tried, then what was not."""
-    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit)]
+    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit), *_sharded(fit)]
     rows = [action for action in fit.actions if action.takes is not None]
     peak = fit.use.peak if fit.use else None
     now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
@@ -255,6 +312,15 @@ def _tried(fit: FitFacts) -> Iterator[Finding]:
     if tried and not any((a.takes or 0) <= _LESS * (fit.takes or 0) for a in tried):
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
+
+
+def _sharded(fit: FitFacts) -> Iterator[Finding]:
+    if one := fit.sharding:
+        text = (
+            f"Sharding axis 0 of {one.input} ({one.size:,}) over 2 devices was not tried: at best "
+        )
+        text += f"{amount(one.peak)} at the peak of each (jax.NamedSharding(mesh, jax.P('x')))."
+        yield Finding(text, "estimate")
 
 
 def _loosened(fit: FitFacts) -> Iterator[Finding]:

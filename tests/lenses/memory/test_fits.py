@@ -15,7 +15,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory import checkpoint, fits
 from jaxlens.lenses.memory.checkpoint import Tried
-from jaxlens.lenses.memory.fits import target_of, within
+from jaxlens.lenses.memory.fits import ShardedAxis, target_of, within
 
 pytestmark = pytest.mark.backend
 N = 1 << 20
@@ -178,6 +178,57 @@ def test_checkpoint_of_an_equinox_model_is_the_one_that_takes_functions():
     codes = [a.code for a in answer.actions if a.name.startswith("jax.checkpoint round the whole")]
     assert "eqx.filter_grad(eqx.filter_checkpoint(f))" in codes
     assert all(code.startswith("eqx.filter_") for code in codes)
+
+
+def test_sharding_is_an_estimate_and_not_tried():
+    answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
+    assert answer.sharding == ShardedAxis("state", N, answer.use.peak - (2 * 4 * N) // 2)
+    finding = next(one for one in answer.findings if "harding axis" in one.text)
+    assert finding.trust == "estimate"
+    assert "was not tried" in finding.text
+    assert jaxlens.fits(scaled, shape(N), shape(), device="1 GB").sharding is None
+
+
+def test_the_batch_is_what_is_sharded():
+    def attend(params, batch):
+        x = batch["x"] @ params["w"] + params["position"]
+        return jax.nn.softmax(x @ x.mT) @ x
+
+    params = {"position": shape(64, 8), "w": shape(8, 8)}
+    axis = sharded(attend, params, {"x": shape(32, 64, 8)})
+    assert (axis.input, axis.size) == ("batch['x']", 32)
+
+
+def test_the_batch_of_a_training_step_is_sharded_before_its_state():
+    def step(params, batch):
+        return jax.tree.map(jnp.add, params, jax.grad(net)(params, batch))
+
+    def net(params, batch):
+        return (jnp.tanh(batch @ params["a"]) @ params["b"]).sum()
+
+    params = {"a": shape(64, 64), "b": shape(64, 8)}
+    axis = sharded(step, params, shape(512, 64))
+    assert (axis.input, axis.size) == ("batch", 512)
+    assert axis.peak > 512 * 64 * 4 // 2
+    assert sharded(step, params, shape(64, 64)) is None  # whose axis is that of a value?
+
+
+def test_axes_that_xla_merged_with_the_batch_count():
+    def loss(w, tokens):
+        return (jnp.tanh(w[tokens] @ w.T) ** 2).sum()
+
+    w, tokens = shape(50, 30), jax.ShapeDtypeStruct((8, 64), "int32")
+    axis = sharded(jax.grad(loss), w, tokens)
+    assert axis.input == "tokens"
+    assert axis.peak < 0.7 * jaxlens.memory(jax.grad(loss), w, tokens).peak
+
+
+def test_arrays_whose_axes_are_alike_promise_nothing():
+    assert sharded(lambda a, b: (a @ b, b @ a), shape(64, 64), shape(64, 64)) is None
+
+
+def sharded(f, *args):
+    return jaxlens.fits(f, *args, device="1 kB").sharding
 
 
 def test_barriers_that_xla_removes_are_said():
