@@ -303,6 +303,16 @@ def _scanned(x):
     return jax.lax.scan(lambda x, _: (jnp.sin(x) * 0.5 + x, None), x, length=50)[0]
 
 
+def test_a_trial_that_differs_is_seen() -> None:
+    def wrong(x):
+        return (sine(x) * 1.001,)
+
+    one = jax.jit(lambda x: (sine(x),)).lower(X).compile()
+    other = jax.jit(wrong).lower(X).compile()
+    like = [jax.ShapeDtypeStruct(X.shape, X.dtype)]
+    assert 5e-4 < scan._difference([one, other], like) < 2e-3
+
+
 def test_parts_are_no_more_than_the_clock_and_name_the_passes_of_the_dumps() -> None:
     f, args = programs.mlp_step()
     answer = jaxlens.times(f, *args)
