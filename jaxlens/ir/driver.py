@@ -286,7 +286,7 @@ class Driver:
         """The function with ever more of its transforms, itself first."""
         self.lacks("function, of whose transforms a ladder could be made")
 
-    def rolled(self, region: str, loops: Sequence[Loop]) -> Trial:
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
         """Compares the program with one that has scans in the place of a body's unrolled loops."""
         self.lacks("function that could be traced with a scan")
 
@@ -323,7 +323,7 @@ class RecordedDriver(Driver):
     def limits(self, dtypes: Iterable[str]) -> Limits | None:
         return None
 
-    def rolled(self, region: str, loops: Sequence[Loop]) -> Trial:
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
         raise UnavailableError(f"{self.holder} holds no program to try")
 
     def checkpointed(self) -> Iterator[Attempt[Variant]]:

@@ -338,6 +338,7 @@ def _times() -> Lens[Times]:
 
     Options:
         scan: Whether to compile two more programs, to try `lax.scan` in place of unrolled loops.
+        run: Whether both of these are run on random inputs and compared.
 
     Returns:
         An answer with `.stages` (seconds), `.compile` (`.groups`, `.passes`, `.kernels` in
@@ -375,9 +376,11 @@ TIMES = Question(
             about=About(
                 "What would lax.scan in place of unrolled loops change?",
                 measured="the program as it is and with scans made of its own equations, both "
-                "traced, lowered and compiled",
+                "traced, lowered and compiled; with --run both are run on random inputs and "
+                "compared",
             ),
         ),
+        Option("run", False, "and run both"),
     ),
     panel=2,
     python="jaxlens.times(f, x)",

@@ -64,12 +64,13 @@ class Times(ProgramFacts):
         return self.equations.own
 
 
-def facts(capture: Capture, scan: bool = False) -> Times:
+def facts(capture: Capture, scan: bool = False, run: bool = False) -> Times:
     """Returns the compile time of a capture and its causes.
 
     Args:
         capture: Any capture. It is compiled again if its compile was not profiled.
         scan: Whether to try scans in place of unrolled loops: two more compiles.
+        run: With `scan`, whether to run both programs on random inputs and compare results.
     """
     parts, missing = None, ""
     try:
@@ -83,7 +84,7 @@ def facts(capture: Capture, scan: bool = False) -> Times:
         counted, loops = written_out(capture)
     except UnavailableError as why:  # opened from a later stage
         counted, loops, lacking = equations(NO_EQUATIONS), (), str(why)
-    trial, untried = _tried(capture, loops) if scan else (None, "")
+    trial, untried = _tried(capture, loops, run) if scan else (None, "")
     seconds: defaultdict[str, float] = defaultdict(float)
     for step in Given(lambda: capture.times).or_else(()):
         seconds[step.step] += step.seconds
@@ -126,14 +127,14 @@ def instructions(capture: Seen) -> int | None:
     return sum(len(region.nodes) for region in module.regions.values())
 
 
-def _tried(capture: Capture, loops: tuple[Unrolled, ...]) -> tuple[Trial | None, str]:
+def _tried(capture: Capture, loops: tuple[Unrolled, ...], run: bool) -> tuple[Trial | None, str]:
     """Returns the trial of scans in place of the loops of one body, or why it failed."""
     if not loops:
         return None, "there is no unrolled loop to try"
     region = loops[0].region
     spans = sorted((n.first, n.size, n.count) for n in loops if n.region == region)
     try:
-        return capture.driver.rolled(region, spans), ""
+        return capture.driver.rolled(region, spans, run), ""
     except Exception as why:  # any error of JAX on the rewritten program
         text = " ".join(str(why).split()) or type(why).__name__
         return None, text if len(text) <= _MOST else f"{text[:_MOST]}..."

@@ -224,11 +224,15 @@ def _of_trial(trial: Trial) -> Finding:
     """Returns the finding on a trial: sizes, which are stable, and seconds in its lead."""
     before, after = trial.written, trial.rolled
     program = "The program" if trial.region == "main" else f"`{trial.region}`"
+    same = ""
+    if trial.error is not None:
+        error = "are equal" if trial.error == 0 else f"differ by {trial.error:.1g} of the largest"
+        same = f"; on random inputs the results {error}"
     return Finding(
         f"Tried: {program} has {after.equations:,} equations with `lax.scan` in place of "
         f"{before.equations:,}, {amount(after.characters)} of StableHLO in place of "
         f"{amount(before.characters)}, and {after.instructions:,} instructions of XLA's in place "
-        f"of {before.instructions:,}.",
+        f"of {before.instructions:,}{same}.",
         "measured",
         lead=f"It compiles in {duration(after.compile)} in place of {duration(before.compile)}. ",
     )

@@ -30,13 +30,14 @@ _LITERAL = compat.extend("core", "Literal")
 _INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?[\w.\-]+ = ", re.MULTILINE)
 
 
-def trial(jaxpr: Any, region: str, loops: Sequence[Loop]) -> Trial:
+def trial(jaxpr: Any, region: str, loops: Sequence[Loop], run: bool) -> Trial:
     """Traces, lowers and compiles a body unchanged, and with its loops as scans.
 
     Args:
         jaxpr: A JAX jaxpr.
         region: The body's name, as in `ir.jaxpr.reader.read`.
         loops: Its loops, in order, not nested.
+        run: Execute both on random inputs, and compare the results.
 
     Raises:
         UnavailableError: jaxlens cannot rewrite a loop as a scan; says why.
@@ -48,11 +49,12 @@ def trial(jaxpr: Any, region: str, loops: Sequence[Loop]) -> Trial:
     abstract: Any = jax.ShapeDtypeStruct
     inputs = [abstract(v.aval.shape, v.aval.dtype) for v in _inputs(body)]
     context = isolate.context()
-    sides = []
+    results = []
     for function in (_rolled(body, ()), _rolled(body, plans)):
         with isolate.untouched(context):
-            sides.append(_measured(function, inputs))
-    return Trial(region, *sides)
+            results.append(_measured(function, inputs))
+    (before, after), compiled = zip(*results, strict=True)
+    return Trial(region, before, after, _difference(compiled, inputs) if run else None)
 
 
 def checkpointed(closed: Any, args: Sequence[Any], loops: Sequence[Loop]) -> list[Any]:
@@ -76,8 +78,8 @@ def _inputs(body: Any) -> list[Any]:
     return [*body.constvars, *body.invars]
 
 
-def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> TrialSide:
-    """Traces, lowers and compiles a function; returns sizes and seconds."""
+def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[TrialSide, Any]:
+    """Traces, lowers and compiles a function; returns sizes and seconds, and the executable."""
     start = time.perf_counter()
     traced = jax.jit(function).trace(*inputs)
     traced_at = time.perf_counter()
@@ -90,7 +92,7 @@ def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> TrialSide:
         options = {"xla_dump_max_hlo_modules": next(_number)}
         executable = interruptible(lambda _: lowered.compile(compiler_options=options))
     seconds = time.perf_counter() - begun
-    return TrialSide(
+    side = TrialSide(
         equations=written_out(traced.jaxpr),
         characters=len(text),
         trace=traced_at - start,
@@ -98,6 +100,7 @@ def _measured(function: Callable[..., Any], inputs: Sequence[Any]) -> TrialSide:
         compile=seconds,
         instructions=len(_INSTRUCTION.findall(executable.as_text() or "")),
     )
+    return side, executable
 
 
 _number = itertools.count(100_000)
@@ -375,3 +378,31 @@ def _strong(value: Any) -> Any:
 
 def _like(new: Any, old: Any) -> Any:
     return _strong(new) if jnp.result_type(new) == jnp.result_type(old) else new.astype(old.dtype)
+
+
+def _difference(compiled: Sequence[Any], inputs: Sequence[Any]) -> float:
+    """Returns the largest relative difference between the programs' results on random inputs."""
+    values = [_random(n, like) for n, like in enumerate(inputs)]
+    before, after = (executable(*values) for executable in compiled)
+    return max(map(_relative_difference, before, after), default=0.0)
+
+
+def _random(seed: int, like: Any) -> Any:
+    if jnp.issubdtype(like.dtype, _KEY):
+        key = jax.random.key(seed)
+        return jax.random.split(key, like.shape) if like.shape else key
+    numbers = np.random.default_rng(seed)
+    if jnp.issubdtype(like.dtype, jnp.inexact):
+        return jnp.asarray(0.5 * numbers.standard_normal(like.shape), like.dtype)
+    return jnp.asarray(numbers.integers(0, 2, like.shape), like.dtype)
+
+
+def _relative_difference(before: Any, after: Any) -> float:
+    if jnp.issubdtype(before.dtype, _KEY):
+        before, after = jax.random.key_data(before), jax.random.key_data(after)
+    a, b = np.asarray(before, np.complex128).ravel(), np.asarray(after, np.complex128).ravel()
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    scale = max(float(np.max(np.abs(a[np.isfinite(a)]), initial=0.0)), 1e-30)
+    return float(np.max(np.abs(a - b)[~same])) / scale

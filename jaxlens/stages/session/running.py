@@ -291,12 +291,13 @@ class Running(Driver):
             )
         return measured(target.platform, dtypes)
 
-    def rolled(self, region: str, loops: Sequence[Loop]) -> Trial:
+    def rolled(self, region: str, loops: Sequence[Loop], run: bool) -> Trial:
         """Compares the program with one whose unrolled loops are scans; both are compiled.
 
         Args:
             region: The name of the jaxpr body that contains the loops.
             loops: The loops in order, each as (first eqn, eqns per iteration, iterations).
+            run: Execute both on random inputs, and compare the results.
 
         Raises:
             UnavailableError: jaxlens cannot rewrite a loop as a scan.
@@ -309,4 +310,4 @@ class Running(Driver):
                 "a trial is compiled for one device, where JAX runs by default; "
                 "look at the call without --target"
             )
-        return scan.trial(self.staging.traced.jaxpr, region, loops)
+        return scan.trial(self.staging.traced.jaxpr, region, loops, run)

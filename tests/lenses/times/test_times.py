@@ -165,8 +165,9 @@ def test_a_scan_in_its_place_gives_the_same(f, args, count, rolled_to) -> None:
 
 
 def test_a_carry_that_begins_as_a_number_is_tried() -> None:
-    answer = jaxlens.times(jaxlens.capture(from_a_number, X), scan=True)
+    answer = jaxlens.times(jaxlens.capture(from_a_number, X), scan=True, run=True)
     assert answer.trial is not None
+    assert answer.trial.error == pytest.approx(0, abs=1e-5)
     assert "untried" not in str(answer)
 
 
@@ -193,7 +194,7 @@ def test_a_first_step_unlike_the_others_is_counted() -> None:
 
 
 def test_the_sentence_and_the_trial() -> None:
-    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True)
+    answer = jaxlens.times(jaxlens.capture(sine, X), scan=True, run=True)
     line = inspect.getsourcelines(sine)[1] + 2
     first, tried = answer.findings[:2]
     assert first.text == (
@@ -207,6 +208,7 @@ def test_the_sentence_and_the_trial() -> None:
     assert least == 4
     assert least <= answer.trial.rolled.equations <= least + 3
     assert answer.trial.written.characters > 4 * answer.trial.rolled.characters
+    assert answer.trial.error < 1e-5
     assert tried.trust == "measured"
     assert tried.text.startswith(f"Tried: The program has {answer.trial.rolled.equations} ")
     assert tried.lead.startswith("It compiles in ")

@@ -39,11 +39,10 @@ def test_the_first_sentence_names_the_loop(run: Any, shell: Any) -> None:
     assert re.search(r"took \d+% of [\d.]+ m?s; cell \d+:5 made 120 of ", words)
 
 
-def test_a_scan_is_tried_and_the_program_run_on_one_compile_of_the_program(
-    run: Any, shell: Any
-) -> None:
+def test_a_scan_is_tried_and_run_on_one_compile_of_the_program(run: Any, shell: Any) -> None:
     seen = view(run, shell, "%%compile --scan --run 2", "long(2.0)")
     words = " ".join(seen.text(times=True).split())
+    assert "on random inputs the results" in words
     assert "It compiles in" in words
     assert "block_until_ready" in words
     assert [t.step for t in seen.capture.times].count("compile") == 1
