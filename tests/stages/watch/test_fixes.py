@@ -74,9 +74,9 @@ def test_settings():
     f = jax.jit(lambda x: x + 1)
     with jaxlens.recompiles() as log:
         f(1.0)
-        with jax.default_matmul_precision("highest"):
+        with jax.enable_x64(True):
             f(1.0)
-    assert the_cure(log).tried == HIT
+    assert the_cure(log).tried == HIT  # the type follows from the setting
     wide = jax.jit(lambda x: x + 1)
     with jax.enable_x64(True):
         x = jnp.ones(3, jnp.float64)
