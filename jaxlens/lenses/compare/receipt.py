@@ -37,21 +37,6 @@ _PORTABLE = tuple(name for name, figure in FIGURES.items() if figure.portable)
 _COMPILED = tuple(name for name, figure in FIGURES.items() if not figure.portable)
 
 
-class _Figure(property):
-    """A figure of the program by the attribute's name, computed on first use."""
-
-    def __init__(self, about: str) -> None:
-        super().__init__()
-        self.__doc__ = about
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._figure = name
-
-    def __get__(self, receipt: Any, owner: type | None = None, /) -> int:  # type: ignore[override]
-        figure: Any = self if receipt is None else receipt._fact(self._figure)
-        return figure  # type: ignore[no-any-return]
-
-
 class Receipt:
     """Facts of one program. Counting equations traces; a fact of the compile compiles, once.
 
@@ -64,35 +49,80 @@ class Receipt:
         self._figures = Figures(capture)
         self._computed: dict[str, Any] = {}
 
-    equations = _Figure("Equations of the jaxpr, each nested body once.")
-    flops = _Figure(
-        "Arithmetic operations of the equations, of all devices; a while loop's body once."
-    )
-    transcendentals = _Figure("Exponentials, roots and the like, likewise.")
-    bytes = _Figure("Bytes of arguments and results, each once.")
-    instructions = _Figure(
-        "Instructions of the optimised program that run one by one; a fusion is one."
-    )
-    fusions = _Figure(
-        "Fusions of the optimised program that join several operations (not a single one)."
-    )
-    kernels = _Figure("Kernels that XLA generated.")
-    library_calls = _Figure("Calls of libraries.")
-    temporaries = _Figure("Bytes of scratch memory, by XLA's buffer assignment.")
-    peak = _Figure(
-        "Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."
-    )
-    on_chip = _Figure(
-        "Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."
-    )
-    reserved = _Figure("Bytes taken from start to end: arguments, results and scratch memory.")
-    xla_flops = _Figure("XLA's own figure for the optimised program, each loop body once.")
-    moved = _Figure("Bytes that instructions access, by XLA's account.")
+    @property
+    def equations(self) -> int:
+        """Equations of the jaxpr, each nested body once."""
+        return self._fact("equations")
 
     @property
     def primitives(self) -> Mapping[str, int]:
         """Equations by primitive."""
         return self._figures.primitives
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations of the equations, of all devices; a while loop's body once."""
+        return self._fact("flops")
+
+    @property
+    def transcendentals(self) -> int:
+        """Exponentials, roots and the like, likewise."""
+        return self._fact("transcendentals")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of arguments and results, each once."""
+        return self._fact("bytes")
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the optimised program that run one by one; a fusion is one."""
+        return self._fact("instructions")
+
+    @property
+    def fusions(self) -> int:
+        """Fusions of the optimised program that join several operations (not a single one)."""
+        return self._fact("fusions")
+
+    @property
+    def kernels(self) -> int:
+        """Kernels that XLA generated."""
+        return self._fact("kernels")
+
+    @property
+    def library_calls(self) -> int:
+        """Calls of libraries."""
+        return self._fact("library_calls")
+
+    @property
+    def temporaries(self) -> int:
+        """Bytes of scratch memory, by XLA's buffer assignment."""
+        return self._fact("temporaries")
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at the worst moment of XLA's order, as `jaxlens.memory` counts them."""
+        return self._fact("peak")
+
+    @property
+    def on_chip(self) -> int:
+        """Bytes in use at most outside the device's main memory, such as in a TPU's VMEM."""
+        return self._fact("on_chip")
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from start to end: arguments, results and scratch memory."""
+        return self._fact("reserved")
+
+    @property
+    def xla_flops(self) -> int:
+        """XLA's own figure for the optimised program, each loop body once."""
+        return self._fact("xla_flops")
+
+    @property
+    def moved(self) -> int:
+        """Bytes that instructions access, by XLA's account."""
+        return self._fact("moved")
 
     @cached_property
     def fingerprint(self) -> str:
