@@ -23,9 +23,7 @@ from jaxlens.pytest_plugin.fixture import BUDGET, FILES, MEASURED, Receipts
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("jaxlens", "programs of JAX")
     update = f"write the receipts of the tests that run, into {FOLDER}/ beside them"
-    remove = "remove the receipts of tests that are not collected, and those that a test ignores"
     group.addoption("--jaxlens-update", action="store_true", help=update)
-    group.addoption("--jaxlens-remove", action="store_true", help=remove)
     group.addoption(
         "--jaxlens-budget",
         default=None,

@@ -63,28 +63,10 @@ class ReceiptFiles:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._update: bool = config.getoption("jaxlens_update")
-        self._remove: bool = config.getoption("jaxlens_remove")
         self._files: dict[Path, Any] = {}
-        self._collected: dict[Path, set[str]] = {}
         self._left_out: list[str] = []
         self._written: dict[Path, list[str]] = {}
         self._measured: list[dict[str, Any]] = []
-        self._removable = 0
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Notes the tests of each file, before any is deselected."""
-        chosen = any("::" in str(arg) for arg in self._config.args)
-        if chosen or self._config.getoption("lf", False) or self._config.option.collectonly:
-            return
-        for item in items:
-            self._collected.setdefault(file_of(item), set()).add(test_of(item))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Notes the tests that a worker of xdist collected, where this process collects none."""
-        for path, tests in getattr(node, "workeroutput", {}).get("jaxlens", {}).items():
-            self._collected.setdefault(Path(path), set()).update(tests)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._measured += filter(None, [getattr(report, "jaxlens", None)])
@@ -92,19 +74,13 @@ class ReceiptFiles:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(self._config, "workerinput"):  # a worker of xdist, which writes nothing
-            tests = {str(path): sorted(names) for path, names in self._collected.items()}
-            vars(self._config)["workeroutput"]["jaxlens"] = tests
             return
         for measured in self._measured:
             self._left_out += measured["left_out"]
             self._merge(Path(measured["file"]), measured["test"], measured)
-        for path in [*self._collected, *self._without_tests()]:
-            tests = self._tests(path) if path.exists() else {}
-            for test in sorted(tests.keys() - self._collected.get(path, set())):
-                self._not_used(path, tests, test, test, "collected")
-        for path, content in self._files.items() if self._update or self._remove else ():
+        for path in [*self._written]:
             try:
-                _write(path, content)
+                _write(path, self._files[path])
             except OSError as error:
                 self._written.pop(path, None)
                 self._left_out.append(f"{path} was not written: {error}")
@@ -129,27 +105,9 @@ class ReceiptFiles:
             tests[test] = earlier = {**earlier, **measured["records"]}
             self._written.setdefault(path, []).extend(f"  {test}, {name}" for name in changed)
         for name in sorted(earlier.keys() - measured["taken"]) if measured["passed"] else ():
-            self._not_used(path, earlier, name, f"{test}, {name}", "taken")
-
-    def _without_tests(self) -> list[Path]:
-        """Returns the files of receipts, beside those of this run, whose file of tests is gone."""
-        folders = {path.parent for path in self._collected if path.parent.exists()}
-        return [
-            path
-            for folder in sorted(folders)
-            for path in sorted(folder.glob("*.json"))
-            if not any(path.stem in (file.name, file.stem) for file in folder.parent.iterdir())
-        ]
-
-    def _not_used(self, path: Path, entries: dict[str, Any], key: str, name: str, use: str) -> None:
-        """Names a receipt that was not collected or not taken, and removes it if asked to."""
-        place = os.path.relpath(path)
-        if self._remove:
-            del entries[key]
-            self._left_out.append(f"{name} is removed from {place}: not {use}")
-        else:
-            self._removable += 1
-            self._left_out.append(f"{name} is in {place}, and was not {use}")
+            self._left_out.append(
+                f"{test}, {name} is in {os.path.relpath(path)}, and was not taken"
+            )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         receipts = sum(len(measured["taken"]) for measured in self._measured)
@@ -164,8 +122,6 @@ class ReceiptFiles:
         if self._left_out:
             terminalreporter.line(f"of {receipts} receipts:")
             _lines(terminalreporter, [f"  {text}" for text in self._left_out])
-        if self._removable:
-            terminalreporter.line("  if no machine uses them any more: pytest --jaxlens-remove")
 
 
 def _lines(terminalreporter: Any, lines: list[str]) -> None:
@@ -177,14 +133,8 @@ def _lines(terminalreporter: Any, lines: list[str]) -> None:
 
 
 def _write(path: Path, content: Any) -> None:
-    """Writes a file of receipts whole, or not at all; one that is equal stays as it is."""
-    content["tests"] = {test: records for test, records in content["tests"].items() if records}
+    """Writes a file of receipts whole, or not at all."""
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    if not content["tests"]:
-        path.unlink(missing_ok=True)
-        return
-    if path.exists() and path.read_text("utf-8") == text:
-        return
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_text(text, "utf-8")

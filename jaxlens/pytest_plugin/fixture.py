@@ -64,8 +64,8 @@ class Receipts:
         from jaxlens.errors import LensError
 
         try:
-            found = receipt(f, *args, **kwargs)
-            failure = self._failure(found, compiled)
+            result = receipt(f, *args, **kwargs)
+            failure = self._failure(result, compiled)
         except LensError as error:
             raise error.with_traceback(None) from None
         except Exception as error:  # of the user's function, or of its call
@@ -73,31 +73,31 @@ class Receipts:
             raise
         if failure:
             raise AssertionError(failure)
-        return found
+        return result
 
-    def _failure(self, found: "Receipt", compiled: bool) -> str:
+    def _failure(self, receipt: "Receipt", compiled: bool) -> str:
         """Returns why a receipt fails; "" where it does not."""
         from jaxlens.lenses.compare.causes import title
         from jaxlens.lenses.compare.receipt_record import changes, is_whole, record
 
         config, id, measured = self._item.config, self._item.nodeid, self._measured
-        name = title(found.capture.program)
+        name = title(receipt.capture.program)
         names = chain([name], (f"{name} {n}" for n in count(2)))
         program = next(name for name in names if name not in measured["taken"])
         measured["taken"].append(program)
         tests = read(self._file, config.stash[FILES])["tests"]
         kept = tests.get(self._test, {}).get(program)
         earlier = kept if is_whole(kept) else None
-        parts = [self._over(found)]
+        parts = [self._over(receipt)]
         place = PurePosixPath(id.partition("::")[0]).parent / FOLDER / self._file.name
         if config.getoption("jaxlens_update"):
-            measured["records"][program] = record(found, earlier, compiled=compiled)
+            measured["records"][program] = record(receipt, earlier, compiled=compiled)
         elif earlier is None:
             what = "receipt" if kept is None else "whole receipt"  # as a merge may leave it
             parts.append(f"{place} has no {what} of {program} in {self._test}; {UPDATE} writes it")
         else:
             whole = config.get_verbosity() > 1
-            differs = changes(earlier, found, compiled=compiled, whole=whole)
+            differs = changes(earlier, receipt, compiled=compiled, whole=whole)
             measured["left_out"] += [f"{id}, {program}: {why}" for why in differs.left_out]
             if differs.lines:
                 head = f"{program} differs from its receipt in {place}:"
@@ -106,10 +106,10 @@ class Receipts:
                 parts.append("\n".join((head, *differs.lines, tail)))
         return "\n".join(filter(None, parts))
 
-    def _over(self, found: "Receipt") -> str:
+    def _over(self, receipt: "Receipt") -> str:
         """Returns what is over a bound of the command line."""
         try:
-            found.within(**self._item.config.stash[BUDGET])
+            receipt.within(**self._item.config.stash[BUDGET])
         except AssertionError as error:
             return f"{error}\n  (--jaxlens-budget)"
         return ""

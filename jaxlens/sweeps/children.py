@@ -4,13 +4,10 @@ Unlike with `ProcessPoolExecutor`, a child that XLA or the system ends takes onl
 along, the message says how it ended, and no child imports the user's script again.
 """
 
-import pickle
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from jaxlens.stages.experiments.other_process import Child, child_environment
@@ -57,21 +54,16 @@ class ChildProcesses(Executor):
     def _answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         absent = bool(request["target"])
         child = self._child(child_environment("" if absent else request["platform"], absent))
-        with tempfile.TemporaryDirectory(prefix="jaxlens-") as name:
-            folder = Path(name)
-            (folder / "request").write_bytes(pickle.dumps(dict(request)))
-            if child.answer(folder):
-                answer: dict[str, Any] = pickle.loads((folder / "answer").read_bytes())
-                with self._lock:
-                    self._idle.append(child)
-                return answer
-        why = f"the process that compiled it ended {child.ending()}"
-        with self._lock:
-            ours = child in self._children
-            self._children.discard(child)
-        if ours:
+        try:
+            answer = child.ask(request)
+        except ChildProcessError as ending:
+            with self._lock:
+                self._children.discard(child)
             child.end()
-        return {"figures": {}, "error": why, "died": True}
+            return {"figures": {}, "error": f"the process that compiled it ended {ending}"}
+        with self._lock:
+            self._idle.append(child)
+        return answer
 
     def _child(self, environment: dict[str, str]) -> Child:
         """Returns an idle child of this environment, else a new one; ends one that has another."""
@@ -86,6 +78,6 @@ class ChildProcesses(Executor):
                 other = self._idle.pop()
                 self._children.discard(other)
                 other.end()
-            made = Child(_COMMAND, environment)
-            self._children.add(made)
-            return made
+            child = Child(_COMMAND, environment)
+            self._children.add(child)
+            return child

@@ -59,16 +59,8 @@ def pictures(facts: SweepFacts) -> Iterator[Picture]:
                 title,
                 f"{title}: {count(len(shown), 'line')}",
                 _drawing(facts, shown, axis.quantity),
-                tuple(_text(shown)) if len(shown) == 1 else (),
                 note=f"{_NOTE}{left}",
             )
-
-
-def _text(lines: Sequence[Series]) -> Iterator[str]:
-    numbers, values = lines[0].values(_TAKES)
-    top = max(values) or 1
-    for n, value in zip(numbers, values, strict=True):
-        yield f"{n:>10g} {amount(value):>9} {'#' * max(round(value / top * 40), 1)}"
 
 
 def _drawing(facts: SweepFacts, lines: Sequence[Series], quantity: str) -> str:

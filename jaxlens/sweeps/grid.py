@@ -3,8 +3,8 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +15,6 @@ from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
 from jaxlens.lenses.memory.checkpoint import REMAT
-from jaxlens.lenses.sentences import listed
 from jaxlens.report import tally
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text
@@ -24,16 +23,24 @@ from jaxlens.stages.driver import capture
 
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
 _MOST = 16  # parts of an object that a label names
+_TYPES = 4  # of the arrays of a pytree, likewise
 _LONGEST = 400  # characters of the text of a value
 _BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
 @dataclass(frozen=True, slots=True)
 class AxisValues:
-    """An axis with its values."""
+    """What varies, as the user gave it.
 
-    axis: SweepAxis
+    Attributes:
+        name: An argument, several ("x, y"), or one of `OWN`.
+        values: Its values.
+        labels: Each value in words, all different.
+    """
+
+    name: str
     values: tuple[Any, ...]
+    labels: tuple[str, ...]
 
 
 def axes(over: Any) -> tuple[AxisValues, ...]:
@@ -70,31 +77,29 @@ def _axis(name: Any, given: Any) -> AxisValues:
             )
     values = tuple(_read(name, value) for value in given) if name in OWN else tuple(given)
     parts = _parts(name, values)
-    numbers, quantity = _numbers(name, values)
     words = [
         ", ".join(f"{k.removeprefix('.')}={_text(v[n])}" for k, v in parts.items())
         for n in range(len(values))
     ]
-    leaves = [] if name in OWN or parts else _leaf_words(values)
-    labels = [_label(name, *row) for row in zip_longest(values, numbers, words, leaves)]
-    return AxisValues(SweepAxis(name, tuple(_different(labels)), numbers, quantity), values)
+    labels = list(map(partial(_label, name), values, words))
+    return AxisValues(name, values, tuple(_different(labels)))
 
 
-def axis_of(row: AxisValues, compiled: Sequence[int]) -> SweepAxis:
-    """Returns an axis with the numbers of the values that were compiled, and NaN for the others.
+def sweep_axis(given: AxisValues, compiled: Sequence[int]) -> SweepAxis:
+    """Returns an axis with the numbers that change along it.
 
     Args:
-        row: The axis as it was given: with an array of another shape, it may have no numbers.
-        compiled: Indices of the values with which a point was compiled.
+        given: Its values.
+        compiled: Indices of the values with which a point was compiled: if not all values have a
+            number, such as an array of another rank, these may have.
     """
-    axis = row.axis
-    if axis.numbers:
-        return axis
-    values = [row.values[n] for n in compiled]
-    numbers, quantity = _numbers(axis.name, values)
-    by_value = dict(zip(compiled, numbers, strict=False))
-    every = tuple(by_value.get(n, math.nan) for n in range(len(row.values)))
-    return replace(axis, numbers=every, quantity=quantity) if numbers else axis
+    for indices in (range(len(given.values)), compiled):
+        numbers, quantity = _numbers(given.name, [given.values[n] for n in indices])
+        if numbers:
+            known = dict(zip(indices, numbers, strict=True))
+            every = tuple(known.get(n, math.nan) for n in range(len(given.values)))
+            return SweepAxis(given.name, given.labels, every, quantity)
+    return SweepAxis(given.name, given.labels)
 
 
 def _read(name: str, value: Any) -> Any:
@@ -143,53 +148,25 @@ def _parts(name: str, values: Sequence[Any]) -> dict[str, list[Any]]:
     return {} if "" in parts or are_arrays else parts
 
 
-def _leaf_words(values: Sequence[Any]) -> list[str]:
-    """Returns the leaves in which pytrees with arrays differ, or all leaves of unlike pytrees.
-
-    Leaves that differ alike are named by the first, and not at all if there are no others.
-    """
-    flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
-    texts = [[_type(leaf) or _text(leaf) for _, leaf in leaves] for leaves in flat]
-    paths, *others = ([path for path, _ in leaves] for leaves in flat)
-    if not any(_type(leaf) for leaves in flat for _, leaf in leaves):
-        return []
-    groups: dict[tuple[str, ...], list[str]] = {}
-    is_alike = all(other == paths for other in others)
-    for path, alike in zip(paths, zip(*texts, strict=True), strict=True) if is_alike else ():
-        dtypes, _, shapes = zip(*(text.partition("[") for text in alike), strict=True)
-        if len(set(alike)) > 1:
-            key = dtypes if len(set(shapes)) == 1 else alike
-            place = jax.tree_util.keystr(path, simple=True, separator=".")
-            groups.setdefault(key, []).append(place)
-    if not groups:
-        return [", ".join(tally(leaves)) for leaves in texts]
-    names = [f"{listed(leaves, 1)}=" for leaves in groups.values()] if len(groups) > 1 else [""]
-    return [
-        ", ".join(map("".join, zip(names, row, strict=True))) for row in zip(*groups, strict=True)
-    ]
-
-
 def _text(value: Any) -> str:
     return static_text(value, _LONGEST)
 
 
-def _label(name: str, value: Any, number: float | None, parts: str, leaves: str | None) -> str:
-    """Returns a value in words, from the number or the parts that vary in it, if it has such."""
+def _label(name: str, value: Any, parts: str) -> str:
+    """Returns a value in words: the parts that vary in it, or the types of its arrays."""
     if name == "policy":
         return _policy_name(value)
     if name == "flags":
         return ", ".join(f"{k}={v}" for k, v in value.items()) or "none"
     if name == "target":
         return value or "here"
-    types = [_type(leaf) for leaf in jax.tree.leaves(value)]
-    if types and all(types) and len(types) <= 2:
-        return ", ".join(types)
     if isinstance(value, Mesh | AbstractMesh):
         return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
     if parts:
         return parts
-    is_plain = number is None or isinstance(value, int | float)
-    return (leaves or _text(value)) if is_plain else f"{number:g}"
+    types = tally(filter(None, map(_type, jax.tree.leaves(value))))
+    more = [f"{len(types) - _TYPES} more"] if len(types) > _TYPES else []
+    return ", ".join([*types[:_TYPES], *more]) or _text(value)
 
 
 def _policy_name(policy: Any) -> str:
@@ -247,7 +224,7 @@ def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
 
 
 def arguments(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Mapping[str, Any]
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], values: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call in which some have another value.
 
@@ -255,7 +232,7 @@ def arguments(
         f: The function.
         args: Its positional arguments; those that vary may be left out.
         kwargs: Its keyword arguments, likewise.
-        chosen: Values by the argument's name.
+        values: Values by the argument's name.
 
     Raises:
         OptionError: There is no such argument, or one is missing.
@@ -271,7 +248,7 @@ def arguments(
     rest = next((n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), None)
     try:
         bound = signature.bind_partial(*args, **kwargs)
-        for name, value in chosen.items():
+        for name, value in values.items():
             if name in kinds:
                 bound.arguments[name] = value
             elif rest is not None:
@@ -301,20 +278,20 @@ def arguments(
     return bound.args[:first], {**named, **bound.kwargs}
 
 
-def chosen(
+def values_at(
     grid: Sequence[AxisValues], place: Sequence[int]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the values at a point: those of arguments, and those of `OWN`, by name."""
     values: dict[str, Any] = {}
     for row, n in zip(grid, place, strict=True):
-        together = _roots(row.axis.name)
+        together = _roots(row.name)
         several = row.values[n] if len(together) > 1 else (row.values[n],)
         values |= dict(zip(together, several, strict=True))
     own = {name: values.pop(name, None) for name in OWN}
     return values, own
 
 
-def captured(
+def capture_at(
     f: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],

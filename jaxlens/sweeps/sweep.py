@@ -7,7 +7,7 @@ measures it, so that any executor serves: nothing of the user's is pickled.
 import hashlib
 import itertools
 import os
-import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -26,15 +26,13 @@ from jaxlens.lenses.memory.capacity import Capacity, capacity
 from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.sweep.facts import SweepFacts
 from jaxlens.lenses.sweep.report import report
-from jaxlens.render.document import Document, TableBlock
-from jaxlens.report import Report, Table
 from jaxlens.stages import compat
 from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.compile.xla_options import xla_flags
 from jaxlens.stages.experiments.other_process import given_arrays
 from jaxlens.sweeps.children import ChildProcesses
-from jaxlens.sweeps.document import document, title
-from jaxlens.sweeps.grid import AxisValues, arguments, axes, axis_of, captured, chosen
+from jaxlens.sweeps.document import document
+from jaxlens.sweeps.grid import AxisValues, arguments, axes, capture_at, sweep_axis, values_at
 from jaxlens.sweeps.journal import Journal
 from jaxlens.sweeps.worker import measure as measure_capture
 from jaxlens.sweeps.worker import measured, one_line
@@ -48,19 +46,7 @@ _LOOK = 0.2  # seconds between two looks for an interrupt
 
 
 class Sweep(Answer[SweepFacts]):
-    """The answer of a sweep: `.rows`, `.table`, `.pandas()`, and sentences and charts as a view."""
-
-    @property
-    def table(self) -> Answer[Table]:
-        """All points, one a row: a view with the table's `.rows` and `.columns`."""
-        table = self.tables[0]
-        block = TableBlock(table, asked=True)
-        return Answer(
-            None,
-            lambda: Document("sweep", title(self.facts), (block,)),
-            lambda: Report(table.title, tables=(table,)),
-            lambda: table,
-        )
+    """The answer of a sweep: `.rows`, `.pandas()`, and sentences, charts and tables as a view."""
 
     def pandas(self) -> Any:
         """Returns the points as a `pandas.DataFrame`: axes, figures, "fits" and "error".
@@ -128,7 +114,7 @@ def sweep(
 
     Returns:
         An answer with `.rows` (each with `.point`, `.figures`, `.fits`, `.error`), `.failed`,
-        `.table`, `.pandas()`, and sentences, charts and tables as a view.
+        `.pandas()`, and sentences, charts and tables as a view.
 
     Raises:
         OptionError: The grid, a figure, the limit or the file is not one that sweep takes.
@@ -148,9 +134,9 @@ def sweep(
     journal = Journal(resume) if resume is not None else None
     block, workers = _executor(executor, len(plan.places))
     with block as pool:
-        rows = _Sweeping(plan, pool, journal).rows()
+        rows = _Points(plan, pool, journal).rows()
     compiled = [row.place for row in rows.values() if not row.error or row.fits is not None]
-    along = [axis_of(row, sorted({place[n] for place in compiled})) for n, row in enumerate(grid)]
+    along = [sweep_axis(row, sorted({at[n] for at in compiled})) for n, row in enumerate(grid)]
     facts = SweepFacts(
         function_name(f),
         tuple(along),
@@ -160,19 +146,11 @@ def sweep(
         runs if "run" in names else 0,
         plan.random,
         journal.trouble if journal else "",
-        tuple(kind for kind in sorted(plan.kinds) if bound and not _is_kind(kind, bound)),
+        tuple(kind for kind in sorted(plan.kinds) if bound and not bound.is_of(kind)),
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
-
-
-def _is_kind(kind: str, bound: Capacity) -> bool:
-    """Whether a limit is a number, or that of a kind of device."""
-    try:
-        return not bound.name or capacity(kind).name == bound.name
-    except OptionError:
-        return False
 
 
 def _executor(
@@ -245,12 +223,12 @@ class _Plan:
         Raises:
             OptionError: An axis names no argument.
         """
-        values, own = chosen(self.grid, place)
+        values, own = values_at(self.grid, place)
         return (*arguments(self.f, self.args, self.kwargs, values), own)
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
         """Returns the values at a point, in words."""
-        return {row.axis.name: row.axis.labels[n] for row, n in zip(self.grid, place, strict=True)}
+        return {row.name: row.labels[n] for row, n in zip(self.grid, place, strict=True)}
 
     def row(
         self, place: tuple[int, ...], figures: Mapping[str, Any], error: str = "", **more: Any
@@ -265,24 +243,7 @@ class _Plan:
         return replace(row, fits=fits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A point that is lowered, and compiled by a worker or here.
-
-    Attributes:
-        place: Its index on each axis.
-        key: What finds it in a file.
-        flops: Its flops, which are counted before the compile; None where they were not asked for.
-        here: Why it is compiled in this process; "" where it is not.
-    """
-
-    place: tuple[int, ...]
-    key: str
-    flops: int | None
-    here: str
-
-
-class _Sweeping:
+class _Points:
     """Goes through the points of a plan."""
 
     def __init__(self, plan: _Plan, pool: Executor, journal: Journal | None) -> None:
@@ -290,8 +251,8 @@ class _Sweeping:
         self._pool = pool
         self._journal = journal
         self._rows: dict[tuple[int, ...], SweepRow] = {}
-        self._sent: set[Future[Any]] = set()
-        self._ended: queue.SimpleQueue[tuple[_Sent, Future[Any]]] = queue.SimpleQueue()
+        self._futures: list[Future[Any]] = []
+        self._room = threading.Semaphore(_WAITING)
 
     def rows(self) -> dict[tuple[int, ...], SweepRow]:
         """Returns the row of each point, by its place; an interrupt cancels the rest."""
@@ -301,20 +262,26 @@ class _Sweeping:
             with progress.step(name, lambda: f"{len(self._rows)} of {whole} points"):
                 for place in self._plan.places:
                     self._begin(place)
-                    self._collect(_WAITING)
-                self._collect(1)
+                for _ in range(_WAITING):  # the last program has left then
+                    self._wait()
         except BaseException:
-            for future in self._sent:
+            for future in self._futures:
                 future.cancel()
             raise
         return self._rows
+
+    def _wait(self) -> None:
+        """Waits until there is room for a further program with the workers."""
+        # In short steps, since a lock cannot be interrupted on every system.
+        while not self._room.acquire(timeout=_LOOK):
+            pass
 
     def _begin(self, place: tuple[int, ...]) -> None:
         """Lowers a point and gives it to a worker, unless the file has it or it fails."""
         plan = self._plan
         try:
             args, kwargs, own = plan.call(place)
-            capture = captured(plan.f, args, kwargs, own)
+            capture = capture_at(plan.f, args, kwargs, own)
             plan.inputs |= {put.name for put in capture.program.inputs}
             flops = Figures(capture).get("flops") if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)
@@ -322,57 +289,49 @@ class _Sweeping:
             self._rows[place] = plan.row(place, {}, one_line(why))
             return
         known = self._journal.figures(key, plan.figures) if self._journal else None
-        sent = _Sent(place, key, flops, here)
+        add = partial(self._add, place, key, flops, here)
         if known is not None:
             self._rows[place] = plan.row(place, {**known, "flops": flops}, kept=True)
         elif here:
-            answer = measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs))
-            self._keep(sent, answer)
-            self._add(sent, answer)
+            add(measure_capture(capture, plan.names, lambda: capture.driver.run(plan.runs)))
         else:
+            self._wait()
             try:
                 future = self._pool.submit(measured, request)
             except Exception as why:  # a broken pool takes no more
+                self._room.release()
                 error = f"not tried: the executor takes no more programs ({one_line(why)})"
                 self._rows[place] = plan.row(place, {"flops": flops}, error)
             else:
-                self._sent.add(future)
-                future.add_done_callback(partial(self._answered, sent))
+                self._futures.append(future)
+                future.add_done_callback(partial(self._ended, add))
 
-    def _answered(self, sent: _Sent, future: Future[Any]) -> None:
-        """Writes an answer in the executor's thread: the main one may be tracing a point."""
+    def _ended(self, add: Callable[[Mapping[str, Any]], None], future: Future[Any]) -> None:
+        """Keeps an answer in the executor's thread: the main one may be tracing a point."""
         try:
-            if not future.cancelled() and future.exception() is None:
-                self._keep(sent, future.result())
+            answer = future.result()
+        except Exception as why:  # the worker died, or the executor was ended
+            text = first_line(why) if str(why) else ""
+            error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
+            answer = {"figures": {}, "error": error}
+        try:
+            add(answer)
         finally:
-            self._ended.put((sent, future))
+            self._room.release()
 
-    def _collect(self, most: int) -> None:
-        """Waits until fewer than `most` points are with workers, and takes those that are done."""
-        while len(self._sent) >= most or not self._ended.empty():
-            try:
-                # Waits in short steps, since a lock cannot be interrupted on every system.
-                sent, future = self._ended.get(timeout=_LOOK)
-            except queue.Empty:
-                continue
-            self._sent.discard(future)
-            try:
-                answer = future.result()
-            except Exception as why:  # the worker died, or the executor was ended
-                text = first_line(why) if str(why) else ""
-                error = f"its worker did not answer: {type(why).__name__}: {text}".rstrip(": ")
-                answer = {"figures": {}, "error": error}
-            self._add(sent, answer)
-
-    def _add(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
-        figures, error = {**answer["figures"], "flops": sent.flops}, str(answer["error"])
-        self._rows[sent.place] = self._plan.row(sent.place, figures, error, here=sent.here)
-
-    def _keep(self, sent: _Sent, answer: Mapping[str, Any]) -> None:
-        """Writes a point to the file, unless it failed."""
-        if self._journal is not None and not answer["error"]:
-            figures = {**answer["figures"], "flops": sent.flops}
-            self._journal.keep(sent.key, self._plan.point(sent.place), figures)
+    def _add(
+        self,
+        place: tuple[int, ...],
+        key: str,
+        flops: int | None,
+        here: str,
+        answer: Mapping[str, Any],
+    ) -> None:
+        """Adds the row of a point, and writes it to the file unless it failed."""
+        figures, error = {**answer["figures"], "flops": flops}, str(answer["error"])
+        if self._journal is not None and not error:
+            self._journal.keep(key, self._plan.point(place), figures)
+        self._rows[place] = self._plan.row(place, figures, error, here=here)
 
 
 def _request(

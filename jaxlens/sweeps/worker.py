@@ -73,24 +73,24 @@ def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]
     Returns:
         As `measured`.
     """
-    figures, found = Figures(capture), dict[str, Any]()
+    figures, known = Figures(capture), dict[str, Any]()
     try:
         if "compile" in names:
             _ = capture.memory  # compiled now
-            found["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
+            known["compile"] = next((t.seconds for t in capture.times if t.step == "compile"), None)
         if "peak" in names:
-            found |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
+            known |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
         if "bytes" in names:
-            found["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
+            known["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
         if "kernels" in names:
-            found["kernels"] = figures.get("kernels")
+            known["kernels"] = figures.get("kernels")
         if "run" in names:
             if capture.program.target.absent:
                 raise UnavailableError(f"{capture.program.target.kind} is not here to run it")
-            found["run"] = median(execute().seconds)
+            known["run"] = median(execute().seconds)
     except Exception as why:
-        return {"figures": found, "error": one_line(why)}
-    return {"figures": found, "error": ""}
+        return {"figures": known, "error": one_line(why)}
+    return {"figures": known, "error": ""}
 
 
 def one_line(error: Exception) -> str:

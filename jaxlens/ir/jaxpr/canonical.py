@@ -45,14 +45,9 @@ def _region(region: Region, bodies: dict[str, str]) -> Iterator[str]:
     yield "return " + " ".join(names.get(name, name) for name in region.results)
 
 
-def stablehlo_text(text: str, labels: bool = False) -> str:
-    """StableHLO as printed, with its module and functions renamed to numbers.
-
-    Args:
-        text: The text.
-        labels: Whether results keep their pytree paths, which are no part of the program.
-    """
-    text = text if labels else _LABEL.sub(r'\1""', text)
+def stablehlo_text(text: str) -> str:
+    """StableHLO as printed, its functions renamed to numbers, without pytree paths of results."""
+    text = _LABEL.sub(r'\1""', text)
     numbers = {name: f"@f{n}" for n, name in enumerate(_DEFINED.findall(text))}
     renamed = _SYMBOL.sub(lambda match: numbers.get(match[1], match[0]), text)
     return _MODULE.sub("module", renamed)

@@ -14,7 +14,6 @@ machine's cores and its CPU too.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -132,18 +131,10 @@ class Receipt:
         Raises:
             UnavailableError: A saved capture has no StableHLO.
         """
-        return self._digest(labels=False)
-
-    @cached_property
-    def first_fingerprint(self) -> str:
-        """The fingerprint as it was made at first, of the results' names too ("result['loss']")."""
-        return self._digest(labels=True)
-
-    def _digest(self, labels: bool) -> str:
         digest = hashlib.sha256()
         for line in jaxpr_lines(self.capture.jaxpr.module):
             digest.update(f"{line}\n".encode(errors="surrogatepass"))
-        text = stablehlo_text(self.capture.stablehlo.text, labels)
+        text = stablehlo_text(self.capture.stablehlo.text)
         digest.update(text.encode(errors="surrogatepass"))
         return digest.hexdigest()[:_DIGITS]
 
@@ -151,7 +142,7 @@ class Receipt:
     def stable(self) -> str:
         """The facts that no machine changes, as text to keep beside a test. Compiles nothing."""
         kinds = ", ".join(k if n == 1 else f"{k} {n:,}" for k, n in self.primitives.items())
-        rows = [(name, _text(self._figures.get(name))) for name in _PORTABLE]
+        rows = [(name, value_text(self._figures.get(name))) for name in _PORTABLE]
         rows[0] = ("equations", f"{rows[0][1]}: {kinds}" if kinds else rows[0][1])
         deviations = [f"Not what runs: {sentence}" for sentence in self.capture.deviations]
         facts = _rows([("fingerprint", self.fingerprint), *rows])
@@ -167,23 +158,6 @@ class Receipt:
         figures = {name: self._figures.get(name) for name in names}
         self._computed.update(figures)
         return {"fingerprint": self.fingerprint, "primitives": dict(self.primitives), **figures}
-
-    def differs(self, other: "Receipt") -> tuple[str, ...]:
-        """What differs from another receipt, a sentence each: `fusions: 2, was 3`. Compiles both.
-
-        Args:
-            other: The receipt to compare with, as the earlier one.
-        """
-        after, before = self.facts(), other.facts()
-        sentences = [
-            f"{name}: {_text(after[name])}, was {_text(before[name])}"
-            for name in ("fingerprint", *FIGURES)
-            if after[name] != before[name]
-        ]
-        change = Counter(after["primitives"])
-        change.subtract(before["primitives"])
-        kinds = ", ".join(f"{kind} {n:+,}" for kind, n in sorted(change.items()) if n)
-        return (*sentences, *([f"primitives: {kinds}"] if kinds else ()))
 
     def expect(self, **facts: Any) -> None:
         """Asserts facts, and says of each that is another where it comes from.
@@ -201,10 +175,8 @@ class Receipt:
             if name not in names:
                 raise OptionError(f"a receipt has no fact {name!r}; {nearest(name, names)}")
             fact = getattr(self, name)
-            if fact != expected and not (
-                name == "fingerprint" and expected == self.first_fingerprint
-            ):
-                wrong.append(f"  {name}: {_text(fact)}, expected {_text(expected)}")
+            if fact != expected:
+                wrong.append(f"  {name}: {value_text(fact)}, expected {value_text(expected)}")
                 wrong += self._why(name)
         if wrong:
             raise AssertionError("\n".join([f"{self.title} is another program:", *wrong]))
@@ -277,7 +249,9 @@ class Receipt:
         return figure
 
     def _computed_facts(self) -> list[tuple[str, str]]:
-        return [(name, _text(self._computed[name])) for name in FIGURES if name in self._computed]
+        return [
+            (name, value_text(self._computed[name])) for name in FIGURES if name in self._computed
+        ]
 
     def _owners(self, name: str) -> list[str]:
         """Returns which lines own the memory or flops; [] for other figures."""
@@ -306,7 +280,8 @@ class Receipt:
         return [*rows, *([f"    and {left:,} more fusions"] if left else [])]
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Returns a figure, or another fact, in words; "not given" for None."""
     if value is None:
         return "not given"
     return f"{value:,}" if isinstance(value, int) else str(value)

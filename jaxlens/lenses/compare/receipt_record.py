@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jaxlens.ir.facts import Target
 from jaxlens.ir.graph import Node
 from jaxlens.lenses.compare.causes import device, edited_lines, line_text
-from jaxlens.lenses.compare.receipt import Receipt
+from jaxlens.lenses.compare.receipt import Receipt, value_text
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of, listed
 from jaxlens.lenses.subject import Given
@@ -31,14 +32,10 @@ from jaxlens.report import count, tally
 _MOST = 12  # lines, and fusions, of a message that is not whole
 _NO_LINE = "(no line of yours)"
 _ALIKE = "the same operations with other shapes, parameters or literals"
-_SAME_LINES = "each line has the same operations"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
-
-# Of a record. The first, without a number, has fingerprints of results' names too; the first two
-# count the body of a `shard_map` for one device only.
-_VERSION = 3
+_VERSION = 3  # of a record: changed with what its figures count, or its fingerprint is made of
 
 Record = Mapping[str, Any]
 """JSON-able: the keys "version", "jax", "traced" and "compiled"; that has a section per device."""
@@ -69,12 +66,11 @@ def record(receipt: Receipt, earlier: Record | None = None, *, compiled: bool = 
     """
     traced, target = _traced(receipt), receipt.capture.program.target
     sections = {device(target): _compiled(receipt)} if compiled else {}
-    if earlier is not None and earlier["jax"] == target.jax:
-        was, now = earlier["traced"], _traced(receipt, earlier)
-        prints = {**was["fingerprint"], **now["fingerprint"]}
-        if was == {**now, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
-            if earlier.get("version", 1) > 1:
-                traced["fingerprint"] = prints
+    if earlier is not None and not _written_by_another(earlier, target):
+        was = earlier["traced"]
+        prints = {**was["fingerprint"], **traced["fingerprint"]}
+        if was == {**traced, "fingerprint": {k: prints[k] for k in was["fingerprint"]}}:
+            traced["fingerprint"] = prints
             sections = {**earlier["compiled"], **sections}
     return {"version": _VERSION, "jax": target.jax, "traced": traced, "compiled": sections}
 
@@ -91,13 +87,10 @@ def changes(
         whole: Whether to give every line; else many are cut.
     """
     most, target = sys.maxsize if whole else _MOST, receipt.capture.program.target
-    if earlier["jax"] != target.jax:
-        why = f"it was written with jax {earlier['jax']}, this is {target.jax}: not compared"
-        return Changes((), (why,))
-    was, now = earlier["traced"], _traced(receipt, earlier)
+    if writer := _written_by_another(earlier, target):
+        return Changes((), (f"it was written with {writer}: not compared",))
+    was, now = earlier["traced"], _traced(receipt)
     left_out = []
-    if _is_of_one_device(earlier, receipt):
-        left_out.append("its flops are of one device in a shard_map's body: not compared")
     if target.platform not in was["fingerprint"]:
         left_out.append(f"it has no fingerprint for {target.platform}: not compared")
     figures = [*_figures(_single(was, target.platform), _single(now, target.platform))]
@@ -132,28 +125,21 @@ def is_whole(record: Any) -> bool:
         return False
 
 
-def _is_of_one_device(earlier: Record, receipt: Receipt) -> bool:
-    """Whether the flops of a record are counted otherwise than those of the receipt."""
-    return earlier.get("version", 1) < 3 and "shard_map" in receipt.primitives
+def _written_by_another(earlier: Record, target: Target) -> str:
+    """Returns the version of JAX or jaxlens that makes the figures of a record no comparison."""
+    if earlier["jax"] != target.jax:
+        return f"jax {earlier['jax']}, this is {target.jax}"
+    return "" if earlier.get("version") == _VERSION else "another version of jaxlens"
 
 
-def _traced(receipt: Receipt, earlier: Record | None = None) -> dict[str, Any]:
-    """Returns the traced figures, in the form of an earlier record."""
-    target = receipt.capture.program.target
-    version = _VERSION if earlier is None else earlier.get("version", 1)
-    figures = _plain(receipt.facts(compiled=False))
-    fingerprint = receipt.first_fingerprint if version == 1 else receipt.fingerprint
-    traced = {
-        **figures,
-        "fingerprint": {target.platform: fingerprint},
+def _traced(receipt: Receipt) -> dict[str, Any]:
+    return {
+        **_plain(receipt.facts(compiled=False)),
+        "fingerprint": {receipt.capture.program.target.platform: receipt.fingerprint},
         "lines": {text: _operations(nodes) for text, nodes in _lines(receipt).items()},
+        "arguments": _arguments(receipt),
+        "results": _results(receipt),
     }
-    if version > 1:
-        traced |= {"arguments": _arguments(receipt), "results": _results(receipt)}
-    if earlier is not None and _is_of_one_device(earlier, receipt):
-        was = earlier["traced"]
-        traced |= {name: was[name] for name in ("flops", "transcendentals") if name in was}
-    return traced
 
 
 def _arguments(receipt: Receipt) -> dict[str, str]:
@@ -246,16 +232,12 @@ def _figures(was: Record, now: Record) -> Iterator[str]:
     for name in sorted({*was, *now} - _NO_FIGURES):
         before, after = was.get(name), now.get(name)
         if before != after and not (name == "fingerprint" and before is None):
-            yield f"  {name}: {_text(after)}, was {_text(before)}"
-
-
-def _text(value: Any) -> str:
-    return "not given" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+            yield f"  {name}: {value_text(after)}, was {value_text(before)}"
 
 
 def _by_name(kind: str, was: Record, now: Record, most: int) -> Iterator[str]:
     """Yields what differs in arguments or results, those with one difference together."""
-    before, after = was.get(kind, {}), now.get(kind, {}) if kind in was else {}
+    before, after = was.get(kind, {}), now[kind]
     names: dict[str, list[str]] = {}
     for name in dict.fromkeys([*after, *before]):
         if before.get(name) != after.get(name):
@@ -281,11 +263,8 @@ def _only_edited(was: Record, now: Record, receipt: Receipt, most: int) -> Itera
     for text, before in edited_lines(was["lines"].keys(), now["lines"].keys()).items():
         rows += [f"  {listed(lines_of(nodes[text]), most // 3)}: {text}", f"      was: {before}"]
     yield from _cut(rows, 2 * most, "edited")
-    if "results" in was:
-        yield f"  {_SAME_LINES}: order, a constant, a setting or jit's options differ"
-    else:
-        yield f"  {_SAME_LINES}: arguments, results, order, a constant or jit's options differ;"
-        yield "  or only the names of results, which older fingerprints include"
+    others = "order, a constant, a setting or jit's options differ"
+    yield f"  each line has the same operations: {others}"
 
 
 def _by_line(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
@@ -325,8 +304,8 @@ def _tally_change(before: str, after: str) -> str:
 
 
 def _counts(text: str) -> Counter[str]:
-    found = _ENTRY.findall(text.rpartition(" #")[0])
-    return Counter({name: int(number or 1) for name, number in found})
+    entries = _ENTRY.findall(text.rpartition(" #")[0])
+    return Counter({name: int(number or 1) for name, number in entries})
 
 
 def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterator[str]:
@@ -340,8 +319,7 @@ def _by_fusion(was: Record, now: Record, receipt: Receipt, most: int) -> Iterato
             lines = listed(lines_of(nodes), most // 3)
             rows.append(f"  new {name}: {text}{f' ({lines})' if lines else ''}")
     gone = [f"  gone: {text}{f' x {n}' if n > 1 else ''}" for text, n in less.items()]
-    first = most - min(len(gone), most // 2)
-    yield from _cut([*rows[:first], *gone, *rows[first:]], most, title)
+    yield from _cut([*rows, *gone], most, title)
 
 
 def _cut(rows: list[str], most: int, title: str) -> Iterator[str]:

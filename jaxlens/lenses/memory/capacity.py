@@ -37,6 +37,13 @@ class Capacity:
             return whole
         return f"the {amount(self.usable)} that JAX takes by default of {whole}"
 
+    def is_of(self, kind: str) -> bool:
+        """Whether it is a number, or that of a kind of device."""
+        try:
+            return not self.name or capacity(kind).name == self.name
+        except OptionError:
+            return False
+
 
 def capacity(limit: float | str) -> Capacity:
     """Reads a limit.

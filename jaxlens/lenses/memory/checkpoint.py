@@ -26,16 +26,16 @@ REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The program with one way of `jax.checkpoint`.
+    """The program with one way to take less memory, of `jax.checkpoint` or another.
 
     Attributes:
-        name: What is checkpointed, in words.
+        name: What is checkpointed, or done, in words.
         code: The same in Python.
         peak: Bytes at the peak; None where the trial failed.
         saved: Bytes of residuals.
         flops: Arithmetic operations, multiplied by trip counts.
         elsewhere: Peak bytes in memories other than the device's main memory, by their names.
-        reserved: Bytes that it takes from start to end.
+        takes: Bytes that it reserves from start to end.
         why: Why the trial failed; "" where it did not.
         loosened: Whether XLA removed the `opt-barrier`s that keep recomputation in place.
         over_loops: Whether unrolled loops were replaced by scans.
@@ -50,7 +50,7 @@ class Tried:
     why: str = ""
     loosened: bool = False
     over_loops: bool = False
-    reserved: int | None = None
+    takes: int | None = None
 
 
 def trials(capture: Capture) -> tuple[Tried, ...]:
@@ -168,7 +168,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         refused = refusal(error)
         if refused is None:
             raise
-        return Tried(name, code, why=refused.text, reserved=refused.least)
+        return Tried(name, code, why=refused.text, takes=refused.least)
     loosened = _has_barrier(variant.hlo.module) and not _has_barrier(variant.optimized.module)
     return replace(trial, loosened=loosened)
 
@@ -176,7 +176,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
 def _figures(name: str, code: str, use: MemoryUse, program: Seen) -> Tried:
     elsewhere = {space.name: space.peak for space in use.spaces}
     flops = count_module(program.jaxpr.module).flops
-    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere, reserved=use.reserved)
+    return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere, takes=use.reserved)
 
 
 def _has_barrier(module: Module) -> bool:

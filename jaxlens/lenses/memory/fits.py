@@ -7,15 +7,14 @@ arrays, other programs, fragments) is not known, so a figure near the limit deci
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, UnavailableError
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, Target, root_name
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
-from jaxlens.lenses.memory.checkpoint import loosened, trials
+from jaxlens.lenses.memory.checkpoint import Tried, loosened, trials
 from jaxlens.lenses.memory.donation import donatable, donations, option
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use, read
 from jaxlens.lenses.sentences import listed
@@ -27,26 +26,18 @@ _LESS = 0.99  # share of the bytes below which an action counts
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """A way to take less memory.
+class ShardedAxis:
+    """The axis of a batch, over two devices.
 
     Attributes:
-        name: What is done, in words.
-        code: The same in Python.
-        takes: Bytes that the program then reserves; None where it was not tried.
-        peak: Bytes at its peak then.
-        why: Why it was not tried, or could not be.
-        at_best: An estimate of the bytes, where it was not tried; None for none.
-        loosened: Whether XLA removed the barriers that keep the recomputation in place.
+        input: Name of an input that has it as its first axis.
+        size: Its size.
+        peak: Bytes at the peak of each device at best: an estimate.
     """
 
-    name: str
-    code: str
-    takes: int | None = None
-    peak: int | None = None
-    why: str = ""
-    at_best: int | None = None
-    loosened: bool = False
+    input: str
+    size: int
+    peak: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +54,17 @@ class FitFacts:
         refused: XLA's reason not to compile it; "" where it does.
         widened: Bytes at the peak that may be f32 copies of bf16 and f16 values, which a CPU's
             program has and that of the device of the limit may not.
+        sharding: The axis to shard; None where it fits, or where no axis is known to be a batch's.
     """
 
     capacity: Capacity
     takes: int | None
     use: MemoryUse | None
     target: Target
-    actions: tuple[Action, ...] = ()
+    actions: tuple[Tried, ...] = ()
     refused: str = ""
     widened: int = 0
+    sharding: ShardedAxis | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -99,27 +92,26 @@ def within(takes: int, limit: float) -> bool | None:
     return None if abs(takes / limit - 1) < _NEAR else takes < limit
 
 
-def facts(capture: Capture, fits: str = "") -> FitFacts:
+def facts(capture: Capture, fits: str) -> FitFacts:
     """Compares a program with a limit, and tries what would make it fit if it does not.
 
     Args:
         capture: The program.
-        fits: A device, or a size such as "16 GB"; by default the device that it was compiled for.
+        fits: A device, or a size such as "16 GB".
 
     Raises:
         OptionError: The limit cannot be read.
-        UnavailableError: The backend gives no sizes, or the memory of its device is not known.
+        UnavailableError: The backend gives no sizes.
     """
-    limit = capacity(fits) if fits else _own(capture.program.target.kind)
+    limit = capacity(fits)
     use, takes, refused = _sized(capture)
     widened = _widened(capture, use) if use and limit.name else 0
-    found = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
-    if found.fits:
-        return found
+    fit = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
+    if fit.fits:
+        return fit
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
-    actions += _sharding(capture, use) if use else ()
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
-    return replace(found, actions=tuple(actions))
+    return replace(fit, actions=tuple(actions), sharding=_sharding(capture, use) if use else None)
 
 
 def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
@@ -157,16 +149,7 @@ def _elements(type: str, dtypes: str) -> Iterator[int]:
         yield math.prod(int(n) for n in sizes.split(",") if n)
 
 
-def _own(kind: str) -> Capacity:
-    try:
-        return capacity(kind)
-    except OptionError:
-        raise UnavailableError(
-            f'the memory of {kind} is not known here: name a device or a size, as in "16 GB"'
-        ) from None
-
-
-def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
+def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use."""
     possible = donatable(capture) if is_refused else donations(capture)
     possible = tuple(one for one in possible if not one.donated and one.result)
@@ -179,76 +162,43 @@ def _donating(capture: Capture, is_refused: bool) -> Iterator[Action]:
         made = Capture(*capture.driver.donating([one.name for one in possible]))
         use, takes, refused = _sized(made)
     except UnavailableError as why:
-        yield Action(name, code, why=str(why))
+        yield Tried(name, code, why=str(why))
         return
-    yield Action(name, code, takes, use.peak if use else None, refused)
+    yield Tried(name, code, use.peak if use else None, why=refused, takes=takes)
 
 
-def _checkpointing(capture: Capture) -> Iterator[Action]:
+def _checkpointing(capture: Capture) -> list[Tried]:
     try:
         tried = trials(capture)
     except UnavailableError as why:
-        yield Action("jax.checkpoint", "jax.checkpoint(f)", why=str(why))
-        return
-    for one in tried:
-        name = f"jax.checkpoint round {one.name}"
-        yield Action(name, one.code, one.reserved, one.peak, one.why, loosened=one.loosened)
+        return [Tried("jax.checkpoint", "jax.checkpoint(f)", why=str(why))]
+    return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
 
 
-class _Doubt(NamedTuple):
-    """What speaks against the first axis of an input as that of a batch; the smallest has least.
+def _sharding(capture: Capture, use: MemoryUse) -> ShardedAxis | None:
+    """Returns the first axis of a batch that takes most at the peak, if there is one.
 
-    Attributes:
-        is_mixed: Arrays of its argument have several first axes; those of a batch have one.
-        is_ambiguous: Another axis has its size: which values have the axis is not known.
-        is_state: A result takes the place of an array of its argument.
+    Only sizes are compared: all arrays of a batch have the same first axis, and are not replaced
+    by a result, as a state is. If another axis has its size, which values have the axis is not
+    known, and nothing is said.
     """
-
-    is_mixed: bool
-    is_ambiguous: bool
-    is_state: bool
-
-
-def _sharding(capture: Capture, use: MemoryUse) -> Iterator[Action]:
-    """Yields the first axis of an argument over two devices: that of a batch, if there is one."""
     inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
-    even = [(doubt, leaf) for doubt, leaf in _doubts(capture, inputs) if _even(leaf)]
-    if not even or not use.peak or capture.program.target.devices > 1:
-        return
-    least = min(doubt for doubt, _ in even)
-    if least.is_ambiguous and (least.is_mixed or least.is_state):
-        return  # which of the arrays to shard is not known either
-    leaves: dict[int, Input] = {}  # the first of each size
-    for doubt, leaf in even:
-        if doubt == least:
-            leaves.setdefault(_even(leaf), leaf)
+    donated = [leaf.name for leaf in inputs if leaf.donated]
+    state = {root_name(name) for name in (*donated, *(one.name for one in donatable(capture)))}
+    firsts = defaultdict[str, set[object]](set)
+    for leaf in inputs:
+        firsts[root_name(leaf.name)].add(leaf.type.shape[0])
+    alike = [leaf for leaf in inputs if len(firsts[root_name(leaf.name)]) == 1]
+    batch = [leaf for leaf in alike if root_name(leaf.name) not in state] or alike
+    others = {n for leaf in inputs for n in leaf.type.shape[1 if leaf in batch else 0 :]}
+    leaves = {n: leaf for leaf in reversed(batch) if (n := _even(leaf)) and n not in others}
+    if not leaves or not use.peak or capture.program.target.devices > 1:
+        return None
     size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
     known = {n for leaf in inputs for n in leaf.type.shape}
     # XLA may have merged the axis with others into one that no input has.
     whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
-    why = "other axes have its size, so by how much is not known" if least.is_ambiguous else ""
-    yield Action(
-        f"sharding axis 0 of {leaves[size].name} ({size:,}) over 2 devices",
-        "jax.NamedSharding(mesh, jax.P('x'))",
-        why=why,
-        at_best=None if why else use.peak - whole // 2,
-    )
-
-
-def _doubts(capture: Capture, inputs: Sequence[Input]) -> Iterator[tuple[_Doubt, Input]]:
-    """Yields each input with what speaks against its first axis; only sizes are compared."""
-    given = [leaf.name for leaf in inputs if leaf.donated]
-    state = {root_name(name) for name in (*given, *(one.name for one in donatable(capture)))}
-    roots = [(root_name(leaf.name), leaf) for leaf in inputs]
-    firsts, axes = defaultdict[str, set[object]](set), defaultdict[object, set[object]](set)
-    for root, leaf in roots:
-        firsts[root].add(leaf.type.shape[0])
-        for axis, n in enumerate(leaf.type.shape):
-            # All arguments that are not state are one batch.
-            axes[n].add((leaf.name if root in state else "", axis))
-    for root, leaf in roots:
-        is_ambiguous = len(axes[leaf.type.shape[0]]) > 1
-        yield _Doubt(len(firsts[root]) > 1, is_ambiguous, root in state), leaf
+    return ShardedAxis(leaves[size].name, size, use.peak - whole // 2)
 
 
 def _even(leaf: Input) -> int:
@@ -264,22 +214,22 @@ def _with_axis(use: MemoryUse, is_axis: Callable[[int], bool]) -> int:
     return sum(count for count, axes in sizes if any(is_axis(int(n)) for n in axes))
 
 
-def report(found: FitFacts) -> Report:
+def report(fit: FitFacts) -> Report:
     """Reports the verdict, then what was tried, then what was not."""
-    findings = [_verdict(found), *_published(found), *_tried(found), *_loosened(found)]
-    rows = [action for action in found.actions if action.takes is not None]
-    peak = found.use.peak if found.use else None
-    now = Action("nothing (as it is)", "", found.takes, peak, found.refused)
+    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit), *_sharded(fit)]
+    rows = [action for action in fit.actions if action.takes is not None]
+    peak = fit.use.peak if fit.use else None
+    now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
 
-    def unsure(action: Action) -> str:
-        return "too near" if found.near(action.takes) else "unknown"
+    def unsure(action: Tried) -> str:
+        return "too near" if fit.near(action.takes) else "unknown"
 
     cells = (
         (
             Cell(action.name),
             Cell(_takes(action), action.takes),
             Cell("" if action.peak is None else amount(action.peak), action.peak),
-            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(found, action)]),
+            Cell({True: "yes", False: "no", None: unsure(action)}[_fits(fit, action)]),
             Cell(action.code),
         )
         for action in (now, *rows)
@@ -290,57 +240,53 @@ def report(found: FitFacts) -> Report:
     return Report("Will it fit", tuple(findings), (table,) if rows else ())
 
 
-def _fits(found: FitFacts, action: Action) -> bool | None:
-    return False if action.why else found.would_fit(action.takes, action.peak)
+def _fits(fit: FitFacts, action: Tried) -> bool | None:
+    return False if action.why else fit.would_fit(action.takes, action.peak)
 
 
-def _takes(action: Action) -> str:
+def _takes(action: Tried) -> str:
     return f"{'at least ' if action.why else ''}{amount(action.takes)}"
 
 
-def _verdict(found: FitFacts) -> Finding:
-    limit, use = found.capacity, found.use
+def _verdict(fit: FitFacts) -> Finding:
+    limit, use = fit.capacity, fit.use
     if use is None:
-        kind = found.target.kind or found.target.platform
-        text = f"It does not fit: XLA does not compile it for {kind}: {found.refused}."
+        kind = fit.target.kind or fit.target.platform
+        text = f"It does not fit: XLA does not compile it for {kind}: {fit.refused}."
         return Finding(text, "xla", weight=1.0)
     most = None if use.peak is None else amount(use.peak)
-    peak = f", {most} of it at the peak" if most not in (None, amount(found.takes)) else ""
+    peak = f", {most} of it at the peak" if most not in (None, amount(fit.takes)) else ""
     when = f" {use.moment}" if peak and use.moment else ""
     said = {
-        True: f"It fits {limit.words}: it takes {amount(found.takes)}{peak}{when}, "
-        f"{share(found.takes or 0, limit.usable)} of that.",
-        False: f"It does not fit {limit.words}: it takes {amount(found.takes)}{peak}{when}.",
-        None: f"It takes {amount(found.takes)}{peak}{when}, which is too near to {limit.words} to "
+        True: f"It fits {limit.words}: it takes {amount(fit.takes)}{peak}{when}, "
+        f"{share(fit.takes or 0, limit.usable)} of that.",
+        False: f"It does not fit {limit.words}: it takes {amount(fit.takes)}{peak}{when}.",
+        None: f"It takes {amount(fit.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
-    }[found.fits]
-    if found.fits is None and found.widened and not found.near(found.takes):
-        floor = (found.takes or 0) - (use.temporaries or 0)
+    }[fit.fits]
+    if fit.fits is None and fit.widened and not fit.near(fit.takes):
+        floor = (fit.takes or 0) - (use.temporaries or 0)
         said = (
-            f"Whether it fits {limit.words} cannot be said: it takes {amount(found.takes)} as "
-            f"compiled for cpu, but up to {amount(found.widened)} of it can be f32 copies of bf16 "
+            f"Whether it fits {limit.words} cannot be said: it takes {amount(fit.takes)} as "
+            f"compiled for cpu, but up to {amount(fit.widened)} of it can be f32 copies of bf16 "
             f"or f16 values, which other devices do not need; arguments and results take "
             f"{amount(floor)}."
         )
-    return Finding(said, "xla", weight=0.0 if found.fits else 1.0)
+    return Finding(said, "xla", weight=0.0 if fit.fits else 1.0)
 
 
-def _published(found: FitFacts) -> Iterator[Finding]:
-    limit = found.capacity
+def _published(fit: FitFacts) -> Iterator[Finding]:
+    limit = fit.capacity
     if not limit.source:
         return
-    try:
-        is_same = capacity(found.target.kind).name == limit.name
-    except OptionError:
-        is_same = False
-    if not is_same:
+    if not limit.is_of(fit.target.kind):
         yield Finding(
-            f"It was compiled for {found.target.kind or found.target.platform}: XLA would make "
+            f"It was compiled for {fit.target.kind or fit.target.platform}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
             f"{target_of(limit.name)}.",
             "estimate",
         )
-    if limit.usable < limit.bytes and not found.fits and (found.takes or 0) < limit.bytes:
+    if limit.usable < limit.bytes and not fit.fits and (fit.takes or 0) < limit.bytes:
         yield Finding(
             f"JAX takes {limit.usable / limit.bytes:.0%} of a GPU's memory by default: "
             "XLA_PYTHON_CLIENT_MEM_FRACTION=.95 in the environment gives it more.",
@@ -348,33 +294,39 @@ def _published(found: FitFacts) -> Iterator[Finding]:
         )
 
 
-def _tried(found: FitFacts) -> Iterator[Finding]:
-    for action in found.actions:
+def _tried(fit: FitFacts) -> Iterator[Finding]:
+    for action in fit.actions:
         is_code = action.name.startswith("jax.")
         name = action.name if is_code else f"{action.name[:1].upper()}{action.name[1:]}"
         if action.takes is not None:
-            if not found.takes or action.takes > _LESS * found.takes:
+            if not fit.takes or action.takes > _LESS * fit.takes:
                 continue
-            unsure = "too near to say" if found.near(action.takes) else "which may fit"
+            unsure = "too near to say" if fit.near(action.takes) else "which may fit"
             fits = {True: "which fits", False: "which does not fit", None: unsure}
-            verdict = fits[_fits(found, action)]
+            verdict = fits[_fits(fit, action)]
             text = f"{name}: {_takes(action)}, {verdict}: {action.code}."
             yield Finding(text, "measured")
-        elif action.at_best is not None:
-            text = f"{name} was not tried: at best {amount(action.at_best)} at the peak of each."
-            yield Finding(text, "estimate")
         else:
             yield Finding(f"{name} was not tried: {action.why}.", "unknown")
-    tried = [action for action in found.actions if action.takes is not None]
-    if tried and not any((a.takes or 0) <= _LESS * (found.takes or 0) for a in tried):
+    tried = [action for action in fit.actions if action.takes is not None]
+    if tried and not any((a.takes or 0) <= _LESS * (fit.takes or 0) for a in tried):
         names = listed([action.name for action in tried])
         yield Finding(f"Tried without taking less: {names}.", "measured")
 
 
-def _loosened(found: FitFacts) -> Iterator[Finding]:
+def _sharded(fit: FitFacts) -> Iterator[Finding]:
+    if one := fit.sharding:
+        text = (
+            f"Sharding axis 0 of {one.input} ({one.size:,}) over 2 devices was not tried: at best "
+        )
+        text += f"{amount(one.peak)} at the peak of each (jax.NamedSharding(mesh, jax.P('x')))."
+        yield Finding(text, "estimate")
+
+
+def _loosened(fit: FitFacts) -> Iterator[Finding]:
     """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
-    if any(a.loosened and (a.takes or 0) > _LESS * (found.takes or 0) for a in found.actions):
-        yield Finding(loosened(found.target.platform), "xla")
+    if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
+        yield Finding(loosened(fit.target.platform), "xla")
 
 
 def allocates(capture: Capture, size: int) -> bool:

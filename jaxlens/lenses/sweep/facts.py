@@ -4,11 +4,10 @@ A growth is fitted by least squares to the points that were measured, and is an 
 is said of a value outside of them.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,9 @@ from jaxlens.lenses.memory.capacity import Capacity
 _LINE, _SQUARE, _POWER = 0.02, 0.005, 0.03  # largest relative error of a fit by each law
 _WHOLE = 0.03  # largest distance of a power from a whole number
 _FEWEST = 3  # points of a fit
+
+Measured = tuple[float, SweepRow]
+"""A number of an axis, and the row that was measured there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +68,37 @@ class Growth:
     """A curve through the measured points.
 
     Attributes:
-        kind: "line": base + slope * n; "square": with + square * n ** 2; "power": slope * n **
-            power; "step": no such law, and slope is the ratio of the last two.
-        base: Value at 0 of the line or square.
-        slope: Growth for 1 of the axis, factor of the power, or a ratio.
-        power: The exponent; 1 for a line.
+        terms: Factors by the power of the number: {1: slope, 0: base} for a line; {} where no law
+            fits.
         first: The smallest number that it was fitted to.
         last: The largest.
         points: How many points it was fitted to.
         error: Its largest relative error at these points.
-        square: Growth with the square.
+        ratio: The last value by the one before, where no law fits.
     """
 
-    kind: str
-    base: float
-    slope: float
-    power: float
+    terms: Mapping[int, float]
     first: float
     last: float
     points: int
-    error: float
-    square: float = 0.0
+    error: float = 0.0
+    ratio: float = 1.0
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a line."""
+        return self.terms.keys() == {0, 1}
 
     @property
     def is_flat(self) -> bool:
         """Whether a line hardly changes within its points."""
-        change = abs(self.slope) * (self.last - self.first)
-        return self.kind == "line" and change <= 0.01 * (self.base + self.slope * self.last)
+        change = abs(self.terms.get(1, 0.0)) * (self.last - self.first)
+        return self.is_line and change <= 0.01 * self.at_last
+
+    @property
+    def at_last(self) -> float:
+        """The value of the curve at the largest number."""
+        return sum(factor * self.last**power for power, factor in self.terms.items())
 
 
 def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
@@ -109,37 +115,28 @@ def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
     if len(pairs) < 2 or min(v for _, v in pairs) <= 0:
         return None
     x, y = np.array(pairs, dtype=float).T
-    laws = partial(_polynomial, 1), partial(_polynomial, 2), _power
-    tails = range(len(x) - _FEWEST + 1)
-    fits = (law(x[n:], y[n:]) for n in tails for law in laws)
-    ends = float(x[-2]), float(x[-1])
-    last = Growth("step", 0.0, float(y[-1] / y[-2]), 0.0, *ends, len(x), 0.0)
-    return next(filter(None, fits), last)
+    for first in range(len(x) - _FEWEST + 1):
+        tail, measured = x[first:], y[first:]
+        for terms, most in _curves(tail, measured):
+            fitted = sum(factor * tail**power for power, factor in terms.items())
+            error = float(np.max(np.abs(fitted / measured - 1)))
+            if error <= most:
+                return Growth(terms, float(tail[0]), float(tail[-1]), len(tail), error)
+    return Growth({}, float(x[-2]), float(x[-1]), len(x), ratio=float(y[-1] / y[-2]))
 
 
-def _polynomial(degree: int, x: Any, y: Any) -> Growth | None:
-    if len(x) < degree + 2:  # fewer points are always on one
-        return None
-    square, slope, base = (0.0, *map(float, np.polyfit(x, y, degree, w=1 / y)))[-3:]
-    error, ends = _error(base + slope * x + square * x**2, y), (float(x[0]), float(x[-1]))
-    kind, most = (("line", _LINE), ("square", _SQUARE))[degree - 1]
-    fitted = Growth(kind, base, slope, float(degree), *ends, len(x), error, square)
-    return fitted if error <= most and square >= 0 else None
-
-
-def _power(x: Any, y: Any) -> Growth | None:
-    if x[0] <= 0:
-        return None
-    power, factor = map(float, np.polyfit(np.log(x), np.log(y), 1))
-    error = _error(math.exp(factor) * x**power, y)
-    ends = float(x[0]), float(x[-1])
-    fitted = Growth("power", 0.0, math.exp(factor), power, *ends, len(x), error)
-    is_whole = abs(power - round(power)) <= _WHOLE and round(power) not in (0, 1)
-    return fitted if error <= _POWER and is_whole else None
-
-
-def _error(fitted: Any, y: Any) -> float:
-    return float(np.max(np.abs(fitted / y - 1)))
+def _curves(x: Any, y: Any) -> Iterator[tuple[dict[int, float], float]]:
+    """Yields the nearest curve of each kind, with the relative error up to which it is a law."""
+    for degree, most in ((1, _LINE), (2, _SQUARE)):
+        if len(x) > degree + 1:  # fewer points are always on one
+            factors = np.polyfit(x, y, degree, w=1 / y)
+            if degree == 1 or factors[0] >= 0:
+                yield {degree - n: float(factor) for n, factor in enumerate(factors)}, most
+    if x[0] > 0:
+        power = float(np.polyfit(np.log(x), np.log(y), 1)[0])
+        whole = round(power)
+        if abs(power - whole) <= _WHOLE and whole not in (0, 1):
+            yield {whole: float(np.exp(np.mean(np.log(y) - whole * np.log(x))))}, _POWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,34 +176,20 @@ def series(facts: SweepFacts, at: int) -> Iterator[Series]:
             yield Series(fixed, tuple(axis.numbers[row.place[at]] for row in done), done)
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """Which of a series fit the limit.
+def fit(of: Series) -> tuple[Measured | None, Measured | None] | None:
+    """Returns the largest of a series that fits the limit, and the next, which does not.
 
-    Attributes:
-        series: The series.
-        largest: The largest that fits, with its row; None where none does.
-        next: The smallest above it, which does not fit; None where all fit.
+    One of them is None if all or none fit; there is no answer if the limit is met twice, or it is
+    not known what fits.
     """
-
-    series: Series
-    largest: tuple[float, SweepRow] | None
-    next: tuple[float, SweepRow] | None
-
-
-def fit(of: Series) -> Fit | None:
-    """Returns where a series reaches the limit; None where it does so twice, or is unknown."""
     known = [(n, r) for n, r in zip(of.numbers, of.rows, strict=True) if r.fits is not None]
-    if not known:
-        return None
     fits = [bool(row.fits) for _, row in known]
-    if any(after and not before for before, after in pairwise(fits)):
+    if not known or any(after and not before for before, after in pairwise(fits)):
         return None
     count = sum(fits)
-    low, high = known[count - 1] if count else None, known[count] if count < len(known) else None
-    return Fit(of, low, high)
+    return known[count - 1] if count else None, known[count] if count < len(known) else None
 
 
 def figure(name: str) -> Callable[[SweepRow], Any]:
     """Returns the function that reads a figure of a row."""
-    return lambda row: getattr(row.figures, name)
+    return attrgetter(f"figures.{name}")

@@ -7,14 +7,24 @@ from operator import attrgetter
 from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.fits import target_of
 from jaxlens.lenses.sentences import listed
-from jaxlens.lenses.sweep.facts import Fit, Growth, Series, SweepFacts, figure, fit, growth, series
+from jaxlens.lenses.sweep.facts import (
+    Growth,
+    Measured,
+    Series,
+    SweepFacts,
+    figure,
+    fit,
+    growth,
+    series,
+)
 from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
 
 UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the others are bytes
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _FITS = {True: "yes", False: "no", None: "unknown"}
-_ALIKE = 1.01  # figures that differ less are told as one
+_ALIKE = 1.01  # figures that differ less count as equal
+_POWERS = {0: "", 1: " n"}  # as they are written; others as n^2
 
 
 def report(facts: SweepFacts) -> Report:
@@ -78,7 +88,7 @@ def _limited(facts: SweepFacts, words: str, tried: str) -> dict[str, list[Series
         where = fit(one)
         if along is None or where is None:
             return {}
-        text = _fit(where, facts.axes[along].quantity, words, tried)
+        text = _fit(*where, facts.axes[along].quantity, words, tried)
         alike.setdefault(text, []).append(one)
     return alike if len(alike) <= _GROUPS else {}
 
@@ -91,8 +101,7 @@ def _spread(facts: SweepFacts, at: int) -> tuple[bool, float]:
     return meets, max((max(takes) / max(min(takes), 1) for takes in values), default=0.0)
 
 
-def _fit(one: Fit, quantity: str, words: str, tried: str) -> str:
-    low, high = one.largest, one.next
+def _fit(low: Measured | None, high: Measured | None, quantity: str, words: str, tried: str) -> str:
     if high is not None:
         above = f"{quantity} = {_number(high[0])} {_takes(high[1])}"
     if low is None:
@@ -111,7 +120,7 @@ def _takes(row: SweepRow) -> str:
 
 
 def _growths(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields how each figure grows along each axis of numbers: at the most and least of it."""
+    """Yields how each figure grows along each axis of numbers, where it is largest."""
     names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
     for at in facts.numbered:
         quantity = facts.axes[at].quantity
@@ -122,47 +131,36 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
             if not known:
                 continue
             _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
-            least, low, other = min(known, key=lambda one: one[0].values(figure(name))[1][-1])
             same = [one for one, _, said in known if said == text]
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}"
-            if least not in same:
-                rates = law.kind == low.kind == "line" and not (law.is_flat or low.is_flat)
-                text += f"; {_with([least])}{f'by {_each(low, name)}' if rates else f'it {other}'}"
+            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}."
             trust: Trust = "xla" if name == "peak" else "counted"
-            yield Finding(_capital(f"{text}."), trust if law.kind == "step" else "estimate")
-
-
-def _each(law: Growth, name: str) -> str:
-    unit, last = UNITS.get(name, "B"), law.base + law.slope * law.last
-    rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * last else ""
-    return f"{amount(abs(law.slope), unit)} for each one{rest}"
+            yield Finding(_capital(text), "estimate" if law.terms else trust)
 
 
 def _grows(law: Growth, name: str, quantity: str) -> str:
     """Returns how a figure grows, and how far that holds."""
-    first, last = _number(law.first), _number(law.last)
-    if law.kind == "step":
+    first, last, unit = _number(law.first), _number(law.last), UNITS.get(name, "B")
+    if not law.terms:
         points = f"{'no law fits the ' if law.points > 2 else ''}{law.points} points"
-        times = f"{law.slope:.3g} times" if abs(law.slope - 1) > 0.005 else "about"
+        times = f"{law.ratio:.3g} times" if abs(law.ratio - 1) > 0.005 else "about"
         return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
     off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
-    about = f" from {first} to {last} ({law.points} points, {off})"
-    if law.kind == "power":
-        return f"grows as {quantity} to the power {law.power:.2f}{about}"
-    if law.kind == "square":
-        terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
-        whole, unit = sum(a * law.last**power for a, power, _ in terms), UNITS.get(name, "B")
-        parts = [
-            f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}"
-            for a, power, n in terms
-            if abs(a) * law.last**power > 0.01 * whole
-        ]
-        text = " ".join(parts).removeprefix("+ ")
-        return f"grows with the square of {quantity} (n): {text},{about}"
+    about = f"from {first} to {last} ({law.points} points, {off})"
     if law.is_flat:
-        return f"hardly changes with {quantity}{about}"
-    way = "grows" if law.slope > 0 else "falls"
-    return f"{way} linearly with {quantity}, by {_each(law, name)}{about}"
+        return f"hardly changes with {quantity} {about}"
+    if law.is_line:
+        slope, base = law.terms[1], law.terms[0]
+        way = "grows" if slope > 0 else "falls"
+        rest = f" on top of {amount(base, unit)}" if base > 0.01 * law.at_last else ""
+        each = f"{amount(abs(slope), unit)} for each one{rest}"
+        return f"{way} linearly with {quantity}, by {each} {about}"
+    parts = [
+        f"{'+' if factor > 0 else '-'} {amount(abs(factor), unit)}{_POWERS.get(n, f' n^{n}')}"
+        for n, factor in law.terms.items()
+        if abs(factor) * law.last**n > 0.01 * law.at_last
+    ]
+    way = "grows" if max(law.terms) > 0 else "falls"
+    return f"{way} with {quantity} (n) as {' '.join(parts).removeprefix('+ ')} {about}"
 
 
 def _bests(facts: SweepFacts) -> Iterator[Finding]:
@@ -182,25 +180,20 @@ def _bests(facts: SweepFacts) -> Iterator[Finding]:
     names = [axis.name for axis in facts.axes if not axis.numbers]
     lead = f"at {listed(where)} " if where else ""
     for name in ("peak", "run"):
-        known = [row for row in done if figure(name)(row) is not None]
+        value = figure(name)
+        known = sorted((row for row in done if value(row) is not None), key=value)
         if len(known) < 2:
             continue
-        low, high = min(known, key=figure(name)), max(known, key=figure(name))
-        least, most = figure(name)(low), figure(name)(high)
-        alike = [_point(row, names) for row in known if figure(name)(row) <= _ALIKE * least]
+        low, high = known[0], known[-1]
+        ends = f": {_text(name, value(low))} and {_text(name, value(high))}."
+        text = f"{lead}{name} is least with {_point(low, names)}, most with {_point(high, names)}"
         if name == "run":
-            tail = f", {duration(least)}; the longest, of {_point(high, names)}, takes "
-            text = f"{lead}the shortest run is that of {_point(low, names)}."
-            yield Finding(_capital(text), "measured", tail=f"{tail}{duration(most)}.")
-        elif len(alike) == len(known):
-            text = f"{lead}all points have about the same peak, {amount(least)}."
+            yield Finding(_capital(f"{text}."), "measured", tail=ends)
+        elif value(high) <= _ALIKE * value(low):
+            text = f"{lead}all points have about the same peak, {amount(value(low))}."
             yield Finding(_capital(text), "xla")
         else:
-            text = (
-                f"{lead}the peak is least, {amount(least)}, with {listed(alike)}, and most, "
-                f"{amount(most)}, with {_point(high, names)}"
-            )
-            yield Finding(_capital(f"{text}."), "xla")
+            yield Finding(_capital(f"{text}{ends}"), "xla")
     yield from _policies(done)
 
 
@@ -212,10 +205,10 @@ def _policies(rows: Sequence[SweepRow]) -> Iterator[Finding]:
     known = [row for row in rows if row.figures.peak and row.figures.flops]
     more = [row for row in known if (row.figures.flops or 0) > 1.05 * plain.figures.flops]
     if more and all(_ALIKE * (row.figures.peak or 0) >= plain.figures.peak for row in more):
-        names = listed([row.point["policy"] for row in more])
+        names = listed(list(dict.fromkeys(row.point["policy"] for row in more)))
         yield Finding(
-            f"{names} computes values again, and the peak is not lower here. On CPUs XLA takes out "
-            "the barriers of jax.checkpoint: sweep with the target that it is to run on.",
+            f"With {names} values are computed again, and the peak is not lower here. On CPUs XLA "
+            "takes out the barriers of jax.checkpoint: sweep with the target that it is to run on.",
             "counted",
         )
 

@@ -48,6 +48,7 @@ from jaxlens.stages.compile.interruptible import Abandon, Background
 from jaxlens.stages.compile.kernels import asm_text, kernels, llvm_parts, llvm_text, without_code
 from jaxlens.stages.compile.xla_options import dump_options
 
+Flags = Mapping[str, bool | int | str]
 _NAME = 80  # bytes; the longest names of pipelines and passes take 130 of a file system's 255
 
 
@@ -172,7 +173,18 @@ class RunningCompile:
     written, so that it can be read meanwhile.
     """
 
-    def __init__(self, lowered: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        lowered: Any,
+        *,
+        name: str,
+        passes: bool | str = False,
+        origins: Origins | None = None,
+        profiled: bool = False,
+        flags: Flags | None = None,
+        waiting: Callable[[float], None] | None = None,
+        again: str = "",
+    ) -> None:
         """Starts a compile, with XLA's dumps on.
 
         LLVM IR, objects, buffer assignment and live ranges are always dumped; they cost 5-10 % of a
@@ -180,18 +192,16 @@ class RunningCompile:
 
         Args:
             lowered: A `jax.stages.Lowered`, for any backend or described device.
-            **options: `name`: The program's name, for messages.
-                `passes`: Whether to dump the HLO after each pass that changed it (costs a large
+            name: The program's name, for messages.
+            passes: Whether to dump the HLO after each pass that changed it (costs a large
                 program 10 % more time and 50 MB); a string is a regular expression on pass names.
-                `origins`: Returns the frames of the program's ops, if it is stamped.
-                `profiled`: Whether JAX's profiler records the compile (costs a few percent).
-                `flags`: XLA options in addition to the dump options; some crash the process.
-                `waiting`: See `Background.result`.
-                `again`: Why the program is compiled once more, shown while it runs.
+            origins: Returns the frames of the program's ops, if it is stamped.
+            profiled: Whether JAX's profiler records the compile (costs a few percent).
+            flags: XLA options in addition to the dump options; some crash the process.
+            waiting: See `Background.result`.
+            again: Why the program is compiled once more, shown while it runs.
         """
-        self._name, self._origins = options["name"], options.get("origins")
-        self._passes: bool | str = options.get("passes", False)
-        self._waiting = options.pop("waiting", None)
+        self._name, self._origins, self._passes, self._waiting = name, origins, passes, waiting
         self._path: Path | None = None
         self._before = ""
         self._hlo: CompileOutput | None = None
@@ -206,13 +216,22 @@ class RunningCompile:
         def early() -> Dump | None:
             return self._hlo.dump if self._hlo is not None else None
 
-        again = options.pop("again", "")
         end = progress.begin(f"XLA compiles {self._name} {again}".rstrip(), self._detail)
 
         def work(abandon: Abandon) -> CompileOutput:
             done = False
             try:
-                made = _compile(lowered, abandon, begun=begun, early=early, **options)
+                made = _compile(
+                    lowered,
+                    abandon,
+                    begun=begun,
+                    early=early,
+                    name=name,
+                    passes=passes,
+                    origins=origins,
+                    profiled=profiled,
+                    flags=flags,
+                )
                 done = True
                 return made
             finally:
@@ -298,13 +317,22 @@ def _prints_alike(name: str) -> bool:
     return jax.version.__version_info__ < (0, 11) and len(name.encode()) < _NAME // 2
 
 
-def compile_lowered(lowered: Any, **options: Any) -> CompileOutput:
+def compile_lowered(
+    lowered: Any,
+    *,
+    name: str,
+    passes: bool | str = False,
+    profiled: bool = False,
+    flags: Flags | None = None,
+) -> CompileOutput:
     """Compiles exactly once; see `RunningCompile` for the arguments.
 
     Raises:
         Exception: The error that JAX raises if the program does not compile, unchanged.
     """
-    return RunningCompile(lowered, **options).result()
+    return RunningCompile(
+        lowered, name=name, passes=passes, profiled=profiled, flags=flags
+    ).result()
 
 
 def _compile(
@@ -314,10 +342,10 @@ def _compile(
     begun: Callable[[Path | None], None],
     early: Callable[[], Dump | None],
     name: str,
-    passes: bool | str = False,
-    origins: Origins | None = None,
-    profiled: bool = False,
-    flags: Mapping[str, bool | int | str] | None = None,
+    passes: bool | str,
+    origins: Origins | None,
+    profiled: bool,
+    flags: Flags | None,
 ) -> CompileOutput:
     """Compiles, and reads all dumps but those that were read `early`.
 

@@ -176,16 +176,16 @@ def bisect(
 ) -> Bisected:
     """Finds what makes a program fail a check; see `jaxlens.bisect`."""
     trials = _Trials(capture, check, run)
-    found: list[TrialChange] = []
+    at_fault: list[TrialChange] = []
     apart: list[TrialChange] = []
     if trials.outcome() == "at fault":
-        found = _needed(trials, trials.flags)
-        if trials.answer and not found:
-            found = _needed(trials, trials.passes())
+        at_fault = _needed(trials, trials.flags)
+        if trials.answer and not at_fault:
+            at_fault = _needed(trials, trials.passes())
             apart = _needed(trials, trials.fusions())
     versions = [_version(capture, check, python, run) for python in pythons]
     return Bisected(
-        capture.program.name, tuple(found), tuple(apart), trials.outcomes, tuple(versions)
+        capture.program.name, tuple(at_fault), tuple(apart), trials.outcomes, tuple(versions)
     )
 
 

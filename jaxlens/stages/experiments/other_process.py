@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,13 +133,11 @@ class Child:
 
     Attributes:
         key: Its command and environment.
-        served: How many requests it has answered.
     """
 
     def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """Starts the process, which takes seconds to import JAX."""
         self.key = (tuple(command), environment)
-        self.served = 0
         self._log = tempfile.TemporaryFile(prefix="jaxlens-")  # noqa: SIM115 -- `end` closes it
         self._process = subprocess.Popen(
             list(command),
@@ -156,41 +154,39 @@ class Child:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
-    def answer(self, folder: Path, timeout: float = math.inf) -> bool:
-        """Waits for the answer to the request in a folder; returns False if the process ended.
+    def ask(self, request: Mapping[str, Any], timeout: float = math.inf) -> dict[str, Any]:
+        """Returns the answer to a request.
 
         Args:
-            folder: The folder.
+            request: Is pickled.
             timeout: Seconds to wait.
 
         Raises:
+            ChildProcessError: The process ended; says how, and the last error of its log.
             TimeoutError: It took too long.
         """
         assert self._process.stdin is not None
         self._log.seek(0, os.SEEK_END)
-        self._begin = self._log.tell()
-        until = time.monotonic() + timeout
-        with suppress(OSError):  # it has ended
-            self._process.stdin.write(f"{folder}\n".encode())
-            self._process.stdin.flush()
-        while not (folder / "answer").exists():
-            if self.code is not None:
-                return (folder / "answer").exists()
-            if time.monotonic() > until:
-                raise TimeoutError
-            time.sleep(_POLL)
-        self.served += 1
-        return True
-
-    def ending(self) -> str:
-        """Returns how the process ended: its exit code or signal, and the last error of its log."""
-        self._log.seek(self._begin)
-        code = self.code or 0
-        status = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"({status}): {_last(self._log.read())}"
+        begin, until = self._log.tell(), time.monotonic() + timeout
+        with tempfile.TemporaryDirectory(prefix="jaxlens-") as name:
+            folder = Path(name)
+            (folder / "request").write_bytes(pickle.dumps(dict(request)))
+            with suppress(OSError):  # it has ended
+                self._process.stdin.write(f"{folder}\n".encode())
+                self._process.stdin.flush()
+            while not (folder / "answer").exists():
+                if self.code is not None and not (folder / "answer").exists():
+                    self._log.seek(begin)
+                    status = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
+                    raise ChildProcessError(f"({status}): {_last(self._log.read())}")
+                if time.monotonic() > until:
+                    raise TimeoutError
+                time.sleep(_POLL)
+            answer: dict[str, Any] = pickle.loads((folder / "answer").read_bytes())  # the child's
+            return answer
 
     def kill(self) -> None:
-        """Kills the process; `answer`, which another thread may be in, then returns False."""
+        """Kills the process; `ask`, which another thread may be in, then raises."""
         self._process.kill()
 
     def end(self) -> None:
@@ -208,10 +204,8 @@ _child: Child | None = None
 _lock = threading.RLock()
 
 
-def start(target: Target, clean: bool = False) -> bool:
-    """Starts a child process, unless one is ready; returns whether one has answered before.
-
-    A process with another environment is ended.
+def start(target: Target, clean: bool = False) -> Child:
+    """Returns a child process, started unless one is ready; ends one with another environment.
 
     Args:
         target: Where the program is to run.
@@ -228,7 +222,7 @@ def start(target: Target, clean: bool = False) -> bool:
             _child = None
         if _child is None:
             _child = Child(COMMAND, environment)
-        return _child.served > 0
+        return _child
 
 
 def start_early(name: str) -> None:
@@ -257,31 +251,23 @@ def compiled(
     Raises:
         UnavailableError: The child process timed out or crashed.
     """
-    with _lock, tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
-        path = Path(folder)
-        (path / "request").write_bytes(pickle.dumps(request))
-        start(capture.program.target, clean)
-        child = _child
-        assert child is not None
+    with _lock:
         try:
-            is_done = child.answer(path, TIMEOUT)
+            return start(capture.program.target, clean).ask(request, TIMEOUT)
         except TimeoutError:
             _forget()
             doing = "compile and run it" if run else "compile it"
             raise UnavailableError(
                 f"XLA took more than {TIMEOUT:.0f} s to {doing} {recompile.clause}; given up"
             ) from None
+        except ChildProcessError as ending:
+            _forget()
+            raise UnavailableError(
+                f"XLA ended its process when it compiled {recompile.clause} {ending}"
+            ) from None
         except BaseException:  # an interrupt
             _forget()
             raise
-        if is_done:
-            answer: dict[str, Any] = pickle.loads((path / "answer").read_bytes())  # the child's
-            return answer
-        ending = child.ending()
-        _forget()
-        raise UnavailableError(
-            f"XLA ended its process when it compiled {recompile.clause} {ending}"
-        )
 
 
 def child_environment(platform: str, absent: bool) -> dict[str, str]:

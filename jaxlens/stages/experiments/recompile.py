@@ -32,7 +32,6 @@ _FUSING = "fusion"
 # A GPU runs fusions only: fusion-wrapper makes one of each single operation, and nothing compiles
 # without it. The two others fuse what an earlier pass no longer does.
 _WRAPPING, _FUSING_ON_GPU = "fusion-wrapper", ("priority-fusion", "multi_output_fusion")
-_START = 3.0  # seconds until a new process has imported JAX, on a laptop
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,10 @@ def without(
         OptionError: There is no such pass or flag.
         UnavailableError: The program cannot be compiled again, or XLA crashed.
     """
-    # It imports JAX while the program is compiled here for its passes.
-    waits = start(capture.program.target)
+    start(capture.program.target)  # imports JAX while the program is compiled here for its passes
     recompile = read(names, capture)
     request = request_of(capture, recompile, run)
-    with progress.step(_announcement(capture, recompile, run, waits)):
+    with progress.step(_announcement(capture, recompile, run)):
         answer = compiled(capture, request, recompile, run)
     if "flag" in answer:
         name = str(answer["flag"])
@@ -83,19 +81,12 @@ def without(
     return Capture(program, _Recompiled(capture, answer)), Measured(*measured) if measured else None
 
 
-def _announcement(capture: Capture, recompile: RecompileRequest, run: int, waits: bool) -> str:
-    """Returns what is about to be done, and how long that may take."""
-    doing = f"compiling {capture.program.name} {recompile.clause} in another process"
-    own = next((t.seconds for t in capture.times if t.step == "compile"), None)
-    if own is None:
-        return f"{doing}; how long is unknown, since it was not compiled here yet"
+def _announcement(capture: Capture, recompile: RecompileRequest, run: int) -> str:
+    """Returns what is about to be done, and how long the program's own compile took."""
+    seconds = next((t.seconds for t in capture.times if t.step == "compile"), None)
+    own = "" if seconds is None else f", where its own compile took {seconds:.2g} s"
     runs = f", and {run} runs of each" if run else ""
-    more = 0 if waits else _START
-    new = "" if waits else f", a new process {_START:.0f} s to start"
-    return (
-        f"{doing} takes about {own + more:.0f} s{runs} (an estimate: its own compile took "
-        f"{own:.2g} s{new})"
-    )
+    return f"compiling {capture.program.name} {recompile.clause} in another process{runs}{own}"
 
 
 def read(names: str | Sequence[str], capture: Capture) -> RecompileRequest:

@@ -238,9 +238,13 @@ class Compiling:
         staging = self._staging
         again = "again, to measure its kernels one by one"
         with staging.lock, staging.as_called():
-            options = {"flags": NO_GRAPHS, "again": again, "waiting": staging.waiting()}
-            running = RunningCompile(staging.lowered, name=staging.call.name, **options)
-            return running.result()
+            return RunningCompile(
+                staging.lowered,
+                name=staging.call.name,
+                flags=NO_GRAPHS,
+                waiting=staging.waiting(),
+                again=again,
+            ).result()
 
     @property
     def times(self) -> tuple[Timing, ...]:

@@ -249,7 +249,6 @@ def test_a_receipt_of_a_record_needs_no_device() -> None:
     assert receipt.equations == other.equations == sum(receipt.primitives.values())
     assert receipt.stable.splitlines()[1:][2:] == other.stable.splitlines()[1:][2:]
     assert receipt != other
-    assert f"fusions: {receipt.fusions}, was {other.fusions}" in receipt.differs(other)
     with pytest.raises(UnavailableError, match="no flops by XLA"):
         _ = other.xla_flops
 

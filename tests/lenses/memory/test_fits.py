@@ -15,7 +15,7 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory import checkpoint, fits
 from jaxlens.lenses.memory.checkpoint import Tried
-from jaxlens.lenses.memory.fits import target_of, within
+from jaxlens.lenses.memory.fits import ShardedAxis, target_of, within
 
 pytestmark = pytest.mark.backend
 N = 1 << 20
@@ -54,17 +54,6 @@ def test_a_donation_is_tried_and_frees_the_argument():
     texts = [finding.text for finding in answer.findings]
     assert "Donating state: 4.19 MB, which fits" in texts[1]
     assert any(text.startswith("jax.checkpoint was not tried: nothing is diff") for text in texts)
-
-
-def test_sharding_is_an_estimate_and_not_tried():
-    answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
-    shard = next(action for action in answer.actions if "sharding" in action.name)
-    assert shard.name == f"sharding axis 0 of state ({N:,}) over 2 devices"
-    assert shard.takes is None
-    assert shard.at_best == answer.use.peak - (2 * 4 * N) // 2
-    finding = next(one for one in answer.findings if "harding axis" in one.text)
-    assert finding.trust == "estimate"
-    assert "was not tried" in finding.text
 
 
 def test_checkpoints_are_tried_where_it_is_differentiated():
@@ -191,21 +180,23 @@ def test_checkpoint_of_an_equinox_model_is_the_one_that_takes_functions():
     assert all(code.startswith("eqx.filter_") for code in codes)
 
 
+def test_sharding_is_an_estimate_and_not_tried():
+    answer = jaxlens.fits(scaled, shape(N), shape(), device="5 MB")
+    assert answer.sharding == ShardedAxis("state", N, answer.use.peak - (2 * 4 * N) // 2)
+    finding = next(one for one in answer.findings if "harding axis" in one.text)
+    assert finding.trust == "estimate"
+    assert "was not tried" in finding.text
+    assert jaxlens.fits(scaled, shape(N), shape(), device="1 GB").sharding is None
+
+
 def test_the_batch_is_what_is_sharded():
     def attend(params, batch):
         x = batch["x"] @ params["w"] + params["position"]
         return jax.nn.softmax(x @ x.mT) @ x
 
     params = {"position": shape(64, 8), "w": shape(8, 8)}
-    answer = jaxlens.fits(attend, params, {"x": shape(32, 64, 8)}, device="10 kB")
-    (action,) = [one for one in answer.actions if one.at_best is not None]
-    assert action.name == "sharding axis 0 of batch['x'] (32) over 2 devices"
-
-
-def test_barriers_that_xla_removes_are_said():
-    w, x = [shape(64, 64)] * 6, shape(512, 64)
-    answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
-    assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)
+    axis = sharded(attend, params, {"x": shape(32, 64, 8)})
+    assert (axis.input, axis.size) == ("batch['x']", 32)
 
 
 def test_the_batch_of_a_training_step_is_sharded_before_its_state():
@@ -216,13 +207,10 @@ def test_the_batch_of_a_training_step_is_sharded_before_its_state():
         return (jnp.tanh(batch @ params["a"]) @ params["b"]).sum()
 
     params = {"a": shape(64, 64), "b": shape(64, 8)}
-    (shard,) = sharded(step, params, shape(512, 64))
-    assert shard.name == "sharding axis 0 of batch (512) over 2 devices"
-    assert shard.at_best > 512 * 64 * 4 // 2
-    (alike,) = sharded(step, params, shape(64, 64))  # whose axis is that of a value?
-    assert alike.name == "sharding axis 0 of batch (64) over 2 devices"
-    assert alike.at_best is None
-    assert "other axes have its size" in alike.why
+    axis = sharded(step, params, shape(512, 64))
+    assert (axis.input, axis.size) == ("batch", 512)
+    assert axis.peak > 512 * 64 * 4 // 2
+    assert sharded(step, params, shape(64, 64)) is None  # whose axis is that of a value?
 
 
 def test_axes_that_xla_merged_with_the_batch_count():
@@ -230,18 +218,23 @@ def test_axes_that_xla_merged_with_the_batch_count():
         return (jnp.tanh(w[tokens] @ w.T) ** 2).sum()
 
     w, tokens = shape(50, 30), jax.ShapeDtypeStruct((8, 64), "int32")
-    (shard,) = sharded(jax.grad(loss), w, tokens)
-    assert shard.name.startswith("sharding axis 0 of tokens (8)")
-    assert shard.at_best < 0.7 * jaxlens.memory(jax.grad(loss), w, tokens).peak
+    axis = sharded(jax.grad(loss), w, tokens)
+    assert axis.input == "tokens"
+    assert axis.peak < 0.7 * jaxlens.memory(jax.grad(loss), w, tokens).peak
 
 
 def test_arrays_whose_axes_are_alike_promise_nothing():
-    assert not sharded(lambda a, b: (a @ b, b @ a), shape(64, 64), shape(64, 64))
+    assert sharded(lambda a, b: (a @ b, b @ a), shape(64, 64), shape(64, 64)) is None
 
 
 def sharded(f, *args):
-    actions = jaxlens.fits(f, *args, device="1 kB").actions
-    return [action for action in actions if "sharding axis" in action.name]
+    return jaxlens.fits(f, *args, device="1 kB").sharding
+
+
+def test_barriers_that_xla_removes_are_said():
+    w, x = [shape(64, 64)] * 6, shape(512, 64)
+    answer = jaxlens.fits(jax.grad(loss), w, x, device="100 kB")
+    assert any("XLA takes jax.checkpoint's barriers out on cpu" in f.text for f in answer.findings)
 
 
 def test_a_stretch_takes_what_the_code_beside_it_takes():

@@ -9,33 +9,32 @@ from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit, growth
 from jaxlens.lenses.sweep.report import report
 
 N = [8, 16, 32, 64, 128]
+POLICIES = (("policy", "none", "nothing_saveable"), ("flags", "none", "xla_a=1"))
 
 
 def test_a_line_is_found_with_what_does_not_grow():
     found = growth(N, [1000 + 7 * n for n in N])
-    assert (found.kind, found.first, found.last, found.points) == ("line", 8, 128, 5)
-    assert found.base == pytest.approx(1000)
-    assert found.slope == pytest.approx(7)
+    assert (found.first, found.last, found.points) == (8, 128, 5)
+    assert found.terms == pytest.approx({1: 7, 0: 1000})
 
 
 def test_a_line_may_begin_later():
     found = growth(N, [max(500, 1000 + 7 * (n - 32)) if n >= 32 else 999 for n in N])
-    assert (found.kind, found.first, found.points) == ("line", 32, 3)
+    assert (found.is_line, found.first, found.points) == (True, 32, 3)
 
 
 def test_powers_of_whole_numbers_are_laws():
     for power in (2, 3, -1):
         law = growth(N[:3], [3 * n**power for n in N[:3]])
-        assert (law.kind, law.power) == ("power", pytest.approx(power))
-    assert growth(N[:3], [n**1.5 for n in N[:3]]).kind == "step"
+        assert law.terms == pytest.approx({power: 3})
+    assert growth(N[:3], [n**1.5 for n in N[:3]]).terms == {}
 
 
 def test_memory_of_attention_is_a_line_and_a_square():
     known = growth(N, [900 + 768 * n + 4 * n**2 for n in N])
-    assert known.kind == "square"
-    assert (known.square, known.slope, known.base) == pytest.approx((4, 768, 900))
+    assert known.terms == pytest.approx({2: 4, 1: 768, 0: 900})
     # Three points are on some such curve, whatever they are.
-    assert growth(N[:3], [768 * n + 4 * n**2 for n in N[:3]]).kind != "square"
+    assert growth(N[:3], [768 * n + 4 * n**2 for n in N[:3]]).terms == {}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_memory_of_attention_is_a_line_and_a_square():
 )
 def test_what_follows_no_law_has_its_last_step(values, times):
     last = growth(N[: len(values)], values)
-    assert (last.kind, last.slope, last.points) == ("step", pytest.approx(times), len(values))
+    assert (last.terms, last.ratio, last.points) == ({}, pytest.approx(times), len(values))
     assert last.first, last.last == N[len(values) - 2 : len(values)]
 
 
@@ -71,12 +70,32 @@ def test_a_grid_has_one_sentence_for_each_figure_and_axis():
     said = grid(lambda q, k: SweepFigures(peak=10_000 + 4 * q * k, flops=2 * q))
     assert said == [
         "With k=256 peak grows linearly with q, by 1.02 kB for each one on top of 10 kB from 64 to "
-        "256 (3 points, exactly); with k=64 by 256 B for each one on top of 10 kB.",
+        "256 (3 points, exactly).",
         "flops grows linearly with q, by 2 flop for each one from 64 to 256 (3 points, exactly).",
         "With q=256 peak grows linearly with k, by 1.02 kB for each one on top of 10 kB from 64 to "
-        "256 (3 points, exactly); with q=64 by 256 B for each one on top of 10 kB.",
+        "256 (3 points, exactly).",
         "flops hardly changes with k from 64 to 256 (3 points, exactly).",
     ]
+
+
+def test_a_law_of_several_powers_is_written_out():
+    said = grid(lambda q, k: SweepFigures(peak=2 * q**2, flops=64 * 1024 // q))
+    assert said[:2] == [
+        "peak grows with q (n) as 2 B n^2 from 64 to 256 (3 points, exactly).",
+        "flops falls with q (n) as 65.5 kflop n^-1 from 64 to 256 (3 points, exactly).",
+    ]
+
+
+def test_policies_that_lower_no_peak_are_named_once():
+    axes = tuple(SweepAxis(name, (one, other)) for name, one, other in POLICIES)
+    rows = [
+        SweepRow({"policy": p, "flags": f}, (n, m), SweepFigures(peak=8, flops=100 + 50 * n))
+        for n, p in enumerate(axes[0].labels)
+        for m, f in enumerate(axes[1].labels)
+    ]
+    same, again = (one.text for one in report(SweepFacts("f", axes, tuple(rows))).findings)
+    assert same == "All points have about the same peak, 8 B."
+    assert again.startswith("With nothing_saveable values are computed again, and the peak is not")
 
 
 def test_a_limit_is_along_the_axis_that_meets_it():
@@ -105,20 +124,19 @@ def rows(limit, *sizes):
 
 
 def test_a_limit_is_met_between_two_points():
-    found = fit(rows(30, 10, 20, 40))
-    assert found.largest[0] == 2
-    assert found.next[0] == 4
-    assert fit(rows(5, 10, 20, 40)).largest is None
-    assert fit(rows(100, 10, 20, 40)).next is None
+    low, high = fit(rows(30, 10, 20, 40))
+    assert (low[0], high[0]) == (2, 4)
+    assert fit(rows(5, 10, 20, 40))[0] is None
+    assert fit(rows(100, 10, 20, 40))[1] is None
     assert fit(rows(15, 20, 10)) is None  # it falls
 
 
 def test_what_xla_refuses_does_not_fit():
     known = rows(30, 10, 20)
     refused = SweepRow({"x": "4"}, (2,), error="RESOURCE_EXHAUSTED: ...", fits=False)
-    found = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)))
-    assert found.largest[0] == 2
-    assert found.next == (4.0, refused)
+    low, high = fit(Series((), (1.0, 2.0, 4.0), (*known.rows, refused)))
+    assert low[0] == 2
+    assert high == (4.0, refused)
 
 
 def test_xlas_refusals_are_read():

@@ -110,11 +110,11 @@ def test_it_says_how_long_it_may_take(plain, monkeypatch):
     own = next(t.seconds for t in plain.times if t.step == "compile")
     with pytest.raises(UnavailableError, match="not started"):
         recompile.without(plain, "fusion", run=2)
-    assert f"takes about {own + 3:.0f} s, and 2 runs of each (an estimate: its own" in said[0]
+    assert said[0].endswith(f", and 2 runs of each, where its own compile took {own:.2g} s")
     fresh = jaxlens.capture(lambda x: x + 1, X)
     with pytest.raises(UnavailableError, match="not started"):
         recompile.without(fresh, "xla_cpu_enable_fast_math=true")
-    assert "how long is unknown" in said[1]
+    assert said[1].endswith("in another process")
 
 
 def test_every_link_of_what_was_compiled_anew_holds(plain, apart):
@@ -183,13 +183,11 @@ def test_a_process_that_ends_or_hangs_is_a_sentence(plain, monkeypatch):
 def test_one_process_serves_several_requests(plain, monkeypatch):
     jaxlens.without(plain, "fusion")
     child = other_process._child
-    assert child.served > 0
-    assert other_process.start(plain.program.target)
+    assert other_process.start(plain.program.target) is child
     jaxlens.without(plain, "xla_cpu_enable_fast_math=true")
     assert other_process._child is child
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_min_max=true")  # as for a new process
-    assert not other_process.start(plain.program.target)
-    assert other_process._child is not child
+    assert other_process.start(plain.program.target) is not child
     assert child.code is not None
 
 
