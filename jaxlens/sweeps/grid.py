@@ -221,7 +221,8 @@ def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
     roots, parts = _roots(name), _parts(name, values)
     part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
     if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
-        return tuple(plain), name + part
+        is_curve = all(map(math.isfinite, plain)) and len(set(plain)) == len(plain)
+        return (tuple(plain), name + part) if is_curve else ((), "")
     flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
     if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
         return (), ""

@@ -162,6 +162,7 @@ def sweep(
         journal.trouble if journal else "",
         tuple(kind for kind in sorted(plan.kinds) if bound and not _is_kind(kind, bound)),
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
+        plan.once,
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
@@ -213,6 +214,7 @@ class _Plan:
         random: Whether a program is run on random inputs.
         inputs: The names of all that was traced.
         kinds: What programs were compiled for.
+        once: Whether the flops of one have the body of a while loop once.
     """
 
     f: Callable[..., Any]
@@ -225,6 +227,7 @@ class _Plan:
     random: bool = False
     inputs: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
+    once: bool = False
 
     @cached_property
     def places(self) -> list[tuple[int, ...]]:
@@ -247,6 +250,13 @@ class _Plan:
         """
         values, own = chosen(self.grid, place)
         return (*arguments(self.f, self.args, self.kwargs, values), own)
+
+    def flops(self, capture: Capture) -> int | None:
+        """Returns the flops of a point, as traced."""
+        figures = Figures(capture)
+        flops = figures.get("flops")
+        self.once |= any(loop.kind == "while" and not loop.trips for loop in figures.counted.loops)
+        return flops
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
         """Returns the values at a point, in words."""
@@ -316,7 +326,7 @@ class _Sweeping:
             args, kwargs, own = plan.call(place)
             capture = captured(plan.f, args, kwargs, own)
             plan.inputs |= {put.name for put in capture.program.inputs}
-            flops = Figures(capture).get("flops") if "flops" in plan.names else None
+            flops = plan.flops(capture) if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)
         except Exception as why:  # of the user's function, of any type: the point's row has it
             self._rows[place] = plan.row(place, {}, one_line(why))

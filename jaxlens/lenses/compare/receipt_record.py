@@ -30,7 +30,7 @@ from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message that is not whole
 _NO_LINE = "(no line of yours)"
-_ALIKE = "the same operations with other shapes, parameters or literals"
+_ALIKE = "the same operations with other shapes, parameters, literals or operands"
 _SAME_LINES = "each line has the same operations"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record

@@ -36,6 +36,7 @@ class SweepFacts:
         trouble: Why points could not be written to the file; "" where they could.
         elsewhere: What points were compiled for, where that is not the device of the limit.
         traced: Axes of numbers that the function only traces: no value of theirs is in a program.
+        once: Whether flops have the body of a while loop once, as its trips are not known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class SweepFacts:
     trouble: str = ""
     elsewhere: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
+    once: bool = False
 
     @property
     def numbered(self) -> tuple[int, ...]:
@@ -124,7 +126,8 @@ def _polynomial(degree: int, x: Any, y: Any) -> Growth | None:
     error, ends = _error(base + slope * x + square * x**2, y), (float(x[0]), float(x[-1]))
     kind, most = (("line", _LINE), ("square", _SQUARE))[degree - 1]
     fitted = Growth(kind, base, slope, float(degree), *ends, len(x), error, square)
-    return fitted if error <= most and square >= 0 else None
+    rises = square >= 0 and slope + 2 * square * x[0] >= 0  # of the square; a line may fall
+    return fitted if error <= most and (degree == 1 or rises) else None
 
 
 def _power(x: Any, y: Any) -> Growth | None:

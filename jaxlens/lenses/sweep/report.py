@@ -101,7 +101,8 @@ def _fit(one: Fit, quantity: str, words: str, tried: str) -> str:
         largest = f"{quantity} = {_number(low[0])}, {_takes(low[1])}"
         return f"all {tried} fit {words}: the largest, {largest}."
     return (
-        f"{quantity} = {_number(low[0])} is the largest tried that fits {words} "
+        f"{quantity} = {_number(low[0])} is the largest {tried.removeprefix('that were ')} that "
+        f"fits {words} "
         f"({amount(low[1].takes)}); {above}."
     )
 
@@ -124,7 +125,8 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
             _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
             least, low, other = min(known, key=lambda one: one[0].values(figure(name))[1][-1])
             same = [one for one, _, said in known if said == text]
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}"
+            once = " (while loops once)" if name == "flops" and facts.once else ""
+            text = f"{_with(same) if len(same) < len(lines) else ''}{name}{once} {text}"
             if least not in same:
                 rates = law.kind == low.kind == "line" and not (law.is_flat or low.is_flat)
                 text += f"; {_with([least])}{f'by {_each(low, name)}' if rates else f'it {other}'}"
@@ -134,7 +136,8 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
 
 def _each(law: Growth, name: str) -> str:
     unit, last = UNITS.get(name, "B"), law.base + law.slope * law.last
-    rest = f" on top of {amount(law.base, unit)}" if law.base > 0.01 * last else ""
+    rises = law.slope > 0 and law.base > 0.01 * last
+    rest = f" on top of {amount(law.base, unit)}" if rises else ""
     return f"{amount(abs(law.slope), unit)} for each one{rest}"
 
 
@@ -147,8 +150,9 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
         return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
     off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
     about = f" from {first} to {last} ({law.points} points, {off})"
+    way = "grows" if (law.power if law.kind == "power" else law.slope) > 0 else "falls"
     if law.kind == "power":
-        return f"grows as {quantity} to the power {law.power:.2f}{about}"
+        return f"{way} as {quantity} to the power {law.power:.2f}{about}"
     if law.kind == "square":
         terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
         whole, unit = sum(a * law.last**power for a, power, _ in terms), UNITS.get(name, "B")
@@ -161,7 +165,6 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
         return f"grows with the square of {quantity} (n): {text},{about}"
     if law.is_flat:
         return f"hardly changes with {quantity}{about}"
-    way = "grows" if law.slope > 0 else "falls"
     return f"{way} linearly with {quantity}, by {_each(law, name)}{about}"
 
 
@@ -312,6 +315,8 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
         notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
+    if facts.once:
+        notes.append("The body of a while loop counts once, as tracing does not tell its trips.")
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):

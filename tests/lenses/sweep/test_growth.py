@@ -48,6 +48,18 @@ def test_what_follows_no_law_has_its_last_step(values, times):
     assert last.first, last.last == N[len(values) - 2 : len(values)]
 
 
+def test_what_falls_does_not_grow():
+    bowl = [1000 - 200 * n + 25 * n**2 for n in range(1, 9)]
+    assert growth(range(1, 9), bowl).first == 4  # it rises from there on
+    falling = [1000 - 120 * n + 7 * n**2 for n in range(1, 6)]
+    assert growth(range(1, 6), falling).kind != "square"
+    said = grid(lambda q, k: SweepFigures(peak=2**20 // q, flops=10_000 - 9 * q))
+    assert said[:2] == [
+        "peak falls as q to the power -1.00 from 64 to 256 (3 points, exactly).",
+        "flops falls linearly with q, by 9 flop for each one from 64 to 256 (3 points, exactly).",
+    ]
+
+
 def test_what_is_zero_has_no_growth():
     assert growth(N, [0, 1, 2, 3, 4]) is None
     assert growth(N[:1], [1]) is None
@@ -95,6 +107,12 @@ def test_what_failed_is_not_said_to_fit():
 
     said = grid(lambda q, k: SweepFigures(reserved=k), row=row, limit="1 GB")
     assert said[0] == "All with a known memory fit 1 GB: the largest, k = 256, takes 256 B."
+
+    def gap(q, k):  # 128 may fit
+        return {"error": "TypeError: no"} if k == 128 else {"fits": k == 64}
+
+    said = grid(lambda q, k: SweepFigures(reserved=k), row=gap, limit="100 B")
+    assert said[0].startswith("k = 64 is the largest with a known memory that fits 100 B (64 B);")
 
 
 def rows(limit, *sizes):
