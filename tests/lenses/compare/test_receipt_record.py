@@ -240,5 +240,6 @@ def test_lines_that_differ_in_shapes_alone_are_one_entry(cpu):
     said = changes(earlier, receipt(), compiled=False).lines
     entries = [text for text in said if "the same operations with other shapes" in text]
     assert entries == [
-        f"  the same operations with other shapes, parameters, literals or operands, in {len(lines)} lines:"
+        "  the same operations with other shapes, parameters, literals or operands, "
+        f"in {len(lines)} lines:"
     ]
