@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens.captures import Capture
@@ -25,6 +26,7 @@ from jaxlens.stages.driver import capture
 OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's name
 _MOST = 16  # parts of an object that a label names
 _LONGEST = 400  # characters of the text of a value
+_NUMBERS = (int, float, np.integer, np.floating)
 _BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
@@ -188,8 +190,8 @@ def _label(name: str, value: Any, number: float | None, parts: str, leaves: str 
         return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
     if parts:
         return parts
-    is_plain = number is None or isinstance(value, int | float)
-    return (leaves or _text(value)) if is_plain else f"{number:g}"
+    is_plain = number is None or type(value) in (int, float)  # a number of NumPy is neither
+    return (leaves or _text(value)) if is_plain else f"{number:.12g}"
 
 
 def _policy_name(policy: Any) -> str:
@@ -202,7 +204,8 @@ def _policy_name(policy: Any) -> str:
 
 def _type(leaf: Any) -> str:
     """Returns the type of an array or a shape, and its sharding; "" for other values."""
-    aval = abstract(leaf) if hasattr(leaf, "shape") else None
+    is_array = hasattr(leaf, "shape") and not isinstance(leaf, np.generic)
+    aval = abstract(leaf) if is_array else None
     return f"{type_of(aval)} {sharding_text(leaf)}".rstrip() if aval is not None else ""
 
 
@@ -220,7 +223,7 @@ def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
         return (), ""
     roots, parts = _roots(name), _parts(name, values)
     part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
+    if all(isinstance(v, _NUMBERS) and not isinstance(v, bool) for v in plain):
         is_curve = all(map(math.isfinite, plain)) and len(set(plain)) == len(plain)
         return (tuple(plain), name + part) if is_curve else ((), "")
     flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]

@@ -298,6 +298,12 @@ def layers_of(dtype):
             (),
         ),
         ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("4", "8"), (4, 8)),
+        ([np.int64(1), np.float64(0.5)], ("1", "0.5"), (1, 0.5)),
+        (
+            [{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 2**20)],
+            ("4", "1048576"),
+            (4, 2**20),
+        ),
         ([layers_of("float32"), layers_of("bfloat16")], ("f32", "bf16"), ()),
         (
             [layers_of("float32"), {**layers_of("bfloat16"), 3: shape(8)}],
