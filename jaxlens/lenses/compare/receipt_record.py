@@ -282,7 +282,8 @@ def _only_edited(was: Record, now: Record, receipt: Receipt, most: int) -> Itera
         rows += [f"  {listed(lines_of(nodes[text]), most // 3)}: {text}", f"      was: {before}"]
     yield from _cut(rows, 2 * most, "edited")
     if "results" in was:
-        yield f"  {_SAME_LINES}: order, a constant, a setting or jit's options differ"
+        order = "their order or that of arguments"
+        yield f"  {_SAME_LINES}: {order}, a constant, a setting or jit's options differ"
     else:
         yield f"  {_SAME_LINES}: arguments, results, order, a constant or jit's options differ;"
         yield "  or only the names of results, which older fingerprints include"

@@ -135,9 +135,10 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
 
 
 def _each(law: Growth, name: str) -> str:
-    unit, last = UNITS.get(name, "B"), law.base + law.slope * law.last
-    rises = law.slope > 0 and law.base > 0.01 * last
-    rest = f" on top of {amount(law.base, unit)}" if rises else ""
+    unit, first = UNITS.get(name, "B"), law.base + law.slope * law.first
+    way = "on top of" if law.base > 0 else "minus"
+    is_shown = law.slope > 0 and abs(law.base) > 0.01 * first  # its share is largest there
+    rest = f" {way} {amount(abs(law.base), unit)}" if is_shown else ""
     return f"{amount(abs(law.slope), unit)} for each one{rest}"
 
 
@@ -155,11 +156,12 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
         return f"{way} as {quantity} to the power {law.power:.2f}{about}"
     if law.kind == "square":
         terms = ((law.square, 2, " n^2"), (law.slope, 1, " n"), (law.base, 0, ""))
-        whole, unit = sum(a * law.last**power for a, power, _ in terms), UNITS.get(name, "B")
+        unit, ends = UNITS.get(name, "B"), (law.first, law.last)
+        whole = {end: sum(a * end**power for a, power, _ in terms) for end in ends}
         parts = [
             f"{'+' if a > 0 else '-'} {amount(abs(a), unit)}{n}"
             for a, power, n in terms
-            if abs(a) * law.last**power > 0.01 * whole
+            if any(abs(a * end**power) > 0.01 * whole[end] for end in ends)
         ]
         text = " ".join(parts).removeprefix("+ ")
         return f"grows with the square of {quantity} (n): {text},{about}"

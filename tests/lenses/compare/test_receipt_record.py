@@ -142,7 +142,8 @@ def test_a_line_that_only_reads_otherwise_is_no_change():
         "edited:",
         "  cell 3:2: y = x @ w + b",
         "      was: yy = x @ w + b",
-        "  each line has the same operations: order, a constant, a setting or jit's options differ",
+        "  each line has the same operations: their order or that of arguments, "
+        "a constant, a setting or jit's options differ",
     )
 
 

@@ -60,6 +60,24 @@ def test_what_falls_does_not_grow():
     ]
 
 
+def test_a_law_has_each_term_that_counts_at_either_end():
+    """What is small at the largest number may be most at the smallest."""
+    lines = grid(lambda q, k: SweepFigures(peak=1000 * q + 2000, flops=1000 * q - 2000))
+    assert "by 1 kB for each one on top of 2 kB from 64" in lines[0]
+    assert "by 1 kflop for each one minus 2 kflop from 64" in lines[1]
+    numbers = (8, 16, 64, 512)
+    facts = SweepFacts(
+        "f",
+        (SweepAxis("n", tuple(map(str, numbers)), numbers, "n"),),
+        tuple(
+            SweepRow({"n": str(n)}, (at,), SweepFigures(peak=4 * n**2 + 20 * n))
+            for at, n in enumerate(numbers)
+        ),
+    )
+    said = report(facts).findings[0].text
+    assert said.startswith("peak grows with the square of n (n): 4 B n^2 + 20 B n, from 8 to 512")
+
+
 def test_what_is_zero_has_no_growth():
     assert growth(N, [0, 1, 2, 3, 4]) is None
     assert growth(N[:1], [1]) is None
