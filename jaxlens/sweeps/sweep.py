@@ -120,8 +120,7 @@ def sweep(
         executor: Any `concurrent.futures.Executor`, such as that of a Dask client
             (`client.get_executor()`), or a number of child processes; by default up to 4. Its
             workers must have this jaxlens.
-        resume: A file that gets a line for each point that is measured. Points that it has are
-            not compiled again; those that failed are.
+        resume: A file that gets a line for each measured point; those are not compiled again.
         limit: Bytes, "16 GB", or a device ("h100"): says which points fit.
         runs: How often "run" executes a program.
         **kwargs: The function's keyword arguments.
