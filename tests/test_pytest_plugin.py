@@ -206,6 +206,14 @@ def test_marks(project):
     assert "pytest_plugin/" not in done.stdout.str()
 
 
+def test_a_bound_in_a_test_fails_at_the_test(project):
+    text = "from model import *\ndef test_bound(receipt): receipt(step, *example()).within(flops=1)"
+    project.makepyfile(test_bound=text)
+    done = run(project, "test_bound.py", "--jaxlens-update")
+    done.stdout.fnmatch_lines(["E*flops: * is over its budget of 1 flop"])
+    done.stdout.no_fnmatch_line("*read_bounds*")
+
+
 def test_a_budget_of_nothing_is_said(project):
     done = run(project, "--jaxlens-budget=")
     assert done.ret == pytest.ExitCode.USAGE_ERROR

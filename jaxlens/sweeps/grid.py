@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens.captures import Capture
@@ -25,6 +26,7 @@ OWN = ("target", "flags", "policy")  # keys of `over` that are no argument's nam
 _MOST = 16  # parts of an object that a label names
 _TYPES = 4  # of the arrays of a pytree, likewise
 _LONGEST = 400  # characters of the text of a value
+_NUMBERS = (int, float, np.integer, np.floating)
 _BOOLS: dict[str, Any] = {"true": True, "false": False}  # in XLA_FLAGS; JAX takes bools
 
 
@@ -164,6 +166,8 @@ def _label(name: str, value: Any, parts: str) -> str:
         return f"Mesh({', '.join(f'{axis}={n}' for axis, n in value.shape.items())})"
     if parts:
         return parts
+    if isinstance(value, np.integer | np.floating):
+        return f"{value:.12g}"
     types = tally(filter(None, map(_type, jax.tree.leaves(value))))
     more = [f"{len(types) - _TYPES} more"] if len(types) > _TYPES else []
     return ", ".join([*types[:_TYPES], *more]) or _text(value)
@@ -179,7 +183,8 @@ def _policy_name(policy: Any) -> str:
 
 def _type(leaf: Any) -> str:
     """Returns the type of an array or a shape, and its sharding; "" for other values."""
-    aval = abstract(leaf) if hasattr(leaf, "shape") else None
+    is_array = hasattr(leaf, "shape") and not isinstance(leaf, np.generic)
+    aval = abstract(leaf) if is_array else None
     return f"{type_of(aval)} {sharding_text(leaf)}".rstrip() if aval is not None else ""
 
 
@@ -197,8 +202,9 @@ def _numbers(name: str, values: Sequence[Any]) -> tuple[tuple[float, ...], str]:
         return (), ""
     roots, parts = _roots(name), _parts(name, values)
     part, plain = next(iter(parts.items())) if len(parts) == 1 else ("", values)
-    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in plain):
-        return tuple(plain), name + part
+    if all(isinstance(v, _NUMBERS) and not isinstance(v, bool) for v in plain):
+        is_curve = all(map(math.isfinite, plain)) and len(set(plain)) == len(plain)
+        return (tuple(plain), name + part) if is_curve else ((), "")
     flat = [jax.tree_util.tree_flatten_with_path(value)[0] for value in values]
     if len({tuple(str(path) for path, _ in leaves) for leaves in flat}) > 1:
         return (), ""

@@ -49,8 +49,10 @@ class Journal:
 
     def figures(self, key: str, names: Collection[str]) -> dict[str, Any] | None:
         """Returns the figures of a point by their names; None if one was not measured yet."""
-        known = self._known.get(key, {})
-        return {name: known[name] for name in names} if known.keys() >= set(names) else None
+        known = self._known.get(key)  # flops alone are no figure of the file: `names` may be empty
+        if known is None or not known.keys() >= set(names):
+            return None
+        return {name: known[name] for name in names}
 
     def keep(self, key: str, point: Mapping[str, str], figures: Mapping[str, Any]) -> None:
         """Appends a point; a full disk does not end the sweep, and is in `trouble`."""

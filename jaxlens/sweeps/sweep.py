@@ -106,8 +106,7 @@ def sweep(
         executor: Any `concurrent.futures.Executor`, such as that of a Dask client
             (`client.get_executor()`), or a number of child processes; by default up to 4. Its
             workers must have this jaxlens.
-        resume: A file that gets a line for each point that is measured. Points that it has are
-            not compiled again; those that failed are.
+        resume: A file that gets a line for each measured point; those are not compiled again.
         limit: Bytes, "16 GB", or a device ("h100"): says which points fit.
         runs: How often "run" executes a program.
         **kwargs: The function's keyword arguments.
@@ -148,6 +147,7 @@ def sweep(
         journal.trouble if journal else "",
         tuple(kind for kind in sorted(plan.kinds) if bound and not bound.is_of(kind)),
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
+        plan.once,
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
@@ -191,6 +191,7 @@ class _Plan:
         random: Whether a program is run on random inputs.
         inputs: The names of all that was traced.
         kinds: What programs were compiled for.
+        once: Whether the flops of one have the body of a while loop once.
     """
 
     f: Callable[..., Any]
@@ -203,6 +204,7 @@ class _Plan:
     random: bool = False
     inputs: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
+    once: bool = False
 
     @cached_property
     def places(self) -> list[tuple[int, ...]]:
@@ -225,6 +227,13 @@ class _Plan:
         """
         values, own = values_at(self.grid, place)
         return (*arguments(self.f, self.args, self.kwargs, values), own)
+
+    def flops(self, capture: Capture) -> int | None:
+        """Returns the flops of a point, as traced."""
+        figures = Figures(capture)
+        flops = figures.get("flops")
+        self.once |= any(loop.kind == "while" and not loop.trips for loop in figures.counted.loops)
+        return flops
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
         """Returns the values at a point, in words."""
@@ -283,7 +292,7 @@ class _Points:
             args, kwargs, own = plan.call(place)
             capture = capture_at(plan.f, args, kwargs, own)
             plan.inputs |= {put.name for put in capture.program.inputs}
-            flops = Figures(capture).get("flops") if "flops" in plan.names else None
+            flops = plan.flops(capture) if "flops" in plan.names else None
             request, key, here = _request(plan, capture, own)
         except Exception as why:  # of the user's function, of any type: the point's row has it
             self._rows[place] = plan.row(place, {}, one_line(why))

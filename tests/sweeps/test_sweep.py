@@ -290,6 +290,7 @@ def layers_of(dtype):
             (),
         ),
         ([{"f": jnp.tanh, "w": shape(n, n)} for n in (4, 8)], ("f32[4,4]", "f32[8,8]"), (4, 8)),
+        ([np.int64(1), np.float64(0.5)], ("1", "0.5"), (1, 0.5)),
         (
             [layers_of("float32"), layers_of("bfloat16")],
             ("f32[64] x 4", "bf16[64] x 3, f32[64]"),
@@ -570,6 +571,36 @@ def test_a_full_disk_ends_no_sweep(tmp_path, here, monkeypatch):
     answer = jaxlens.sweep(increment, over={"x": XS[:1]}, resume=tmp_path / "a", executor=here)
     assert answer.rows[0].figures.peak == 8 * 256
     assert texts(answer)[-1] == "Points are not kept in the file: No space left on device."
+
+
+def test_flops_alone_are_in_the_file_only_after_they_were_measured(tmp_path, here):
+    file = tmp_path / "points"
+    for kept in (False, True):
+        answer = jaxlens.sweep(
+            increment, over={"x": XS[:1]}, measure="flops", resume=file, executor=here
+        )
+        assert (answer.rows[0].kept, answer.rows[0].figures.flops) == (kept, 256)
+
+
+def test_numbers_that_draw_no_curve_are_labels(here):
+    def scaled(x, n):
+        return x * n
+
+    f = jax.jit(scaled, static_argnames="n")
+    for ns in ([1.0, 2.0, float("inf")], [1, 1, 2]):
+        answer = jaxlens.sweep(f, XS[0], over={"n": ns}, measure="peak", executor=here)
+        assert answer.axes[0].numbers == ()
+        assert texts(answer) == ["All points have about the same peak, 2.05 kB."]
+
+
+def test_flops_of_while_loops_say_that_bodies_count_once(here):
+    def powers(x, n):
+        return jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))
+
+    f = jax.jit(powers, static_argnames="n")
+    answer = jaxlens.sweep(f, XS[0], over={"n": [4, 8, 16]}, measure="flops", executor=here)
+    assert texts(answer)[0].startswith("flops (while loops once) hardly changes with n")
+    assert "The body of a while loop counts once" in answer.tables[0].note
 
 
 def test_pandas_is_one_line_where_it_is_missing(here):

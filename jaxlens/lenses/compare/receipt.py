@@ -169,6 +169,7 @@ class Receipt:
             AssertionError: A fact is another.
             OptionError: There is no such fact.
         """
+        __tracebackhide__ = True
         names = ("fingerprint", "primitives", *FIGURES)
         wrong = []
         for name, expected in facts.items():
@@ -192,6 +193,7 @@ class Receipt:
             OptionError: There is no such figure, or a bound is no number.
             UnavailableError: This backend does not give a figure.
         """
+        __tracebackhide__ = True
         over = []
         for name, bound in read_bounds(most).items():
             figure = self._fact(name)

@@ -31,7 +31,7 @@ from jaxlens.report import count, tally
 
 _MOST = 12  # lines, and fusions, of a message that is not whole
 _NO_LINE = "(no line of yours)"
-_ALIKE = "the same operations with other shapes, parameters or literals"
+_ALIKE = "the same operations with other shapes, parameters, literals or operands"
 _ENTRY = re.compile(r"(\S.*?)(?: x (\d+))?(?:, |\Z)")  # of the text of a line's operations
 _NO_FIGURES = {"lines", "arguments", "results", "fused", "made_by"}  # other keys of a record
 _ISAS = ("avx512f", "avx2", "avx")  # of x86, the widest first
@@ -263,7 +263,7 @@ def _only_edited(was: Record, now: Record, receipt: Receipt, most: int) -> Itera
     for text, before in edited_lines(was["lines"].keys(), now["lines"].keys()).items():
         rows += [f"  {listed(lines_of(nodes[text]), most // 3)}: {text}", f"      was: {before}"]
     yield from _cut(rows, 2 * most, "edited")
-    others = "order, a constant, a setting or jit's options differ"
+    others = "their order or that of arguments, a constant, a setting or jit's options differ"
     yield f"  each line has the same operations: {others}"
 
 

@@ -34,6 +34,11 @@ class FunctionChange:
     programs: tuple[str, ...] = ()  # what differs between programs of one key
 
     @property
+    def is_in_both(self) -> bool:
+        """Whether both runs compiled it."""
+        return bool(self.before and self.after)
+
+    @property
     def same_programs(self) -> bool:
         """Whether both runs compiled the same programs, by their fingerprints."""
         return bool(self.before and self.after and self.before.programs == self.after.programs)
@@ -88,7 +93,11 @@ def _keys(before: _Compiles, after: _Compiles, names: tuple[str, str]) -> Iterat
     # All texts are in both runs, but not together.
     same = set.intersection(*(set(key) for own in keys for key in own)) if any(alone) else set()
     for job, own in zip(names, alone, strict=True):
-        rests = [", ".join(f"{p[1]} {p[2]}" for p in key if p not in same) for key in own]
+        rests = [
+            ", ".join(f"{p[1]} {p[2]}" for p in key if p not in same)
+            or f"inputs in the order {', '.join(p[1] for p in key if p[0] == 'input')}"
+            for key in own
+        ]
         if rests:
             yield f"only {job} has {listed(rests, _FEW)}"
 
@@ -181,8 +190,9 @@ def _findings(found: JobDifference) -> Iterator[Finding]:
         if not change.same_programs:
             what = "; ".join((*change.keys, *change.programs))
             parts.append(f"its programs differ{f' ({what})' if what else ''}")
-        if one.bytes != two.bytes:
-            parts.append(f"takes {amount(two.bytes)} of memory, was {amount(one.bytes)}")
+        memory, was = amount(two.bytes), amount(one.bytes)
+        if memory != was:
+            parts.append(f"takes {memory} of memory, was {was}")
         ratio = two.seconds / one.seconds if one.seconds else 1.0
         took = f"; {duration(two.seconds)}, was {duration(one.seconds)}."
         if parts:
@@ -212,7 +222,7 @@ def _table(found: JobDifference) -> Table:
             *_pair(change, lambda row: Cell(row.counts)),
             *_pair(change, lambda row: Cell(duration(row.seconds), row.seconds)),
             *_pair(change, lambda row: Cell(amount(row.bytes), row.bytes)),
-            Cell("same" if change.same_programs else "other"),
+            Cell("same" if change.same_programs else "other" if change.is_in_both else "-"),
         )
         for change in found.functions
     )

@@ -317,7 +317,8 @@ def _processes(job: JobFacts) -> Table:
     left = len(job.job.processes) - len(shown)
     note = "Operations: JAX's own functions, compiled outside of jit."
     if any(p.process.parent for p in shown):
-        note += " 0.1 is a process that process 0 started; a pool terminates its workers."
+        note += " 0.1 is a process that process 0 started; a pool terminates its workers, "
+        note += "whose last compile may be missing."
     note += f" {left:,} more processes are left out." if left else ""
     right = (2, 4, 5, 6)
     return Table("Processes", columns, rows, note, right=right, volatile_columns=(1, 2, 6))

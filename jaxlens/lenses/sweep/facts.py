@@ -38,6 +38,7 @@ class SweepFacts:
         trouble: Why points could not be written to the file; "" where they could.
         elsewhere: What points were compiled for, where that is not the device of the limit.
         traced: Axes of numbers that the function only traces: no value of theirs is in a program.
+        once: Whether flops have the body of a while loop once, as its trips are not known.
     """
 
     name: str
@@ -50,6 +51,7 @@ class SweepFacts:
     trouble: str = ""
     elsewhere: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
+    once: bool = False
 
     @property
     def numbered(self) -> tuple[int, ...]:
@@ -93,12 +95,16 @@ class Growth:
     def is_flat(self) -> bool:
         """Whether a line hardly changes within its points."""
         change = abs(self.terms.get(1, 0.0)) * (self.last - self.first)
-        return self.is_line and change <= 0.01 * self.at_last
+        return self.is_line and change <= 0.01 * self.at(self.last)
 
-    @property
-    def at_last(self) -> float:
-        """The value of the curve at the largest number."""
-        return sum(factor * self.last**power for power, factor in self.terms.items())
+    def at(self, number: float) -> float:
+        """Returns the value of the curve at a number."""
+        return sum(factor * number**power for power, factor in self.terms.items())
+
+    def counts(self, power: int) -> bool:
+        """Whether a term is more than 1 % of the curve at the smallest or largest number."""
+        term = abs(self.terms[power])
+        return any(term * end**power > 0.01 * self.at(end) for end in (self.first, self.last))
 
 
 def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
@@ -130,7 +136,8 @@ def _curves(x: Any, y: Any) -> Iterator[tuple[dict[int, float], float]]:
     for degree, most in ((1, _LINE), (2, _SQUARE)):
         if len(x) > degree + 1:  # fewer points are always on one
             factors = np.polyfit(x, y, degree, w=1 / y)
-            if degree == 1 or factors[0] >= 0:
+            rises = factors[0] >= 0 and np.polyval(np.polyder(factors), x[0]) >= 0
+            if degree == 1 or rises:  # a line may fall
                 yield {degree - n: float(factor) for n, factor in enumerate(factors)}, most
     if x[0] > 0:
         power = float(np.polyfit(np.log(x), np.log(y), 1)[0])

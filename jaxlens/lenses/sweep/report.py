@@ -110,7 +110,8 @@ def _fit(low: Measured | None, high: Measured | None, quantity: str, words: str,
         largest = f"{quantity} = {_number(low[0])}, {_takes(low[1])}"
         return f"all {tried} fit {words}: the largest, {largest}."
     return (
-        f"{quantity} = {_number(low[0])} is the largest tried that fits {words} "
+        f"{quantity} = {_number(low[0])} is the largest {tried.removeprefix('that were ')} that "
+        f"fits {words} "
         f"({amount(low[1].takes)}); {above}."
     )
 
@@ -132,7 +133,8 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
                 continue
             _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
             same = [one for one, _, said in known if said == text]
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}."
+            once = " (while loops once)" if name == "flops" and facts.once else ""
+            text = f"{_with(same) if len(same) < len(lines) else ''}{name}{once} {text}."
             trust: Trust = "xla" if name == "peak" else "counted"
             yield Finding(_capital(text), "estimate" if law.terms else trust)
 
@@ -151,16 +153,18 @@ def _grows(law: Growth, name: str, quantity: str) -> str:
     if law.is_line:
         slope, base = law.terms[1], law.terms[0]
         way = "grows" if slope > 0 else "falls"
-        rest = f" on top of {amount(base, unit)}" if base > 0.01 * law.at_last else ""
+        share = f" {'on top of' if base > 0 else 'minus'} {amount(abs(base), unit)}"
+        rest = share if slope > 0 and law.counts(0) else ""
         each = f"{amount(abs(slope), unit)} for each one{rest}"
         return f"{way} linearly with {quantity}, by {each} {about}"
     parts = [
         f"{'+' if factor > 0 else '-'} {amount(abs(factor), unit)}{_POWERS.get(n, f' n^{n}')}"
         for n, factor in law.terms.items()
-        if abs(factor) * law.last**n > 0.01 * law.at_last
+        if law.counts(n)
     ]
     way = "grows" if max(law.terms) > 0 else "falls"
-    return f"{way} with {quantity} (n) as {' '.join(parts).removeprefix('+ ')} {about}"
+    symbol = "" if quantity == "n" else " (n)"
+    return f"{way} with {quantity}{symbol} as {' '.join(parts).removeprefix('+ ')} {about}"
 
 
 def _bests(facts: SweepFacts) -> Iterator[Finding]:
@@ -305,6 +309,8 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
         notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
+    if facts.once:
+        notes.append("The body of a while loop counts once, as tracing does not tell its trips.")
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):

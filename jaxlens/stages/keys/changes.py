@@ -109,7 +109,8 @@ def _changed(
 ) -> Iterator[KeyChange]:
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
-            if _differ(new[name], old[name]):
+            is_other = kind == "static" and type(new[name]) is not type(old[name])  # 2.0 is not 2
+            if is_other or _differ(new[name], old[name]):
                 yield from _parts(kind, name, new[name], old[name])
         else:
             default = f" (so {static_text(defaults[name])})" if name in defaults else ""

@@ -146,7 +146,8 @@ def test_a_line_that_only_reads_otherwise_is_no_change():
         "edited:",
         "  cell 3:2: y = x @ w + b",
         "      was: yy = x @ w + b",
-        "  each line has the same operations: order, a constant, a setting or jit's options differ",
+        "  each line has the same operations: their order or that of arguments, "
+        "a constant, a setting or jit's options differ",
     )
 
 
@@ -234,5 +235,6 @@ def test_lines_that_differ_in_shapes_alone_are_one_entry(cpu):
     said = changes(earlier, receipt(), compiled=False).lines
     entries = [text for text in said if "the same operations with other shapes" in text]
     assert entries == [
-        f"  the same operations with other shapes, parameters or literals, in {len(lines)} lines:"
+        "  the same operations with other shapes, parameters, literals or operands, "
+        f"in {len(lines)} lines:"
     ]

@@ -77,6 +77,27 @@ def test_texts_that_are_not_together_in_the_other_run():
     assert changes(left, [*left, mixed])[0] == ("only b has x f32[1], y 2",)
 
 
+def test_the_order_of_inputs_is_named():
+    one = with_part(compiled(1, x="f32[8]"), KeyPart("y", "input", "f32[8]"))
+    call = replace(one.call, parts=one.call.parts[::-1], program="swapped")
+    assert changes([one], [replace(one, call=call)])[0] == (
+        "only a has inputs in the order x, y",
+        "only b has inputs in the order y, x",
+    )
+
+
+def test_what_one_run_compiled_alone_has_no_verdict_and_equal_amounts_are_no_change():
+    a, b = of("a", compiled(1)), of("b", compiled(1), compiled(2, "other", program="f2"))
+    answer = report(difference(sized(a, 1_000_000), sized(b, 1_000_001), none))
+    assert [f.text for f in answer.findings[1:]] == ["Only b compiled other."]
+    assert [row[-1].text for row in answer.tables[0].rows] == ["same", "-"]
+
+
+def sized(job, bytes):
+    """A job whose functions take some memory."""
+    return replace(job, functions=tuple(replace(f, bytes=bytes) for f in job.functions))
+
+
 def test_a_cast_of_many_inputs_is_one_change():
     cast = [replace(p, text=p.text.replace("f32", "bf16")) for p in wider(1, 8, 64).call.parts]
     other = compiled(1, program="bf16")

@@ -47,6 +47,36 @@ def test_what_follows_no_law_has_its_last_step(values, times):
     assert last.first, last.last == N[len(values) - 2 : len(values)]
 
 
+def test_what_falls_does_not_grow():
+    bowl = [1000 - 200 * n + 25 * n**2 for n in range(1, 9)]
+    assert growth(range(1, 9), bowl).first == 4  # it rises from there on
+    falling = [1000 - 120 * n + 7 * n**2 for n in range(1, 6)]
+    assert 2 not in growth(range(1, 6), falling).terms
+    said = grid(lambda q, k: SweepFigures(peak=2**20 // q, flops=10_000 - 9 * q))
+    assert said[:2] == [
+        "peak falls with q (n) as 1.05 MB n^-1 from 64 to 256 (3 points, exactly).",
+        "flops falls linearly with q, by 9 flop for each one from 64 to 256 (3 points, exactly).",
+    ]
+
+
+def test_a_law_has_each_term_that_counts_at_either_end():
+    """What is small at the largest number may be most at the smallest."""
+    lines = grid(lambda q, k: SweepFigures(peak=1000 * q + 2000, flops=1000 * q - 2000))
+    assert "by 1 kB for each one on top of 2 kB from 64" in lines[0]
+    assert "by 1 kflop for each one minus 2 kflop from 64" in lines[1]
+    numbers = (8, 16, 64, 512)
+    facts = SweepFacts(
+        "f",
+        (SweepAxis("n", tuple(map(str, numbers)), numbers, "n"),),
+        tuple(
+            SweepRow({"n": str(n)}, (at,), SweepFigures(peak=4 * n**2 + 20 * n))
+            for at, n in enumerate(numbers)
+        ),
+    )
+    said = report(facts).findings[0].text
+    assert said.startswith("peak grows with n as 4 B n^2 + 20 B n from 8 to 512")
+
+
 def test_what_is_zero_has_no_growth():
     assert growth(N, [0, 1, 2, 3, 4]) is None
     assert growth(N[:1], [1]) is None
@@ -114,6 +144,12 @@ def test_what_failed_is_not_said_to_fit():
 
     said = grid(lambda q, k: SweepFigures(reserved=k), row=row, limit="1 GB")
     assert said[0] == "All with a known memory fit 1 GB: the largest, k = 256, takes 256 B."
+
+    def gap(q, k):  # 128 may fit
+        return {"error": "TypeError: no"} if k == 128 else {"fits": k == 64}
+
+    said = grid(lambda q, k: SweepFigures(reserved=k), row=gap, limit="100 B")
+    assert said[0].startswith("k = 64 is the largest with a known memory that fits 100 B (64 B);")
 
 
 def rows(limit, *sizes):

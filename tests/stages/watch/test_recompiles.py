@@ -63,6 +63,10 @@ def test_static_value():
     log = watched(lambda: f(X, n=3), lambda: f(X, n=4))
     assert reasons(log) == ["n: static value 4, was 3"]
     assert log.findings[0].text == ("f compiled again: n is static and its value changed: 3, 4.")
+    # An equal number of another type is another key to JAX.
+    g = jitted_sum(static_argnames="n")
+    log = watched(lambda: g(X, n=1), lambda: g(X, n=1.0))
+    assert reasons(log) == ["n: static value 1.0, was 1"]
 
 
 def test_weak_type():
