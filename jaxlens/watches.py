@@ -286,7 +286,6 @@ class SessionWatch:
     Attributes:
         cells: Number of cells that have ended.
         after: What the last cell that compiled a function did; None if none has.
-        answer: The full answer about that cell, whose cures are tried when it is read.
         has_grown: Whether no cell compiled since the last warning of growing arrays.
     """
 
@@ -298,7 +297,7 @@ class SessionWatch:
         self.cells = 0
         self.has_grown = False
         self.after: AfterCell | None = None
-        self.answer: Answer[Recompiles] | None = None
+        self._log: RecompileLog | None = None
         self._ways: tuple[Cure, ...] | None = None
         self._watch = CellWatch(stderr)
         self._growth = ArrayGrowth(namespace)
@@ -310,6 +309,11 @@ class SessionWatch:
     def programs(self) -> int:
         """Number of programs of functions that were made."""
         return self._programs.total()
+
+    @property
+    def answer(self) -> Answer[Recompiles] | None:
+        """The full answer about the last cell that compiled a function; cures are tried for it."""
+        return None if self._log is None else self._log.answer
 
     def stop(self) -> None:
         """Ends the watch."""
@@ -345,5 +349,5 @@ class SessionWatch:
         programs = {function[0]: self._programs[function] for function in functions}
         recompiles = {cause: self._recompiles[cause] for cause in causes}
         self.after = replace(after, programs=programs, recompiles=recompiles)
-        self.answer, self._ways = log.answer, None
+        self._log, self._ways = log, None
         return self.after

@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import Frame, of_program, span
+from jaxlens.ir.spans import Frame, describe, of_program, span
 
 Position = tuple[int | None, int | None, int | None, int | None]
 Resolver = Callable[[Any], tuple[Span, ...]]
@@ -28,6 +28,8 @@ def resolver() -> Resolver:
     frames: dict[tuple[int, int], Span | None] = {}
 
     def frame(code: CodeType, offset: int) -> Span | None:
+        if describe(code.co_filename).own:
+            return None
         if id(code) not in positions:
             positions[id(code)] = list(code.co_positions())
         return span(_frame(code, offset, positions[id(code)]))

@@ -13,18 +13,27 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 T = TypeVar("T")
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def to_json(value: Any) -> Any:
     """Dataclasses as objects without their defaults, tuples as lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        plain = {f.name: (f.default, getattr(value, f.name)) for f in fields(value)}
-        return {name: to_json(v) for name, (default, v) in plain.items() if v != default}
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if is_dataclass(kind):
+        rows = ((name, getattr(value, name), default) for name, default in _defaults(kind))
+        return {name: to_json(v) for name, v, default in rows if v != default}
     if isinstance(value, Mapping):
         return {str(key): to_json(v) for key, v in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(v) for v in value]
     return value
+
+
+@cache
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in fields(kind))
 
 
 def from_json(kind: type[T], data: Any) -> T:

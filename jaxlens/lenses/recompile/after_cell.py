@@ -5,6 +5,7 @@ Compiled `step` for the third time, because x's first axis changed: 8, 16 (4.1 s
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, Replication
 from jaxlens.ir.graph import Span
@@ -22,7 +23,7 @@ _TRY = "; `%explain` tries what would avoid it"
 Cause = tuple[Identity, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AfterCell:
     """What a cell compiled, and what came before it in a watched session.
 
@@ -38,7 +39,7 @@ class AfterCell:
     recompiles: Mapping[Cause, int]
     growth: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def compiles(self) -> tuple[CallEvent, ...]:
         """The calls for which a program was made: of functions, and of loops outside of jit."""
         loops = [call for call in self.log.operations if call.function in LOOPS]

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from jaxlens.ir.compile_log import KeyChange
@@ -68,6 +69,12 @@ def function_origin(fun: Any) -> FunctionOrigin:
         return FunctionOrigin(tuple(wrappers), "", 0, function_name(fun))
     place = code.co_filename, code.co_firstlineno, code.co_qualname
     return FunctionOrigin(tuple(wrappers), *place, code=hash(code))
+
+
+def is_elsewhere(fun: Any, place: FunctionOrigin) -> bool:
+    """Whether a plain function is defined at another line: quick, as most of JAX's caches are."""
+    is_plain = type(fun) is FunctionType and not hasattr(fun, "__wrapped__")
+    return is_plain and fun.__code__.co_firstlineno != place.line
 
 
 def recreated(name: str, place: FunctionOrigin) -> KeyChange:

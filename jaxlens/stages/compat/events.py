@@ -9,11 +9,10 @@ no function raises for that reason.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -41,7 +40,6 @@ def listen(
     begin: Callable[[str, str], None],
     end: Callable[[str, float, str], None],
     disk: Callable[[bool], None],
-    part: Callable[[str, str, Mapping[str, Any]], None],
     note: Callable[[str], None],
 ) -> tuple[Callable[[], None], bool]:
     """Calls functions at JAX's events in any thread, until the returned function is called.
@@ -53,8 +51,6 @@ def listen(
         end: At the end of a step, with its seconds and the function's name.
         disk: At a hit of the persistent cache, with True; with False after a miss, when JAX writes
             the program to it (JAX reports no other misses).
-        part: At the hash of a part of a persistent cache key, with the part's name, its hash and
-            the variables of JAX's function that makes the key.
         note: With "traced" when a Python function is traced (no inner cache hit), with "entered"
             when a call misses its fast path.
 
@@ -81,11 +77,9 @@ def listen(
     monitoring.register_event_duration_secs_listener(duration)
     monitoring.register_event_listener(plain)
     unhook = compat.hear_test_events(_TESTS, note)
-    quiet = compat.hear_key_parts(part)
 
     def stop() -> None:
         alive.clear()
-        quiet()
         if unhook is not None:
             unhook()
         for name, listener in {
@@ -127,7 +121,7 @@ class Stack:
     """What the Python stack shows of a step.
 
     Attributes:
-        frames: File, line and function of each frame, innermost first, for `ir.spans`.
+        outer: Its frames, innermost first.
         caller: The innermost call of a jitted function; None if there is none.
         traces: Number of jitted functions that are being traced on the stack.
         program: The jaxpr that is being lowered or run; None if there is none.
@@ -138,7 +132,7 @@ class Stack:
         devices: The devices that it is compiled for, of all processes.
     """
 
-    frames: list[Frame]
+    outer: list[FrameType]
     caller: Caller | None = None
     traces: int = 0
     program: Any = None
@@ -147,6 +141,13 @@ class Stack:
     transposes: bool = False
     module: Any = None
     devices: tuple[Any, ...] = ()
+
+    @property
+    def frames(self) -> Iterator[Frame]:
+        """File, line and function of each frame, innermost first, for `ir.spans`."""
+        for outer in self.outer:
+            code = outer.f_code
+            yield code.co_filename, outer.f_lineno or 0, 0, -1, -1, code.co_qualname
 
 
 LOWERING = tuple(
@@ -163,15 +164,21 @@ def stack(frame: FrameType | None) -> Stack:
     is always complete.
     """
     whole = Stack([])
-    for outer, line in islice(walk_stack(frame), _DEEPEST) if frame is not None else ():
+    for outer in islice(_outwards(frame), _DEEPEST):
         code = outer.f_code
         if code.co_filename.endswith(_PJIT):
             _read(code.co_name, outer, whole)
         elif code.co_name == "_cached_compilation" and whole.module is None:
             whole.module = outer.f_locals.get("computation")
             whole.devices = tuple(getattr(outer.f_locals.get("dev"), "flat", ()))
-        whole.frames.append((code.co_filename, line or 0, 0, -1, -1, code.co_qualname))
+        whole.outer.append(outer)
     return whole
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def is_compiling(frame: FrameType) -> bool:
@@ -215,7 +222,7 @@ def failure(frame: FrameType) -> str:
 
     Gone: "".
     """
-    for outer, _ in islice(walk_stack(frame), 4):
+    for outer in islice(_outwards(frame), 4):
         if outer.f_code.co_name == "__exit__":
             return str(getattr(outer.f_locals.get("exc_type"), "__name__", ""))
     return ""
@@ -241,7 +248,7 @@ def compiled(frame: FrameType) -> CompileResult | None:
 
     Gone: None; nothing is known of the program then.
     """
-    for outer, _ in islice(walk_stack(frame), 6):
+    for outer in islice(_outwards(frame), 6):
         if outer.f_code.co_name == "_cached_compilation":
             values = outer.f_locals
             executable, devices = values.get("xla_executable"), values.get("dev")

@@ -1,6 +1,7 @@
 """Imports private modules of JAX for this folder, with a result for names that are gone."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ def private(name: str) -> Any:
 
     Gone: ImportError, which callers catch.
     """
-    return importlib.import_module(f"jax._src.{name}")
+    name = f"jax._src.{name}"
+    return sys.modules.get(name) or importlib.import_module(name)
 
 
 def when_gone(result: Any, *errors: type[Exception]) -> Callable[[Read], Read]:

@@ -13,8 +13,9 @@ from jaxlens.ir.compile_log import TYPE_TEXT, KeyChange, KeyPart
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import signature_of, static_text
 from jaxlens.stages.arguments.value_diff import same
+from jaxlens.stages.call import equinox_calls
 from jaxlens.stages.call.call import Call
-from jaxlens.stages.call.function_origin import function_origin, recreated
+from jaxlens.stages.call.function_origin import function_origin, is_elsewhere, recreated
 from jaxlens.stages.compat import events as compat_events
 from jaxlens.stages.compat.events import LOWERING, Stack
 from jaxlens.stages.keys.changes import (
@@ -115,6 +116,9 @@ def _cached(new: JaxKey, memory: Sequence[JaxKey]) -> tuple[list[JaxKey], list[J
     fun = new.function()
     keys: list[tuple[bool, JaxKey]] = []
     for inner, context, rest in compat.every_trace_key() or ():
+        is_plain = inner is not fun and not equinox_calls.is_equinox(inner)
+        if is_plain and is_elsewhere(inner, new.origin):
+            continue
         function, exact = user_function(inner, rest[1]), (context, rest)
         is_own = function is fun
         if exact == new.exact if is_own else function_origin(function) != new.origin:

@@ -100,10 +100,10 @@ def _options(info: Any) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name, value in given.items():
         argument, _, part = name.rpartition("_")
-        if part == "leaves":
+        if part == "leaves" and any(v is not None and not _is_unspecified(v) for v in value):
             leaves = leaf_paths(argument, given[f"{argument}_treedef"].unflatten(value))
             options |= {p: v for p, v in leaves if not _is_unspecified(v)}
-        elif part != "treedef":
+        elif part not in ("leaves", "treedef"):
             options[name.removesuffix("_kvs")] = value
     return options
 

@@ -24,7 +24,7 @@ from jaxlens.stages.watch.resharding import described
 
 LARGE = 10_000_000  # bytes of captured arrays that are reported
 _LOOKS, _GROWTH = 5, 10_000_000  # looks in a row at growing arrays, and the bytes they grew by
-_SHARE = 100  # a look at the arrays follows after this many times the duration of the last one
+_SHARE = 500  # a look at the arrays follows after this many times the duration of the last one
 _ELIDED = 64  # elements from which a constant is not printed
 
 
@@ -76,7 +76,7 @@ def _has_partitions(module: Any) -> bool:
 
 
 class ArrayGrowth:
-    """Looks at the bytes of the process's arrays after cells, at less than 1 % of their time.
+    """Looks at the bytes of the process's arrays after cells, at less than 0.2 % of their time.
 
     Arrays of a name that a cell defines are no growth: a notebook begins with cells that make its
     data. Neither does a cell count that leaves the bytes as they were.

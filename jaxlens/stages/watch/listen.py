@@ -159,6 +159,7 @@ class _Recorder:
         self._local = _Local()
         self._ends: list[Callable[[], None]] = []
         self._hears_notes = True
+        self._hears_parts = False
 
     def add(self, watch: CompileWatch) -> None:
         with self._lock:
@@ -167,7 +168,6 @@ class _Recorder:
                     begin=self._safe(self._began),
                     end=self._safe(self._ended),
                     disk=self._safe(self._disk),
-                    part=self._safe(self._part),
                     note=self._safe(self._note),
                 )
                 self._ends += [stop, listen_core.listen(self._log, self._safe)]
@@ -182,6 +182,7 @@ class _Recorder:
             if not self._watches:
                 while self._ends:
                     self._ends.pop()()
+                self._hears_parts = False
                 keys = (c.key for calls in self._memory.values() for c in calls if c.key)
                 known = [*self._earlier.values(), *(key.function for key in keys)]
                 self._earlier = {id(f()): f for f in known if f() is not None}
@@ -210,8 +211,8 @@ class _Recorder:
         if not any(watch.wants() for watch in self._watches):
             return None
         stack = compat_events.stack(sys._getframe(5))
-        is_own = any(_is_own_stage(file) for file, *_ in stack.frames)
-        return None if is_own else stack
+        files = {outer.f_code.co_filename for outer in stack.outer}
+        return None if any(map(_is_own_stage, files)) else stack
 
     # ---- events ----------------------------------------------------------------------------
 
@@ -243,6 +244,7 @@ class _Recorder:
                 programs.append(parts)
         if kind == "compile":
             self._explain_compile(call)
+            self._hear_parts()
             if call.role == "user" or call.function in LOOPS:
                 call.program = _fingerprint(stack.module)
                 call.others = compat_events.on_disk(name)
@@ -279,6 +281,16 @@ class _Recorder:
     def _disk(self, hit: bool) -> None:
         if (call := self._compiling()) is not None:
             call.disk = hit
+
+    def _hear_parts(self) -> None:
+        """Hears of keys from the first compile on that has a persistent cache.
+
+        JAX hashes each program a second time for it, also without a cache.
+        """
+        with self._lock:
+            if self._watches and not self._hears_parts and disk_key_parts.is_used():
+                self._hears_parts = True
+                self._ends.append(compat.hear_key_parts(self._safe(self._part)))
 
     def _part(self, name: str, digest: str, about: Mapping[str, Any]) -> None:
         call = self._compiling() if disk_key_parts.is_used() else None

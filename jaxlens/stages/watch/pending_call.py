@@ -13,7 +13,7 @@ from jaxlens.ir.compile_log import (
 )
 from jaxlens.ir.facts import Constant
 from jaxlens.ir.graph import Span
-from jaxlens.ir.spans import spans
+from jaxlens.ir.spans import BOUNDARY, span
 from jaxlens.stages.compat.events import Stack
 from jaxlens.stages.keys.disk_key_parts import DiskPart
 from jaxlens.stages.keys.jax_key import JaxKey
@@ -78,5 +78,11 @@ class PendingCall:
 
 def user_line(stack: Stack) -> Span | None:
     """Returns the calling line: the innermost frame outside of libraries, else the innermost."""
-    lines = spans(stack.frames)
-    return next((line for line in lines if not line.library), lines[0] if lines else None)
+    innermost = None
+    for line in filter(None, map(span, stack.frames)):
+        if line.key == BOUNDARY:
+            break
+        if not line.library:
+            return line
+        innermost = innermost or line
+    return innermost

@@ -72,9 +72,11 @@ def cell_text(after: AfterCell, times: bool) -> str:
 
 def cell_html(after: AfterCell) -> str:
     """Returns the same as HTML; a click on the line opens the cures and the tables of its calls."""
-    line = report(after).findings[0] if after.compiles else None
-    blocks = tuple(map(TableBlock, tables(after.log))) if line else ()
-    return brief_html(line, warnings(after), blocks, tuple(cures(after.compiles)))
+    findings = report(after).findings
+    if not after.compiles:
+        return brief_html(None, findings, ())
+    blocks = tuple(map(TableBlock, tables(after.log)))
+    return brief_html(findings[0], findings[1:], blocks, tuple(cures(after.compiles)))
 
 
 def of_earlier(shown: Document, since: int) -> Document:

@@ -44,6 +44,11 @@ def line(*calls, **more):
     return report(after(*calls, **more)).findings[0].text
 
 
+def test_the_compiles_of_a_cell_are_counted_once():
+    cell = after(call())
+    assert cell.compiles is cell.compiles
+
+
 def test_the_first_time():
     assert line(call()) == "Compiled `step`."
 

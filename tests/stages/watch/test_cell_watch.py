@@ -90,8 +90,8 @@ def test_growth_needs_five_looks_and_bytes(monkeypatch):
     assert found[13] == (6 * 10**7, 5 * 10**8)
 
 
-def test_a_look_waits_for_a_hundred_times_its_cost(monkeypatch):
-    times = iter([0.0, 1.0, 50.0, 101.5, 101.6])
+def test_a_look_waits_for_five_hundred_times_its_cost(monkeypatch):
+    times = iter([0.0, 1.0, 450.0, 501.5, 501.6])
     monkeypatch.setattr(cell_watch.time, "perf_counter", lambda: next(times))
     looks = []
     monkeypatch.setattr(cell_watch.live_arrays, "total", lambda: looks.append(1) or 0)

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import logging
 import threading
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import LensError, OptionError
+from jaxlens.stages.keys import explain
 from tests.support.jax_events import Compiles, jitted_sum
 
 pytestmark = pytest.mark.backend
@@ -27,6 +29,28 @@ def listeners():
         len(monitoring.get_scalar_listeners()),
         util.test_event_listener,
     )
+
+
+def test_without_a_persistent_cache_jax_hashes_no_program_twice():
+    with jaxlens.recompiles() as log:
+        jitted_sum()(X)
+        assert not logging.getLogger("jax._src.cache_key").isEnabledFor(logging.DEBUG)
+    assert log.compiles == 1
+
+
+def test_a_compile_reads_no_function_of_another_line(monkeypatch):
+    lines = {}
+    exec("\n".join(f"def f{n}(x): return x + {n}" for n in range(50)), lines)
+    others = [jax.jit(lines[f"f{n}"]) for n in range(50)]
+    for other in others:
+        other.trace(X)
+    compared = []
+    origin = explain.function_origin
+    monkeypatch.setattr(explain, "function_origin", lambda f: compared.append(f) or origin(f))
+    with jaxlens.recompiles() as log:
+        jitted_sum()(X)
+    assert log.compiles == 1
+    assert not {f"f{n}" for n in range(50)} & {getattr(f, "__name__", "") for f in compared}
 
 
 def test_no_listener_is_left_behind():
