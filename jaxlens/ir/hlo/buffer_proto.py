@@ -36,13 +36,14 @@ def assignment_text(assignment: bytes, module: bytes) -> str:
         }
         lines = (line for one in fields[3] for line in _allocation(_fields(one), written))
         return "\n".join(("BufferAssignment:", *lines))
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ReadError(f"XLA's buffer assignment is not of a known form ({error!r})") from None
 
 
 def _names(module: bytes, ids: set[int]) -> Iterator[tuple[int, str]]:
-    for computation in _fields(module)[3]:
-        for one in _fields(computation)[2]:
+    scheduled = {id >> 32 for id in ids}  # the upper half is the computation's: few have buffers
+    for computation in map(_fields, _fields(module)[3]):
+        for one in computation[2] if _number(computation, 5) in scheduled else ():
             instruction = _fields(one)
             if (id := _number(instruction, 35)) in ids:
                 yield id, instruction[1][0].decode()
@@ -52,14 +53,14 @@ def _allocation(fields: _Fields, written: dict[int, str]) -> Iterator[str]:
     """Yields the lines of an allocation and of the values in it."""
     color, parameter = _number(fields, 8), f"parameter {_number(fields, 6)}, shape ||"
     notes = (
-        f"color {color}" * bool(color),
         f"{parameter} at ShapeIndex {_index(fields, 10) or '{}'}" * _number(fields, 5),
         "constant" * _number(fields, 12),
         "maybe-live-out" * _number(fields, 7),
         "thread-local" * _number(fields, 3),
+        f"color {color}" * bool(color),
     )
-    size = f"size {_number(fields, 2)}"
-    yield f"allocation {_number(fields, 1)}: {', '.join(filter(None, (size, *notes)))}:"
+    head = f"allocation {_number(fields, 1)}: size {_number(fields, 2)}"
+    yield f"{', '.join(filter(None, (head, *notes)))}:"
     for value in map(_fields, fields[9]):
         number, offset, size = (_number(value, field) for field in (1, 2, 3))
         yield f" value: <{number} {written[number]}> (size={size},offset={offset}):"

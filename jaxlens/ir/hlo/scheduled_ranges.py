@@ -66,7 +66,7 @@ class _Schedule:
         self._spans: dict[str, tuple[int, int]] = {}  # positions of each computation
         self._place(module.entry)
         defined = {_place(one) for a in assignment.allocations for one in a.buffers}
-        self._ends = {place: 0 for place in defined if place[0] in self._positions}
+        self._ends = {p: self._positions[p[0]] for p in defined if p[0] in self._positions}
         self._values: dict[Place, tuple[Place, ...]] = {place: (place,) for place in defined}
 
     def types(self) -> Iterator[Type]:
@@ -105,19 +105,18 @@ class _Schedule:
             for operand in node.operands:
                 self._use(operand, position, node.opcode in ("get-tuple-element", "copy"))
         for name, (_, end) in self._spans.items():
-            self._use(self._module.regions[name].results[0], end)
-        ranges = {place: self._range(place, end) for place, end in self._ends.items()}
+            region, caller = self._module.regions[name], self._callers.get(name)
+            self._use(region.results[0], end)
+            if caller and caller.opcode == "while" and caller.regions[0] == name:
+                self._use(region.parameters[0].name, end)  # the body takes the state over
+        ranges = {place: (self._start(place[0]), end) for place, end in self._ends.items()}
         for allocation in self._assignment.allocations:
             _separate(ranges, allocation.buffers)
         return ranges
 
-    def _range(self, place: Place, end: int) -> tuple[int, int]:
-        region, position = self._regions[place[0]], self._positions[place[0]]
-        if self._nodes[place[0]].opcode != "parameter":
-            return position, max(position, end)
-        caller = self._callers.get(region)
-        is_condition = caller and caller.opcode == "while" and caller.regions[0] == region
-        return self._spans[region][0], self._spans[region][1] if is_condition else end
+    def _start(self, id: str) -> int:
+        is_parameter = self._nodes[id].opcode == "parameter"
+        return self._spans[self._regions[id]][0] if is_parameter else self._positions[id]
 
     def _use(self, id: str, position: int, is_whole: bool = False) -> None:
         """Notes that a value is used, or of a tuple that is read in parts its table of pointers."""

@@ -41,7 +41,7 @@ class LoadedExecutable:
             ReadError: It is of a form that is not known.
         """
         data = getattr(self._memory_stats, "serialized_buffer_assignment_proto", b"")
-        modules = self._loaded.hlo_modules() if data else ()
+        modules = self._loaded.hlo_modules() if data else []
         if len(modules) != 1:
             return ""
         return assignment_text(data, modules[0].as_serialized_hlo_module_proto())

@@ -168,11 +168,10 @@ class CompiledProgram(Driver):
         """Its buffer assignment, without what follows from its program: see `opened.py`."""
         executable = self._executable or self.lacks(f"buffer assignment, {_EARLY}")
         try:
-            return executable.buffer_assignment() or self.lacks("buffer assignment")
-        except UnavailableError:
-            raise
-        except Exception as error:  # the rest of the program is written nevertheless
-            self.lacks(f"buffer assignment ({first_line(error)})")
+            text, why = executable.buffer_assignment(), ""
+        except Exception as error:  # of XLA: the rest of the program is written nevertheless
+            text, why = "", f" ({first_line(error)})"
+        return text or self.lacks(f"buffer assignment{why}")
 
     def cost(self) -> Mapping[str, float]:
         return analyses.cost(self._executable or self.lacks(f"costs, {_EARLY}"), self.platform)
