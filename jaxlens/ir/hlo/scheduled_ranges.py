@@ -37,6 +37,11 @@ _FORWARD: Mapping[str, tuple[int, ...]] = {
 _START = {"copy-start": 1, "all-gather-start": 0, "collective-permute-start": 0}
 
 
+def is_bare(text: str) -> bool:
+    """Whether a buffer assignment is without types, as a job records it."""
+    return _UNTYPED.search(text) is not None
+
+
 def completed(text: str, module: Module) -> str:
     """Adds types of values and live ranges to the text of a buffer assignment without them.
 

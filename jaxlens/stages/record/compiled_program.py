@@ -165,7 +165,7 @@ class CompiledProgram(Driver):
         return analyses.memory(self._executable or self.lacks(f"sizes, {_EARLY}"))
 
     def buffers(self) -> str:
-        """Its buffer assignment, without what follows from its program: see `opened.py`."""
+        """Its buffer assignment, without what follows from its program: `ir.saved` adds that."""
         executable = self._executable or self.lacks(f"buffer assignment, {_EARLY}")
         try:
             text, why = executable.buffer_assignment(), ""

@@ -1,7 +1,7 @@
 """Opens the program of a record, and completes it with what follows from its stages.
 
 The job that recorded it spent no time on these: the list of kernels is read from the optimised
-program, as are live ranges, and HLO before optimisation is converted from StableHLO.
+program, and HLO before optimisation is converted from StableHLO.
 """
 
 import os
@@ -12,7 +12,6 @@ from jaxlens.captures import Capture, load_with
 from jaxlens.errors import LensError, UnavailableError, first_line
 from jaxlens.ir.facts import Kernel, Stage
 from jaxlens.ir.hlo import reader as hlo
-from jaxlens.ir.hlo.scheduled_ranges import completed
 from jaxlens.ir.saved.driver import SavedDriver
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stablehlo.types import type_of
@@ -53,14 +52,6 @@ class ProgramOfRecord(SavedDriver):
         module = self.stage("optimized").module
         rows = kernels(module, Dump(), self.program.target.platform)
         return without_code(rows, f"{self.holder} does not hold its code")
-
-    def buffers(self) -> str:
-        return self._buffers
-
-    @cached_property
-    def _buffers(self) -> str:
-        text = super().buffers()
-        return text if "HloLiveRange" in text else completed(text, self.stage("optimized").module)
 
     def stage(self, name: str) -> Stage:
         if name == "hlo" and "hlo" not in self._numbers and "stablehlo" in self._numbers:

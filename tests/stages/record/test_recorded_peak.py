@@ -53,6 +53,8 @@ def test_it_is_that_of_a_live_capture(tmp_path):
     rest = {"at_peak": (), "by_line": {}, "saved": true.saved}
     assert replace(ours, **rest) == replace(true, **rest)
     curve, other = timeline(record), timeline(live)
+    (file,) = (tmp_path / "programs").iterdir()
+    assert memory_use(jaxlens.load(file)) == ours  # where there is no JAX
     assert shown(curve.values, other.values) == shown(other.values, other.values)
     assert curve.sizes == other.sizes
 
