@@ -70,7 +70,7 @@ class _Schedule:
         self._callers: dict[str, Node] = {}
         self._spans: dict[str, tuple[int, int]] = {}  # positions of each computation
         self._place(module.entry)
-        defined = {_place(one) for a in assignment.allocations for one in a.buffers}
+        defined = dict.fromkeys(_place(one) for a in assignment.allocations for one in a.buffers)
         self._ends = {p: self._positions[p[0]] for p in defined if p[0] in self._positions}
         self._values: dict[Place, tuple[Place, ...]] = {place: (place,) for place in defined}
 
