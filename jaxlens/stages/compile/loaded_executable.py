@@ -1,6 +1,9 @@
 """An executable of XLA, without the function that JAX compiled it for."""
 
+from functools import cached_property
 from typing import Any
+
+from jaxlens.ir.hlo.buffer_proto import assignment_text
 
 
 class LoadedExecutable:
@@ -25,4 +28,20 @@ class LoadedExecutable:
 
     def memory_analysis(self) -> Any:
         """Returns XLA's memory statistics, in bytes."""
+        return self._memory_stats
+
+    @cached_property
+    def _memory_stats(self) -> Any:  # a large program's take a tenth of a second
         return self._loaded.get_compiled_memory_stats()
+
+    def buffer_assignment(self) -> str:
+        """Returns XLA's buffer assignment, without types; "" where the executable carries none.
+
+        Raises:
+            ReadError: It is of a form that is not known.
+        """
+        data = getattr(self._memory_stats, "serialized_buffer_assignment_proto", b"")
+        modules = self._loaded.hlo_modules() if data else []
+        if len(modules) != 1:
+            return ""
+        return assignment_text(data, modules[0].as_serialized_hlo_module_proto())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from jaxlens.errors import UnavailableError
+from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.compile_log import CallEvent
 from jaxlens.ir.driver import Driver
 from jaxlens.ir.facts import (
@@ -163,6 +163,15 @@ class CompiledProgram(Driver):
     @cached_property
     def _memory(self) -> Memory:
         return analyses.memory(self._executable or self.lacks(f"sizes, {_EARLY}"))
+
+    def buffers(self) -> str:
+        """Its buffer assignment, without what follows from its program: `ir.saved` adds that."""
+        executable = self._executable or self.lacks(f"buffer assignment, {_EARLY}")
+        try:
+            text, why = executable.buffer_assignment(), ""
+        except Exception as error:  # of XLA: the rest of the program is written nevertheless
+            text, why = "", f" ({first_line(error)})"
+        return text or self.lacks(f"buffer assignment{why}")
 
     def cost(self) -> Mapping[str, float]:
         return analyses.cost(self._executable or self.lacks(f"costs, {_EARLY}"), self.platform)
