@@ -149,7 +149,7 @@ def out_of_memory(error: BaseException) -> View | None:
         with suppress(Exception):  # what cannot be captured is not the program
             cap = capture(call.function, *call.args, **call.kwargs)
             if cap.program.origin:
-                cap = replace(cap, program=replace(cap.program, origin=call.under))
+                cap = replace(cap, program=replace(cap.program, origin=call.under, jit=""))
             return [cap]
         return []
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 _AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
+_PREFIXES = ("", *"kMGTPE")
 Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
 
 
@@ -196,17 +197,16 @@ def count(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-def amount(
-    n: float | None, unit: str = "B", steps: Sequence[str] = ("", "k", "M", "G", "T")
-) -> str:
+def amount(n: float | None, unit: str = "B") -> str:
     """Formats a figure with three significant digits and a decimal prefix: `1.34 MB`."""
     if n is None:
         return "unknown"
     value, index = float(n), 0
-    while abs(value) >= 999.5 and index < len(steps) - 1:
+    while abs(value) >= 999.5 and index < len(_PREFIXES) - 1:
         value, index = value / 1000, index + 1
-    digits = f"{value:.3g}" if index or value != int(value) else f"{int(value)}"
-    return f"{digits} {steps[index]}{unit}"
+    is_whole = abs(value) >= 999.5 or (not index and value == int(value))
+    digits = f"{value:,.0f}" if is_whole else f"{value:.3g}"
+    return f"{digits} {_PREFIXES[index]}{unit}"
 
 
 def read_amount(text: str) -> float | None:

@@ -89,10 +89,15 @@ def quoter(subject: Subject) -> "Quoter":
 
 
 def bracketed(span: Span | None, text: str) -> str:
-    """Returns " (TEXT)" to follow a line's number in a sentence; it marks a library's line."""
+    """Returns " (`TEXT`)" to follow a line's number in a sentence; it marks a library's line.
+
+    Args:
+        span: The line.
+        text: Its code, which may end in a bracket of its own.
+    """
     parts = ["a library's line"] if span is not None and span.library else []
     if text:
-        parts.append(text)
+        parts.append(f"`{text}`")
     return f" ({': '.join(parts)})" if parts else ""
 
 

@@ -3,7 +3,7 @@
 They are looked up by stamps where the programs have them.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
@@ -171,6 +171,14 @@ class Evidence:
                 return tuple(inner or real)
             moved = moved or ids
         return tuple(moved)
+
+    def alike(self, ops: Sequence[str]) -> int:
+        """Returns the number of equations that were lowered to these ops, as far as is known."""
+        return 1 if self.exact else self._alike[tuple(ops)]
+
+    @cached_property
+    def _alike(self) -> Counter[tuple[str, ...]]:
+        return Counter(map(tuple, self.ops.values()))
 
     def opcodes(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Returns the opcodes of instructions, each once."""

@@ -8,7 +8,7 @@ equation of the same value, "dead" (nothing reads it), "dropped" (it needed no o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
@@ -96,7 +96,7 @@ class _Judge:
         merged = self._merged(node, ops, carriers)
         if merged is not None:
             return merged
-        return self._lives(node, ops, carriers) if carriers else self._gone(node, ops)
+        return self._left(node, ops, carriers) if carriers else self._gone(node, ops)
 
     def _without_ops(self, node: Node) -> EquationFate:
         """Returns the fate of an equation that JAX lowered to no op."""
@@ -162,6 +162,15 @@ class _Judge:
             return _judged(node.id, "merged", sentence, homes, (peer,), by, instructions)
         return None
 
+    def _left(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
+        """Returns the fate in `_lives`, said of all equations that cannot be told apart."""
+        fate, alike = self._lives(node, ops, carriers), self.evidence.alike(ops)
+        if alike == 1:
+            return fate
+        sentence = f"{fate.sentence[0].lower()}{fate.sentence[1:]}"
+        together = f"The {alike} equations of its line, which have no ids here, together"
+        return replace(fate, sentence=f"{together}: {sentence}")
+
     def _lives(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
         """Returns the fate of an equation that has instructions in the optimised program."""
         opcodes = self.evidence.opcodes(carriers)
@@ -199,7 +208,7 @@ class _Judge:
         main = self.evidence.change.fates[before]
         by = self._by(self.blame.ended, ops)
         if main.into:
-            return self._lives(node, ops, main.into)
+            return self._left(node, ops, main.into)
         if main.name == "folded":
             note = f": {main.note}" if main.note else ""
             sentence = f"Folded into a constant{note}{_behind(by)}."

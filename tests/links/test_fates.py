@@ -212,3 +212,19 @@ def test_equations_that_share_a_line_are_looked_up_once(monkeypatch) -> None:
     )
     judged(equations, after, after)
     assert lookups == [tuple(ops)]
+
+
+def test_equations_that_cannot_be_told_apart_share_one_sentence(monkeypatch) -> None:
+    equations = program(*(("mul", "x x", "multiply") for _ in range(3)))
+    ops = [node.id for node in equations[1].nodes()]
+    monkeypatch.setattr(Evidence, "_ops", lambda self: {f"e{i}": list(ops) for i in range(3)})
+    exact = property(lambda self: False, lambda self, _: None)
+    monkeypatch.setattr(Evidence, "exact", exact, raising=False)
+    after = text(
+        *(f"%m{i} = f32[8]{{0}} multiply(%x, %x) #{i}" for i in range(2)),
+        "ROOT %m2 = f32[8]{0} multiply(%x, %x) #2",
+    )
+    assert judged(equations, after, after)["e1"].sentence == (
+        "The 3 equations of its line, which have no ids here, together: kept: runs as m0, m1, m2 "
+        "(multiply)."
+    )

@@ -29,7 +29,6 @@ from jaxlens.lenses.subject import Forwarding, Given
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count, duration, share
 
 Bound = Literal["memory", "compute", "unknown"]
-PETA = ("", "k", "M", "G", "T", "P")
 _ROWS = 20
 _MUCH = 0.05  # share of the bytes from which one kernel is named
 
@@ -394,7 +393,7 @@ def _runs(kernel: KernelCost) -> str:
 def _intensity(kernel: KernelCost) -> str:
     if kernel.bytes == 0:
         return "-"
-    return "unknown" if kernel.intensity is None else f"{kernel.intensity:.3g}"
+    return "unknown" if kernel.intensity is None else f"{float(f'{kernel.intensity:.3g}'):,g}"
 
 
 def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
@@ -413,9 +412,9 @@ def _bound_table(points: Sequence[Point], limits: Limits) -> Table:
         if points[0].seconds
     )
     left = len(points) - len(rows)
-    tops = [f"{amount(rate, 'flop/s', PETA)} {dtype}" for dtype, rate in limits.products.items()]
+    tops = [f"{amount(rate, 'flop/s')} {dtype}" for dtype, rate in limits.products.items()]
     if limits.vector is not None:
-        tops.append(f"{amount(limits.vector, 'flop/s', PETA)} outside of products")
+        tops.append(f"{amount(limits.vector, 'flop/s')} outside of products")
     note = (
         f"{listed(tops, 9)}, {amount(limits.bandwidth, 'B/s')}: {limits.source}. The seconds are "
         "the best possible by these, an estimate; what stays in a cache can be faster than memory."

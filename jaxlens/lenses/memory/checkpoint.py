@@ -13,7 +13,7 @@ from jaxlens.lenses.memory.capacity import refusal
 from jaxlens.lenses.memory.peak import MemoryUse, memory_use
 from jaxlens.lenses.memory.residuals import saved
 from jaxlens.lenses.program.unrolled import Unrolled
-from jaxlens.lenses.sentences import bracketed, listed
+from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen, Subject
 from jaxlens.lenses.times.facts import written_out
 from jaxlens.report import Cell, Finding, Table, amount, barred
@@ -66,7 +66,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     scans = [node for node in capture.jaxpr.module.nodes() if node.opcode == "scan"]
     lines = {str(node.owner): None for node in scans if node.owner and _BACKWARD not in node.scope}
     function = _differentiated(capture.jaxpr.module, capture.program)
-    loops = bracketed(None, listed([*lines]))
+    loops = f" ({listed([*lines])})" if lines else ""
     tried = [
         _trial(name + (loops if "scan" in name else function), _in_words_of(jit, code), make)
         for name, code, make in ways
@@ -105,7 +105,7 @@ def _differentiated(module: Module, program: Program) -> str:
     name = first.function.rpartition("<locals>.")[2]
     if name == program.name and not program.transforms:
         return ""  # it calls two gradients and does nothing else
-    return bracketed(None, f"{name}, {first}")
+    return f" ({name}, {first})"
 
 
 def _function(span: Span) -> Function:

@@ -63,6 +63,7 @@ def donations(capture: Capture) -> tuple[Donation, ...]:
             why = "" if result else _why(leaf, inputs, outputs, leaf.name in number)
             candidates.append(_donation(leaf, result, why))
     free = [result for n, result in enumerate(outputs) if n not in shared.values()]
+    free = free if capture.program.jit else []  # no jit has an option for them
     return (*candidates, *_possible(inputs, free, candidates))
 
 
@@ -133,6 +134,8 @@ def option(roots: Sequence[str], jit: str) -> str:
     """
     if jit == _OF_ALL:
         return 'donate="all"'
+    if "args" in roots:
+        return "donate_argnums=..."  # of `*args`, which JAX refuses by name
     names = ", ".join(f"{root!r}" for root in roots) + ("," if len(roots) == 1 else "")
     return f"donate_argnames=({names})"
 

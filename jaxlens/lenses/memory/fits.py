@@ -153,7 +153,7 @@ def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
     """Yields the donation of all inputs whose memory a result could use."""
     possible = donatable(capture) if is_refused else donations(capture)
     possible = tuple(one for one in possible if not one.donated and one.result)
-    if not possible:
+    if not possible or not capture.program.jit:
         return
     roots = list(dict.fromkeys(re.split(r"[\[.]", one.name)[0] for one in possible))
     jit = capture.program.jit

@@ -104,7 +104,7 @@ def report(facts: MemoryFacts) -> Report:
     tables = (
         by_line(use, quote),
         buffer_table(use),
-        size_table(sizes),
+        size_table(sizes, subject.program.target.platform),
         space_table(use),
         residual_table(use.saved.residuals, quote),
         checkpoint.table(facts.tried, use, subject),
@@ -207,8 +207,8 @@ def _residuals(facts: MemoryFacts, quote: Quoter) -> Iterator[Finding]:
         yield Finding("Autodiff saves nothing but inputs for the backward pass.")
         return
     line, values, size = by_owner(saved.residuals, lambda residual: residual.line)[0]
-    code = quote(values[0].owner)
-    whose = f", {amount(size)} of it from {line}{f' ({code})' if code else ''}" if line else ""
+    code = bracketed(values[0].owner, quote(values[0].owner))
+    whose = f", {amount(size)} of it from {line}{code}" if line else ""
     where = f"; that is for all {devices} devices together" if devices > 1 else ""
     much = saved.bytes >= _MUCH * (facts.use.peak or math.inf) and not facts.tried
     ask = "; --checkpoint tries what jax.checkpoint would change" if much else ""

@@ -18,15 +18,17 @@ _MEANING = {
     "temporaries": "scratch between kernels; values that live at different times share it",
     "aliases": "arguments whose memory holds results (donated); part of both sizes above",
     "code": "the machine code",
-    "XLA's peak": "most in use at once by XLA's account, which can be wrong on CPU",
+    "XLA's peak": "most in use at once by XLA's account",
 }
 _ROWS = 12
 
 
-def size_table(sizes: Memory) -> Table:
+def size_table(sizes: Memory, platform: str) -> Table:
     """Returns a table of XLA's sizes, with a row per kind."""
     least = (sizes.arguments or 0) + (sizes.outputs or 0) - (sizes.aliases or 0)
     meaning = dict(_MEANING)
+    if platform == "cpu":
+        meaning["XLA's peak"] += ", which can be wrong on CPU"
     if sizes.peak is not None and sizes.peak < least:
         wrong = f"XLA's own figure, and wrong: arguments and outputs alone are {amount(least)}"
         meaning["XLA's peak"] = wrong

@@ -14,7 +14,8 @@ from jaxlens.lenses.sentences import bracketed, quoter
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _MOST = 3  # sentences
-_ROWS = 20
+_ROWS = 20  # of each table
+_CLEAN = 5  # but of that of the modules, where no line loses digits
 _SAME = 5  # rows of one line that name their modules instead
 _LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
 _SIMULATED = ("TF32 (simulated)", "bf16 (simulated)")
@@ -61,8 +62,8 @@ _CURES: tuple[tuple[tuple[str, ...], frozenset[str], frozenset[str], str], ...] 
 """By primitives, what must have made operands, what may have ("": inputs), and what avoids it."""
 
 
-def report(facts: Numerics) -> Report:
-    """Returns the sentences, the tables and the tint."""
+def report(facts: Numerics, full: bool = False) -> Report:
+    """Returns the sentences, the tables (`full`: with all of their rows) and the tint."""
     tint: dict[Span | None, tuple[float, str]] = {}  # a line's tint is a sum: one equation each
     for one in facts.equations:
         if one.total > 1:
@@ -70,7 +71,9 @@ def report(facts: Numerics) -> Report:
             digits = (one.lost, ident)
             tint[facts.spans[ident]] = max(digits, tint.get(facts.spans[ident], digits))
     overlay = (Overlay("digits lost", "jaxpr", {i: n for n, i in tint.values()}),) if tint else ()
-    tables = (*_equations(facts), *_modules(facts), *_results(facts), *_dots(facts))
+    most = None if full else _ROWS if facts.losses else _CLEAN
+    parts = (_equations, _modules, _results, _dots)
+    tables = tuple(table for part in parts for table in part(facts, most))
     return Report("Numerics", tuple(_findings(facts))[:_MOST], tables, overlay)
 
 
@@ -236,10 +239,10 @@ def _cell(n: float | None) -> Cell:
     return Cell("" if n is None else ulps(n), n if n is not None and math.isfinite(n) else None)
 
 
-def _equations(facts: Numerics) -> Iterator[Table]:
+def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the table of equations, those with the largest error."""
     order = sorted(range(len(facts.equations)), key=lambda n: -facts.equations[n].total)
-    shown = [facts.equations[n] for n in sorted(order[:_ROWS]) if facts.equations[n].total > 1]
+    shown = [facts.equations[n] for n in sorted(order[:most]) if facts.equations[n].total > 1]
     quote, rows = quoter(facts.subject()), []
     modules = _tell_apart(facts, shown)
     for one in shown:
@@ -286,11 +289,11 @@ def _module(one: EquationRounding) -> str:
     return by_module.module_text(one) + (" (backward)" if one.backward else "")
 
 
-def _modules(facts: Numerics) -> Iterator[Table]:
+def _modules(facts: Numerics, most: int | None) -> Iterator[Table]:
     """Yields the largest errors by module and pass, those with the largest error."""
     groups = by_module.grouped(facts.equations)
     order = sorted(range(len(groups)), key=lambda n: -max(one.lost for one in groups[n]))
-    rows = [_module_row(groups[n]) for n in sorted(order[:_ROWS])]
+    rows = [_module_row(groups[n]) for n in sorted(order[: most and _ROWS])]
     columns = ("module", "pass", "equations", "type", "own ulps", "total ulps", "digits lost")
     note = "The largest of its equations, each in ulps of its own type."
     more = len(groups) - len(rows)
@@ -313,11 +316,13 @@ def _module_row(group: Sequence[EquationRounding]) -> tuple[Cell, ...]:
     )
 
 
-def _results(facts: Numerics) -> Iterator[Table]:
+def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
     rows = [(Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, _figures(one)))
-            for one in sorted(facts.run.results, key=lambda one: -one.total)[:_ROWS]]  # fmt: skip
+            for one in sorted(facts.run.results, key=lambda one: -one.total)[:most]]  # fmt: skip
     columns: tuple[str, ...] = ("result", "type", "op by op", "compiled", *_SIMULATED)
-    note = "Ulps against float64; an exact 0 has no relative error, and counts as 0."
+    more = len(facts.run.results) - len(rows)
+    note = f"{count(more, 'more result')}, with less. " if more else ""
+    note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
     if facts.run.dots:
         note += (
             " Simulated: the operands of each product rounded as devices may round them by "
@@ -335,10 +340,10 @@ def _figures(one: ResultRounding) -> tuple[float | None, ...]:
     return (one.total, one.compiled, one.tf32, one.bf16)
 
 
-def _dots(facts: Numerics) -> Iterator[Table]:
+def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
     rows, dots = [], list(facts.run.dots.items())
     order = sorted(range(len(dots)), key=lambda n: -dots[n][1].here)
-    shown = [dots[n] for n in sorted(order[:_ROWS])]
+    shown = [dots[n] for n in sorted(order[:most])]
     equations = {one.path: one for one in facts.equations}
     modules = _tell_apart(facts, [equations[path] for path, _ in shown])
     for path, dot in shown:

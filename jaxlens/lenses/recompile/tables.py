@@ -8,6 +8,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.report import Cell, Table, barred, cells, duration
 
 _ROWS = 200
+_OPERATIONS = 12  # rows of those that ran outside of jit, which few users asked for
 DONE: Mapping[CompileStepKind, str] = {"trace": "traced", "lower": "lowered", "compile": "compiled"}
 """Participles of the kinds of steps."""
 
@@ -79,9 +80,11 @@ def step_cells(call: CallEvent) -> tuple[Cell, ...]:
 
 def _operations(calls: Sequence[CallEvent]) -> Table:
     programs = Counter((call.function, place(call.line)) for call in calls)
-    rows = barred([cells(*key, n) for key, n in programs.items()][:_ROWS], (2,))
+    rows = barred([cells(*key, n) for key, n in programs.most_common(_OPERATIONS)], (2,))
+    more = len(programs) - len(rows)
+    note = f"{more:,} more, with no more programs each: .log.calls has all" if more else ""
     columns = ("operation", "called at", "programs")
-    return Table("Operations compiled on their own", columns, rows, right=(2,))
+    return Table("Operations compiled on their own", columns, rows, note, right=(2,))
 
 
 def place(line: Span | None) -> str:

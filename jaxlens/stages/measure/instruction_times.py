@@ -6,10 +6,14 @@ has an overhead, largest for small kernels: the shares are more reliable than th
 On a GPU XLA launches many kernels at once, as a CUDA graph, and their events have the name of the
 graph in the place of the instruction's (jax 0.11.2). Then the instructions are measured in a second
 compile of the program, which has the same kernels and no graphs.
+
+On a CPU an event ends when a kernel is handed to the thread pool, as each product is. An event
+"end: NAME" follows on the thread that completes it, after the kernels that this thread runs next.
 """
 
+import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -69,6 +73,7 @@ def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
     try:
         yield
     finally:
+        time.sleep(0.02)  # a CPU's thread writes the end of the last kernel after its result
         try:
             data = profile.end(path)
         except UnavailableError as error:
@@ -79,13 +84,27 @@ def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
 def by_instruction(data: bytes, module: str) -> dict[str, float]:
     """Returns the seconds of every instruction of a module, summed over its executions."""
     profiler: Any = jax.profiler
-    seconds: Counter[str] = Counter()
+    seconds = defaultdict[str, float](float)
+    begun: dict[Any, tuple[str, float]] = {}  # name and end of the event, by its number
+    ended: list[tuple[Any, float]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns of a class of the bindings
         planes = profiler.ProfileData.from_serialized_xspace(data).planes
-        for event in (e for plane in planes for line in plane.lines for e in line.events):
-            stats = dict(event.stats)
-            name = stats.get("hlo_op")
-            if name and str(stats.get("hlo_module", "")).partition("(")[0] == module:
-                seconds[str(name)] += event.duration_ns * 1e-9
+        for line in (line for plane in planes for line in plane.lines):
+            since: float | None = None  # start of the first kernel that the thread ran in a row
+            for event in sorted(line.events, key=lambda event: event.start_ns):
+                stats = dict(event.stats)
+                name = stats.get("hlo_op")
+                if name and str(stats.get("hlo_module", "")).partition("(")[0] == module:
+                    seconds[str(name)] += event.duration_ns * 1e-9
+                    begun[stats.get("_p")] = str(name), event.start_ns + event.duration_ns
+                    since = event.start_ns if since is None else since
+                elif event.name.startswith("end: "):
+                    ended.append((stats.get("_c"), event.start_ns if since is None else since))
+                elif event.name == "ThreadpoolListener::StartRegion":
+                    since = None
+    for number, end in ended:
+        if number in begun:
+            name, handed = begun[number]
+            seconds[name] += max(end - handed, 0) * 1e-9
     return dict(seconds)

@@ -12,7 +12,7 @@ from jaxlens.ir.facts import Limits
 from jaxlens.lenses.cost.modules import ModuleCost
 from jaxlens.lenses.cost.modules import table as module_table
 from jaxlens.lenses.cost.report import report as equations
-from jaxlens.lenses.cost.roofline import PETA, CostFacts, Point, report, roofline
+from jaxlens.lenses.cost.roofline import CostFacts, Point, report, roofline
 from jaxlens.render import chart
 from jaxlens.render.document import Block, Findings, Fold, Picture, Tab, TableBlock, Tabs
 from jaxlens.render.graph.palette import line_hues
@@ -194,7 +194,7 @@ def _axes(scale: _Scale) -> Iterator[str]:
     for power in range(scale.y0, scale.y1 + 1, step):
         y = scale.y(10.0**power)
         yield chart.line(_LEFT, y, _WIDTH - _RIGHT, y, "grid")
-        yield chart.words(_LEFT - 6, y + 4, amount(10.0**power, "flop/s", PETA), "dim", "end")
+        yield chart.words(_LEFT - 6, y + 4, amount(10.0**power, "flop/s"), "dim", "end")
     yield chart.words(_WIDTH - _RIGHT, bottom + 34, "flops per byte", "dim", "end")
 
 
@@ -209,7 +209,7 @@ def _roof(scale: _Scale, tops: Mapping[str, float], bandwidth: float) -> Iterato
     for name, rate in tops.items():
         y = scale.y(rate)
         yield chart.line(scale.x(rate / bandwidth), y, right, y, "hot")
-        yield chart.words(right, y - 5, f"{name} {amount(rate, 'flop/s', PETA)}", "dim", "end")
+        yield chart.words(right, y - 5, f"{name} {amount(rate, 'flop/s')}", "dim", "end")
     middle = math.sqrt(start * end)
     yield chart.words(
         scale.x(middle) - 8, scale.y(middle * bandwidth) - 6, amount(bandwidth, "B/s"), "dim", "end"

@@ -51,21 +51,22 @@ def no_memory(
     findings, *rest = memory.blocks
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
     said = (Findings((tuning,)),) if is_tuning else ()
-    shown = (findings, *said, Fold("All of its memory", tuple(rest)), _to_do(room, own))
+    shown = (findings, *said, Fold("All of its memory", tuple(rest)), *_to_do(room, own))
     return replace(memory, taken=f"{wanted} for {memory.taken}", blocks=shown)
 
 
-def _to_do(room: tuple[int, int] | None, own: int) -> Findings:
-    """What is left of the device for the program, and the command that tries to fit it in."""
-    left, use = _USUAL, []
+def _to_do(room: tuple[int, int] | None, own: int) -> Iterator[Block]:
+    """Yields what is left of the device, and the command that tries to fit the program in."""
+    left = _USUAL
     if room is not None:
         most, others = room[0], max(room[1] - own, 0)
         left = f"{max(most - others, 0) // 10**7 / 100} GB"
         text = f"JAX takes {amount(most)} of this device at most; {amount(others)} of that are "
         text += "other arrays now (%arrays names what keeps them)."
-        use = [Finding(text, "estimate")]  # the program's own arguments may be gone by now
-    text = f'%explain --fits "{left}" tries what would make it take less, and runs nothing.'
-    return Findings((*use, Finding(text, "counted")))
+        # The program's own arguments may be gone by now.
+        yield Findings((Finding(text, "estimate"),))
+    title = "To try what would make it take less (nothing runs)"
+    yield Code("text", f'%explain --fits "{left}"', title=title)
 
 
 def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Finding:

@@ -9,7 +9,7 @@ from jaxlens.views.listings.panes import equation_lines, jaxpr_tab
 
 def blocks(facts: Numerics, full: bool = False) -> list[Block]:
     """Returns the sentences, the tables, your lines, and the jaxpr."""
-    answer = report(facts)
+    answer = report(facts, full)
     module = facts.subject().jaxpr.module
     lines = equation_lines(facts.subject())
     listing = jaxpr_tab(facts.subject(), full, lines, in_text=full)

@@ -8,12 +8,12 @@ import pytest
 import jaxlens
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Input
+from jaxlens.ir.facts import Input, Memory
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
 from jaxlens.lenses.memory import tables
 from jaxlens.lenses.memory.buffer_origins import Origins
 from jaxlens.lenses.memory.checkpoint import trials
-from jaxlens.lenses.memory.donation import donations
+from jaxlens.lenses.memory.donation import donations, option
 from jaxlens.lenses.memory.peak import memory_use
 from jaxlens.lenses.memory.report import facts
 from jaxlens.lenses.memory.report import report as report_of
@@ -28,7 +28,7 @@ def test_the_answer_stands_first():
     # x 128; dot.1 lives until gt_fusion has run: 32 + 8; the result 32 is written before.
     assert said[0] == (
         "The peak is 168 B when gt_fusion runs (cell 3:2); 76% of it are arguments (most of "
-        "all x), and cell 3:2 owns 32 B (y = x @ w + b)."
+        "all x), and cell 3:2 owns 32 B (`y = x @ w + b`)."
     )
     assert said[1] == "Memory: arguments 200 B, outputs 40 B, temporaries 96 B."
 
@@ -204,3 +204,14 @@ def test_a_tuple_among_types_is_counted():
     assert tables.types([SimpleNamespace(type=whole), SimpleNamespace(type="s32[]")]) == (
         "(40 arrays) and s32[]"
     )
+
+
+@pytest.mark.parametrize(("platform", "said"), [("cpu", True), ("gpu", False), ("tpu", False)])
+def test_xlas_peak_is_in_doubt_on_a_cpu_alone(platform, said):
+    table = tables.size_table(Memory(8, 8, 0, 0, peak=20), platform)
+    assert ("can be wrong on CPU" in table.rows[-1][2].text) == said
+
+
+def test_arguments_that_jax_refuses_by_name_are_not_donated_by_name():
+    assert option(["state"], "jax.jit") == "donate_argnames=('state',)"
+    assert option(["args"], "jax.jit") == "donate_argnums=..."

@@ -99,7 +99,7 @@ def test_errors_by_module_are_the_largest_of_its_equations():
 
 
 def test_rows_of_one_line_name_their_modules():
-    table = next(t for t in jaxlens.numerics(layers, X).report.tables)
+    table = report(jaxlens.numerics(layers, X).facts, full=True).tables[0]
     assert table.columns[:4] == ("equation", "primitive", "line", "module")
     assert {"Second", "Second (backward)"} <= {row[3].text for row in table.rows}
     plain = next(t for t in jaxlens.numerics(lambda x: jnp.exp(x) * x * 3, X).report.tables)
@@ -109,7 +109,8 @@ def test_rows_of_one_line_name_their_modules():
 def test_products_of_one_line_name_their_modules():
     layer = lambda n: jax.named_scope(f"Layer_{n}")(lambda h: jnp.tanh(h @ X))  # noqa: E731
     deep = lambda x: [x := layer(n)(x) for n in range(6)][-1]  # noqa: E731
-    table = next(t for t in jaxlens.numerics(deep, X).report.tables if t.title == "Products")
+    tables = report(jaxlens.numerics(deep, X).facts, full=True).tables
+    table = next(t for t in tables if t.title == "Products")
     assert table.columns[1] == "module"
     assert [row[1].text for row in table.rows] == [f"Layer_{n}" for n in range(6)]
     table = next(
@@ -123,3 +124,21 @@ def test_products_of_one_line_name_their_modules():
 )
 def test_errors_are_written_in_one_manner_by_their_size(error, text):
     assert ulps(error) == text
+
+
+def test_tables_are_short_where_no_line_loses_digits_and_whole_if_full():
+    def chain(x):
+        for _ in range(9):
+            x = jnp.sin(x) * 1.1
+        return [x * n for n in range(2, 9)]
+
+    facts = jaxlens.numerics(chain, X).facts
+    assert not facts.losses
+    rows = {one.title: len(one.rows) for one in report(facts).tables}
+    whole = {one.title: len(one.rows) for one in report(facts, full=True).tables}
+    assert rows["Error of the results"] == 5
+    assert whole["Error of the results"] == 7
+    assert rows["Error by equation"] == 5 < whole["Error by equation"]
+    assert "2 more results, with less." in next(
+        one.note for one in report(facts).tables if one.title == "Error of the results"
+    )

@@ -238,3 +238,13 @@ def test_no_jax_is_needed():
     code = "import sys, jaxlens.views.questions.recompiles as v; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_of_many_operations_those_of_most_programs_are_listed():
+    calls = (*(op(f"op{n}") for n in range(15)), op("add"), op("add"))
+    table = recompiles(CompileLog(calls), "in this cell").tables[-1]
+    assert [row[0].text for row in table.rows][:2] == ["add", "op0"]
+    assert (len(table.rows), table.note) == (
+        12,
+        "4 more, with no more programs each: .log.calls has all",
+    )

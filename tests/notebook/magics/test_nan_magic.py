@@ -19,7 +19,7 @@ def _names(run):
 def test_the_cell_magic_names_the_line(run, shell):
     ran = run("%%nan -o found\nf(x)")
     assert ran.ok, ran.out
-    assert "The first NaN is made by `log` in cell 1:5 (return jnp.log(y))" in ran.shown
+    assert "The first NaN is made by `log` in cell 1:5 (`return jnp.log(y)`)" in ran.shown
     assert shell.user_ns["found"].document is not None
 
 

@@ -19,7 +19,7 @@ def _names(run):
 def test_the_cell_magic_names_the_line(run, shell):
     ran = run("%%numerics -o found\nf(x)")
     assert ran.ok, ran.out
-    assert "`sub` in cell 1:5 (return y - 1) loses 4 of the 7 digits of float32" in ran.shown
+    assert "`sub` in cell 1:5 (`return y - 1`) loses 4 of the 7 digits of float32" in ran.shown
     assert shell.user_ns["found"].document is not None
 
 

@@ -19,7 +19,7 @@ def _names(run):
 def test_the_cell_magic_names_line_and_equation(run, shell):
     ran = run("%%values -o found\nf(x)")
     assert ran.ok, ran.out
-    assert "first `log` in cell 1:5 (return jnp.log(y - 1)): 3 inf of 3" in " ".join(
+    assert "first `log` in cell 1:5 (`return jnp.log(y - 1)`): 3 inf of 3" in " ".join(
         ran.shown.split()
     )
     assert shell.user_ns["found"].document is not None

@@ -25,8 +25,8 @@ function drawn(image) {
 /** A size as Python's `report.amount` writes it. @param {number} bytes */
 function amount(bytes) {
   let [value, step] = [bytes, 0];
-  for (; value >= 999.5 && step < 4; step += 1) value /= 1000;
-  return `${Number(value.toPrecision(3))} ${["", "k", "M", "G", "T"][step]}B`;
+  for (; value >= 999.5 && step < 6; step += 1) value /= 1000;
+  return `${Number(value.toPrecision(3))} ${["", "k", "M", "G", "T", "P", "E"][step]}B`;
 }
 
 /** A time as Python's `report.duration` writes it. @param {number} seconds */
