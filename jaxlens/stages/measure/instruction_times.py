@@ -73,7 +73,7 @@ def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        time.sleep(0.02)  # a CPU's thread writes the end of the last kernel after its result
+        time.sleep(0.05)  # a CPU's thread writes the end of the last kernel after its result
         try:
             data = profile.end(path)
         except UnavailableError as error:
@@ -82,7 +82,10 @@ def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
 
 
 def by_instruction(data: bytes, module: str) -> dict[str, float]:
-    """Returns the seconds of every instruction of a module, summed over its executions."""
+    """Returns the seconds of every instruction of a module, summed over its executions.
+
+    On a CPU, an instruction of which the profiler lacks an end has no seconds.
+    """
     profiler: Any = jax.profiler
     seconds = defaultdict[str, float](float)
     begun: dict[Any, tuple[str, float]] = {}  # name and end of the event, by its number
@@ -107,4 +110,7 @@ def by_instruction(data: bytes, module: str) -> dict[str, float]:
         if number in begun:
             name, handed = begun[number]
             seconds[name] += max(end - handed, 0) * 1e-9
+    if ended:
+        for number in begun.keys() - {None, *(number for number, _ in ended)}:
+            seconds.pop(begun[number][0], None)
     return dict(seconds)
