@@ -93,6 +93,7 @@ class JobFacts:
             that did not end, where that is recorded as it was lowered.
         clocks: The clocks of the processes beside that of process 0 of the same start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
+        peak: A sentence on the memory peak of the largest program; "" where none is known.
     """
 
     job: JobRecord
@@ -110,6 +111,7 @@ class JobFacts:
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     clocks: tuple[ProcessClock, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
+    peak: str = ""
 
     @property
     def compiles(self) -> int:

@@ -38,6 +38,7 @@ def report(job: JobFacts) -> Report:
         *_waits(job),
         *_longest(job),
         *_recompiled(job),
+        *([Finding(job.peak, "counted")] if job.peak else []),
         *_unfinished(job),
         *_trouble(job),
     ]

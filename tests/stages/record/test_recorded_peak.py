@@ -10,6 +10,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.memory.peak import memory_use, timeline
+from jaxlens.report import amount
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 
 pytestmark = pytest.mark.backend
@@ -57,6 +58,8 @@ def test_it_is_that_of_a_live_capture(tmp_path):
     assert memory_use(jaxlens.load(file)) == ours  # where there is no JAX
     assert shown(curve.values, other.values) == shown(other.values, other.values)
     assert curve.sizes == other.sizes
+    said = f"the largest program is that of <lambda> (#0): the peak is {amount(ours.peak).lower()}"
+    assert said in " ".join(str(jaxlens.runs(tmp_path)).lower().split())
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x0a\x02\x08\x01", b"\x1a\xff"])
