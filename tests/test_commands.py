@@ -198,6 +198,11 @@ def test_what_a_user_gets_wrong(tmp_path, monkeypatch, capsys):
         (["record", "-o", "a", "no.py"], "no script 'no.py' here; a module is -m no"),
         (["show", "none"], "expected the folder of a record, got 'none', no such folder"),
         (["show", "of_command.py"], "expected the folder of a record, got 'of_command.py', a file"),
+        (
+            ["diff", "dumps", "a"],
+            "expected the folder of a record, got 'dumps', a folder of XLA's dumps: "
+            "jaxlens page dumps opens its largest program",
+        ),
         (["page", "of_command.py"], "of_command.py is a script, not a program: jaxlens record"),
         (["explore", "of_command"], "expected MODULE:FUNCTION, got 'of_command'"),
         (["explore", "of_command:trian"], "of_command has no 'trian'; did you mean 'train'?"),

@@ -123,9 +123,12 @@ def read_job(path: str | os.PathLike[str]) -> JobRecord:
     if not folders:
         what = "a folder without records" if root.is_dir() else "no such folder"
         what, folder = ("a file", "runs/a") if root.is_file() else (what, path)
+        cure = f"jaxlens record -o {folder} train.py makes one"
+        if any(root.glob("module_*")):
+            what = "a folder of XLA's dumps"
+            cure = f"jaxlens page {path} opens its largest program"
         raise CaptureFileError(
-            f"expected the folder of a record, got {str(path)!r}, {what}: "
-            f"jaxlens record -o {folder} train.py makes one"
+            f"expected the folder of a record, got {str(path)!r}, {what}: {cure}"
         )
     processes = list(map(_read_process, folders))
     processes.sort(key=lambda p: (p.process.index, p.process.started))
