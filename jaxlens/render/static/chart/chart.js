@@ -26,7 +26,7 @@ function drawn(image) {
 function amount(bytes) {
   let [value, step] = [bytes, 0];
   for (; value >= 999.5 && step < 6; step += 1) value /= 1000;
-  return `${Number(value.toPrecision(3))} ${["", "k", "M", "G", "T", "P", "E"][step]}B`;
+  return `${Number(value.toPrecision(3))} ${["", ..."kMGTPE"][step]}B`;
 }
 
 /** A time as Python's `report.duration` writes it. @param {number} seconds */
