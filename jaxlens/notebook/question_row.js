@@ -12,6 +12,17 @@
  * }} Model
  */
 
+/**
+ * A part of a sentence, in which code stands between backticks.
+ * @param {string} text @param {number} index
+ */
+function part(text, index) {
+  if (index % 2 === 0) return text;
+  const code = document.createElement("code");
+  code.textContent = text;
+  return code;
+}
+
 /** @param {{model: Model, el: HTMLElement}} given */
 function render({ model, el }) {
   const button = document.createElement("button");
@@ -24,7 +35,8 @@ function render({ model, el }) {
     button.textContent = model.get("question");
     button.setAttribute("aria-expanded", String(model.get("expanded")));
     known.textContent = model.get("known");
-    answer.replaceChildren(model.get("sentence"), ...(model.get("known") ? [" ", known] : []));
+    const sentence = model.get("sentence").split("`").map(part);
+    answer.replaceChildren(...sentence, ...(model.get("known") ? [" ", known] : []));
     answer.hidden = !model.get("sentence");
   };
   const toggle = () => {

@@ -15,7 +15,7 @@ class QuestionRow(anywidget.AnyWidget):
     Attributes:
         question: The question.
         expanded: Whether its answer is shown below; both sides can set it.
-        sentence: Its answer in a sentence; "" while there is none.
+        sentence: Its answer in a sentence, code between backticks; "" while there is none.
         known: How that is known, in a word.
     """
 
@@ -29,4 +29,4 @@ class QuestionRow(anywidget.AnyWidget):
     def tell(self, finding: Finding) -> None:
         """Shows a finding as the answer."""
         self.known = known(finding)
-        self.sentence = finding.measured.replace("`", "")
+        self.sentence = finding.measured

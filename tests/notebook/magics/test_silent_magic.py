@@ -19,7 +19,7 @@ def _names(run):
 def test_the_cell_magic_names_the_lines(run, shell):
     ran = run("%%silent -o found\nf(key)")
     assert ran.ok, ran.out
-    assert "`key` is used twice: at cell 1:4 (a = jax.random.normal(key)) and" in ran.shown
+    assert "`key` is used twice: at cell 1:4 (`a = jax.random.normal(key)`) and" in ran.shown
     assert shell.user_ns["found"].document is not None
 
 
