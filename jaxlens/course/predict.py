@@ -76,7 +76,11 @@ class Reply(View):
     @cached_property
     def truth(self) -> Truth:
         """What the compiler says, computed on first use."""
-        return self.prediction.truth(self.prediction.names())
+        names = self.prediction.names()
+        truth = self.prediction.truth(names)
+        if truth.evidence is None:
+            names.clear()  # functions refer to it: arrays would wait for the garbage collector
+        return truth
 
     @property
     def right(self) -> bool | None:

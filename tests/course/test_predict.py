@@ -1,5 +1,8 @@
 """Predictions: the truth is computed, and folded until there is an answer."""
 
+import gc
+
+import jax
 import pytest
 
 import jaxlens
@@ -44,3 +47,16 @@ def test_what_is_no_answer_is_refused():
         jaxlens.course.predict("7.a", "many")
     with pytest.raises(OptionError, match="no prediction"):
         jaxlens.course.predict("99.z")
+
+
+def test_arrays_of_a_program_do_not_wait_for_the_garbage_collector():
+    def shapes():
+        return [array.shape for array in jax.live_arrays()]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert str(jaxlens.course.predict("25.b", "line 3"))
+        assert (1500, 1500) not in shapes()
+    finally:
+        gc.enable()
