@@ -96,7 +96,7 @@ class _Judge:
         merged = self._merged(node, ops, carriers)
         if merged is not None:
             return merged
-        return self._left(node, ops, carriers) if carriers else self._gone(node, ops)
+        return self._lives_together(node, ops, carriers) if carriers else self._gone(node, ops)
 
     def _without_ops(self, node: Node) -> EquationFate:
         """Returns the fate of an equation that JAX lowered to no op."""
@@ -162,7 +162,9 @@ class _Judge:
             return _judged(node.id, "merged", sentence, homes, (peer,), by, instructions)
         return None
 
-    def _left(self, node: Node, ops: Sequence[str], carriers: Sequence[str]) -> EquationFate:
+    def _lives_together(
+        self, node: Node, ops: Sequence[str], carriers: Sequence[str]
+    ) -> EquationFate:
         """Returns the fate in `_lives`, said of all equations that cannot be told apart."""
         fate, alike = self._lives(node, ops, carriers), self.evidence.alike(ops)
         if alike == 1:
@@ -208,7 +210,7 @@ class _Judge:
         main = self.evidence.change.fates[before]
         by = self._by(self.blame.ended, ops)
         if main.into:
-            return self._left(node, ops, main.into)
+            return self._lives_together(node, ops, main.into)
         if main.name == "folded":
             note = f": {main.note}" if main.note else ""
             sentence = f"Folded into a constant{note}{_behind(by)}."

@@ -108,8 +108,9 @@ def _clocks(job: JobFacts) -> Iterator[Finding]:
         yield Finding(f"So are those of {count(left, 'more process', 'more processes')}.")
     widths = [c.within for c in job.clocks if c.within is not None]
     if widths and len(widths) == len(job.clocks) and not apart:
-        tail = f", to within {duration(max(widths))}."
-        yield Finding("The clocks of all processes agree.", "compared", tail=tail)
+        tail = f": each is known to within {duration(max(widths))}."
+        text = "No process's clock is known to differ from process 0's."
+        yield Finding(text, "compared", tail=tail)
 
 
 def _absent(job: JobFacts) -> Iterator[Finding]:

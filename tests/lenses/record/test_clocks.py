@@ -42,7 +42,8 @@ def test_a_clock_that_differs(ahead):
 def test_clocks_that_may_be_equal_are_used_as_they_are():
     known = two(0.1)
     assert [row.start for row in known.rows] == pytest.approx([1.0, 1.0 + LATER + 0.1])
-    assert said(known) == ["The clocks of all processes agree. / , to within 450 ms."]
+    sentence = "No process's clock is known to differ from process 0's."
+    assert said(known) == [f"{sentence} / : each is known to within 450 ms."]
 
 
 @pytest.mark.parametrize("changes", [{"delays": {}}, {"there": -0.9}])
