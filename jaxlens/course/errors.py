@@ -5,11 +5,9 @@ import re
 import textwrap
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 
 from jaxlens.ir.spans import describe
 
-_OWN = str(Path(__file__).parents[1])
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of a function's repr: another in every run
 _LONG = 160  # characters of a message in a sentence
 
@@ -51,7 +49,7 @@ def user_error(error: BaseException) -> UserError:
     frames = [
         (frame.lineno or 0, frame.name, (frame.line or "").strip())
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_OWN) and not describe(frame.filename).library
+        if not describe(frame.filename).library
     ]
     linecache.checkcache()
     kind, message = type(error).__name__, _ADDRESS.sub("", str(error).strip())

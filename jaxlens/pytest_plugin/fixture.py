@@ -1,5 +1,6 @@
 """The fixture `receipt`: compares a program with what the file beside its test has."""
 
+import os
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -12,7 +13,8 @@ from jaxlens.pytest_plugin.files import FOLDER, UPDATE, file_of, read, test_of
 if TYPE_CHECKING:
     from jaxlens.lenses.compare.receipt import Receipt
 
-_OWN, _BOUNDARY = str(Path(__file__).parents[1]), "<jaxlens>"  # files of frames above the user's
+# Files of frames above the user's.
+_OWN, _BOUNDARY = str(Path(__file__).parents[1]) + os.sep, "<jaxlens>"
 
 # Of a test with receipts, what its last report carries, as plain data that xdist sends on: "file",
 # "test", "records" by program, "taken" (the programs), "left_out" (`Changes.left_out`), "passed".

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import without_folders
+
 manager = pytest.importorskip("jupyter_client.manager")
 
 pytestmark = [
@@ -126,7 +128,7 @@ def test_an_interrupt_while_compiling(kernel: Kernel, folder: Path) -> None:
     assert not shown
     assert "----> 4 heavy(x)" in error
     assert error.rstrip().endswith("KeyboardInterrupt:")
-    assert "jaxlens" not in error
+    assert "jaxlens" not in without_folders(error)
     assert kernel.run("y, float(x.sum())")[1] == "(2, 64.0)"
     assert kernel.run("%compile jnp.tanh(x)")[1].startswith(
         "expression with x f32[8,8] on cpu, under jit"
@@ -152,4 +154,4 @@ def test_await_under_the_kernels_own_loop(kernel: Kernel) -> None:
     assert kernel.run("final.shape")[1] == "(8, 8)"
     _, _, error = kernel.run("%%hlo\nawait asyncio.sleep(0)\n1 / 0")
     assert "ZeroDivisionError" in error
-    assert "jaxlens" not in error
+    assert "jaxlens" not in without_folders(error)

@@ -1,6 +1,7 @@
 """Folders of the repository, and the environment of processes that tests start."""
 
 import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,3 +14,15 @@ def environment(**changes: str) -> dict[str, str]:
     """This process's variables, with a path on which `jaxlens` and `tests` are found."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **changes}
+
+
+def without_folders(text: str) -> str:
+    """A text in which neither the checkout nor the environment is called by its folder.
+
+    A clone lies in a folder named `jaxlens`, and so do the files of its environment: only below
+    the checkout is "jaxlens" the package.
+    """
+    for folder in (sys.prefix, sys.base_prefix, str(ROOT)):
+        short = folder.replace(str(Path.home()), "~", 1)  # as IPython writes it
+        text = text.replace(folder, "FOLDER").replace(short, "FOLDER")
+    return text

@@ -7,7 +7,7 @@ that the user calls: its errors concern the user's line, so its frames are remov
 """
 
 import contextlib
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb
@@ -16,10 +16,12 @@ from typing import Any
 
 from jaxlens.errors import LensError
 
-_OWN = str(Path(__file__).parents[2])
-_CORE = str(Path(__file__).parents[2] / "core")
+# Folders end in a separator: a user's file may lie beside them, as `jaxlens_try.py` in a clone.
+_OWN = str(Path(__file__).parents[2]) + os.sep
+_CORE = os.path.join(_OWN, "core", "")
+_PYTHON = os.path.dirname(os.__file__) + os.sep
 # Functions of NumPy's and JAX's are called through this file while a timeline is recorded.
-_HOOKS = str(Path(__file__).parents[2] / "stages" / "compat" / "waits.py")
+_HOOKS = os.path.join(_OWN, "stages", "compat", "waits.py")
 
 
 @contextlib.contextmanager
@@ -125,9 +127,7 @@ def _is_of_python_or_core(link: TracebackType) -> bool:
 def _is_pythons(link: TracebackType) -> bool:
     """Whether a frame is of the standard library, or between the user's and NumPy's or JAX's."""
     name = _file(link)
-    return name == _HOOKS or (
-        name.startswith((sys.prefix, sys.base_prefix)) and "site-packages" not in name
-    )
+    return name == _HOOKS or (name.startswith(_PYTHON) and "site-packages" not in name)
 
 
 def _file(link: TracebackType) -> str:

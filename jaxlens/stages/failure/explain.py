@@ -9,6 +9,7 @@ explanation is computed after the failure, from the traceback and from a second 
 import contextlib
 import io
 import linecache
+import os
 import re
 import traceback
 from collections.abc import Iterator
@@ -32,8 +33,8 @@ from jaxlens.stages.line_trace.record import Recorder
 from jaxlens.stages.trace.trace import trace
 
 _KEPT = "_jaxlens_failure"
-_OWN = str(Path(__file__).parents[2])
-_CORE = str(Path(__file__).parents[2] / "core")
+_OWN = str(Path(__file__).parents[2]) + os.sep
+_CORE = os.path.join(_OWN, "core", "")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
 _LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters

@@ -101,7 +101,8 @@ def holders(arrays: Sequence[Any]) -> dict[int, str]:
 def _is_ours(holder: Any) -> bool:
     """Whether an object is a part of this search: a frame of jaxlens, or a tuple in `level`."""
     if isinstance(holder, FrameType):
-        return describe(holder.f_code.co_filename).name.startswith("jaxlens/")
+        file = describe(holder.f_code.co_filename)
+        return file.own and file.name.startswith("jaxlens/")
     # pairs of an object and a set of identities, as in `holders`
     return isinstance(holder, tuple) and len(holder) == 2 and isinstance(holder[1], set)
 
