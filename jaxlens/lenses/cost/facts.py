@@ -17,8 +17,8 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
+from jaxlens.ir.trips import trips as trips_of
 from jaxlens.lenses.program.equation_flops import APPLIED, applied, devices_of_body, flops
-from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 from jaxlens.links.name_stack import RECOMPUTED

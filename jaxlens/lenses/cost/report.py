@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
+from jaxlens.ir.hlo.instructions import idle
 from jaxlens.lenses.cost import line_split
 from jaxlens.lenses.cost.facts import Cost, Counted
-from jaxlens.lenses.program.instructions import idle
 from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import (

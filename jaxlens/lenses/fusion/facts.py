@@ -17,11 +17,11 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo.instructions import ENDS, EXCHANGES, PLUMBING
+from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, across_fusion, operations
-from jaxlens.lenses.program.instructions import ENDS, EXCHANGES, PLUMBING
 from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.lenses.program.kernels import inside
-from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of
 from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.links.match.instruction_fates import ProgramChange

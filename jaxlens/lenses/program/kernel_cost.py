@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type, Value
+from jaxlens.ir.hlo.instructions import CONTROL, EXCHANGES, idle, users_of, written
 from jaxlens.ir.hlo.library_products import library_product
 from jaxlens.ir.hlo.memory_spaces import elsewhere, main_memory
+from jaxlens.ir.trips import trips
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
-from jaxlens.lenses.program.instructions import CONTROL, EXCHANGES, idle, users_of, written
 from jaxlens.lenses.program.kernels import fused, inside
-from jaxlens.lenses.program.trip_counts import trips
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL
 

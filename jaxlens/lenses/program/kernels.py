@@ -12,9 +12,9 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.lenses.program.instructions import CONTROL
-from jaxlens.lenses.program.traffic import Traffic
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.hlo.instructions import CONTROL
+from jaxlens.ir.hlo.traffic import Traffic
+from jaxlens.ir.trips import trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.lenses.subject import Seen
 from jaxlens.report import count

@@ -14,6 +14,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo.instructions import inputs_of, parameters, written
 from jaxlens.ir.hlo.shardings import (
     Device,
     Tiling,
@@ -27,8 +28,7 @@ from jaxlens.ir.hlo.shardings import (
     tiling,
     whole,
 )
-from jaxlens.lenses.program.instructions import inputs_of, parameters, written
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.trips import trips
 from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.report import total
 

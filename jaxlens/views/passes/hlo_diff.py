@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 
 from jaxlens.ir.facts import Input
+from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.lenses.program.fusion_change import recomputed
 from jaxlens.lenses.program.kernel_cost import executed
-from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece

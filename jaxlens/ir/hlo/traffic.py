@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.hlo.instructions import CONTROL, ENDS, PLUMBING, users_of, written
 from jaxlens.ir.hlo.memory_spaces import main_memory
-from jaxlens.lenses.program.instructions import CONTROL, ENDS, PLUMBING, users_of, written
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.trips import trips
 
 _SILENT = PLUMBING | CONTROL | ENDS | {"after-all"}
 _TAKING = frozenset({"dynamic-slice", "slice", "gather"})
