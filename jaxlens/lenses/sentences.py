@@ -37,6 +37,13 @@ def passes(loops: Iterable[str]) -> str:
     return f" with one pass of the {noun} at {listed(names)}" if names else ""
 
 
+def unknown_trips(loops: Iterable[str]) -> str:
+    """Returns `the loop at f.py:3 runs an unknown number of times`: why a sum is not known."""
+    names = list(dict.fromkeys(loops))
+    noun = "loop at {} runs" if len(names) == 1 else "loops at {} run"
+    return f"the {noun.format(listed(names))} an unknown number of times"
+
+
 def ordinal(n: int) -> str:
     """Returns "first", "second", ..., "ninth", "10th", "21st"."""
     if n <= len(_ORDINALS):

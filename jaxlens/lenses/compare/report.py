@@ -24,6 +24,7 @@ _SENTENCE = (
     "fusions",
     "library_calls",
     "kernels",
+    "executions",
     "flops",
     "temporaries",
     "peak",

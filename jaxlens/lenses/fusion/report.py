@@ -70,6 +70,10 @@ def _moved(facts: Fusions) -> str:
     return listed([f"{amount(size)} in {name}" for name, size in facts.memories.items()])
 
 
+def _of(facts: Fusions) -> str:
+    return f" Of a run{passes(facts.open)}." if facts.open else ""
+
+
 def _left(facts: Fusions) -> Finding:
     """Returns the finding on the largest value between kernels, and why it is not fused."""
     _, left = facts.sums
@@ -138,6 +142,7 @@ def fusions(facts: Fusions) -> Table:
     left = len(facts.fusions) - len(shown)
     note += f" {left:,} more below these." if left else ""
     note += f" {facts.note}" if facts.note else ""
+    note += _of(facts)
     right = tuple(range(4, len(columns)))
     return Table("Fusions", columns, rows, note, right=right, stage="optimized")
 
@@ -165,6 +170,7 @@ def boundaries(facts: Fusions) -> Table:
         "several read are facts, and need not be XLA's reason."
     )
     note += " Only on GPUs XLA says why." if facts.why_not else ""
+    note += _of(facts)
     left = len(facts.boundaries) - len(shown)
     note += f" {left:,} smaller ones below these." if left else ""
     columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")

@@ -21,7 +21,6 @@ from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.kernels import fused, inside
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL
-from jaxlens.report import total
 
 _SILENT = TRIVIAL | CONTROL
 
@@ -108,12 +107,6 @@ def _linked(capture: Capture, cost: KernelCost) -> tuple[str, ...]:
         return capture.links.back(cost.instruction, "source", "optimized")
     except LensError:
         return ()
-
-
-def bytes_of_run(costs: Iterable[KernelCost]) -> int | None:
-    """Returns the bytes of main memory that kernels move in a run; None where that is unknown."""
-    costs = list(costs)
-    return None if any(cost.open for cost in costs) else total(cost.bytes for cost in costs)
 
 
 def memories_of(costs: Iterable[KernelCost]) -> Counter[str]:

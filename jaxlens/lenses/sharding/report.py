@@ -83,7 +83,9 @@ def between(sharding: Sharding) -> Iterator[Finding]:
         yield Finding(text, "unknown" if sharding.unknown else "counted")
         return
     text = f"All devices together send {amount(crossing)} a run{passes(sharding.open)} between "
-    text += f"the {hosts}, in {listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    text += (
+        f"the {hosts}, in {listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    )
     yield Finding(text, "estimate", tuple(c.id for c in across))
 
 
