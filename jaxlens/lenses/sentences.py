@@ -26,6 +26,24 @@ def listed(texts: Sequence[str], most: int = 4) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1]))) if texts else ""
 
 
+def passes(loops: Iterable[str]) -> str:
+    """Returns ` with one pass of the loop at f.py:3`, which is what a sum is of; "" for no loop.
+
+    Args:
+        loops: Lines of the loops whose trips are unknown.
+    """
+    names = list(dict.fromkeys(loops))
+    noun = "loop" if len(names) == 1 else "loops"
+    return f" with one pass of the {noun} at {listed(names)}" if names else ""
+
+
+def unknown_trips(loops: Iterable[str]) -> str:
+    """Returns `the loop at f.py:3 runs an unknown number of times`: why a sum is not known."""
+    names = list(dict.fromkeys(loops))
+    noun = "loop at {} runs" if len(names) == 1 else "loops at {} run"
+    return f"the {noun.format(listed(names))} an unknown number of times"
+
+
 def ordinal(n: int) -> str:
     """Returns "first", "second", ..., "ninth", "10th", "21st"."""
     if n <= len(_ORDINALS):

@@ -43,7 +43,9 @@ def overview(capture: Capture) -> Overview:
     found = Overview(
         Given(lambda: capture.verdict),
         Given(lambda: works(capture)),
-        Given(lambda: cost_by_instruction(capture.optimized.module)),
+        Given(
+            lambda: cost_by_instruction(capture.optimized.module, capture.program.target.platform)
+        ),
         Given(lambda: counted(capture)),
         Given(lambda: memory.facts(capture)),
         Given(lambda: closed_over(capture)),

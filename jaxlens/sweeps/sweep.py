@@ -38,6 +38,7 @@ from jaxlens.sweeps.worker import measure as measure_capture
 from jaxlens.sweeps.worker import measured, one_line
 from jaxlens.views.answer import Answer
 
+_COUNTS = 2  # of what the figures count, so that a file's others are measured again
 MEASURES = ("compile", "peak", "flops", "bytes", "kernels", "run")
 _DEFAULT = MEASURES[:-1]  # looking at a program executes nothing
 _WAITING = 64  # points that are lowered and wait for a worker
@@ -147,7 +148,7 @@ def sweep(
         journal.trouble if journal else "",
         tuple(kind for kind in sorted(plan.kinds) if bound and not bound.is_of(kind)),
         tuple(axis.name for axis in along if axis.quantity in plan.inputs),
-        plan.once,
+        tuple(sorted(plan.open)),
     )
     asked = names != _DEFAULT
     return Sweep(None, lambda: document(facts, asked), lambda: report(facts), lambda: facts)
@@ -191,7 +192,7 @@ class _Plan:
         random: Whether a program is run on random inputs.
         inputs: The names of all that was traced.
         kinds: What programs were compiled for.
-        once: Whether the flops of one have the body of a while loop once.
+        open: Loops whose trips are unknown, by line.
     """
 
     f: Callable[..., Any]
@@ -204,7 +205,7 @@ class _Plan:
     random: bool = False
     inputs: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
-    once: bool = False
+    open: set[str] = field(default_factory=set)
 
     @cached_property
     def places(self) -> list[tuple[int, ...]]:
@@ -232,7 +233,7 @@ class _Plan:
         """Returns the flops of a point, as traced."""
         figures = Figures(capture)
         flops = figures.get("flops")
-        self.once |= any(loop.kind == "while" and not loop.trips for loop in figures.counted.loops)
+        self.open |= {*figures.counted.open}
         return flops
 
     def point(self, place: Sequence[int]) -> dict[str, str]:
@@ -380,5 +381,5 @@ def _request(
     text = module.operation.get_asm(enable_debug_info=False)
     settings = sorted(map(str, dict(own or ()).items())), sorted(map(str, flags.items()))
     versions = target.kind, target.platform, target.jax, target.jaxlib, xla_flags()
-    digest.update(repr((text, settings, versions)).encode(errors="surrogatepass"))
+    digest.update(repr((text, settings, versions, _COUNTS)).encode(errors="surrogatepass"))
     return request, digest.hexdigest()[:32], here

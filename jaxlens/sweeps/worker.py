@@ -21,8 +21,6 @@ from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Program
 from jaxlens.ir.jaxpr.canonical import ADDRESS
 from jaxlens.lenses.compare.figures import Figures
-from jaxlens.lenses.program.kernel_cost import kernel_costs
-from jaxlens.report import total
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.output_driver import OutputDriver
 from jaxlens.stages.compile.xla import compile_lowered
@@ -81,7 +79,7 @@ def measure(capture: Capture, names: Collection[str], execute: Callable[[], Run]
         if "peak" in names:
             known |= {"peak": figures.get("peak"), "reserved": figures.get("reserved")}
         if "bytes" in names:
-            known["bytes"] = total(kernel.bytes for kernel in kernel_costs(capture))
+            known["bytes"] = figures.get("moved")
         if "kernels" in names:
             known["kernels"] = figures.get("kernels")
         if "run" in names:

@@ -1,4 +1,4 @@
-"""Memory spaces: which parts of a value lie outside main memory, and what the spaces are called."""
+"""Memory spaces: in which of them the parts of a value lie, and what they are called."""
 
 import re
 from collections.abc import Iterator
@@ -17,17 +17,15 @@ _NAMES = {
 }
 
 
-def main_memory(type_: Type) -> Type:
-    """A type without its parts outside main memory: its `bytes` are those in main memory."""
-    if type_.dtype:
-        return Type("") if _space(type_) else type_
-    parts = [part for part in _arrays(type_) if not _space(part)]
-    return Type("", parts=tuple(parts))
-
-
-def elsewhere(type_: Type) -> bool:
-    """Whether any part of a value lies outside main memory."""
-    return any(_space(part) for part in _arrays(type_))
+def by_space(type_: Type) -> dict[int, int] | None:
+    """The bytes of a value by the number of the memory space; None where a size is unknown."""
+    sizes: dict[int, int] = {}
+    for part in _arrays(type_):
+        size, space = part.bytes, space_of(part)
+        if size is None:
+            return None
+        sizes[space] = sizes.get(space, 0) + size
+    return sizes
 
 
 def _arrays(type_: Type) -> Iterator[Type]:
@@ -47,7 +45,7 @@ def space_name(number: int, platform: str) -> str:
     return _NAMES.get((platform, number), f"memory space S({number})")
 
 
-def _space(type_: Type) -> int:
+def space_of(type_: Type) -> int:
     """The memory space of an array; 0 for main memory."""
     match = _SPACE.search(type_.layout)
     return int(match[1]) if match else 0

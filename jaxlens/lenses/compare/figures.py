@@ -14,10 +14,14 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.live_ranges import Live, live, spaces
+from jaxlens.ir.trips import Runs, runs
 from jaxlens.lenses.cost import facts as cost
 from jaxlens.lenses.fusion.facts import joins
 from jaxlens.lenses.memory.peak import read, reserved
 from jaxlens.lenses.program.fusion_change import operations
+from jaxlens.lenses.program.kernel_cost import instruction_costs
+from jaxlens.lenses.sentences import unknown_trips
+from jaxlens.report import total
 
 Unit = Literal["", "flop", "B"]
 
@@ -79,6 +83,44 @@ class Figures:
         by_space = (live(self.assignment, number) for number in spaces(self.assignment))
         return sum(ranges.bytes for ranges in by_space if ranges is not None)
 
+    def of_equations(self, name: str) -> int | None:
+        """Returns a sum over the equations by its name in `Cost`.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        value: int | None = getattr(self.counted, name)
+        if value is None and self.counted.open:
+            raise UnavailableError(unknown_trips(self.counted.open))
+        return value
+
+    @cached_property
+    def executions(self) -> int:
+        """How often kernels and library calls start in a run.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        module = self.capture.optimized.module
+        often = {n.id: r for name, r in runs(module).items() for n in module.regions[name].nodes}
+        kernels = [k for k in self.capture.kernels if k.kind in ("kernel", "library call")]
+        known = [often.get(kernel.instruction, Runs(1)) for kernel in kernels]
+        if loops := [loop for one in known for loop in one.open]:
+            raise UnavailableError(unknown_trips(loops))
+        return sum(one.times for one in known)
+
+    @cached_property
+    def moved(self) -> int | None:
+        """Bytes of main memory that kernels read and write in a run.
+
+        Raises:
+            UnavailableError: It needs the trips of a loop, and they are unknown.
+        """
+        costs = instruction_costs(self.capture.optimized.module)
+        if loops := [loop for cost in costs for loop in cost.open]:
+            raise UnavailableError(unknown_trips(loops))
+        return total(cost.bytes for cost in costs)
+
     def get(self, name: str) -> int | None:
         """Returns a figure by name; None if it is missing, with the reason in `missing`."""
         try:
@@ -121,25 +163,33 @@ FIGURES: Mapping[str, Metric] = {
     "equations": Metric(
         "equations", "equation", lambda f: sum(f.primitives.values()), "", False, True
     ),
-    "flops": Metric("flops", "flops", lambda f: f.counted.flops, "flop", False, True),
+    "flops": Metric("flops", "flops", lambda f: f.of_equations("flops"), "flop", False, True),
     "transcendentals": Metric(
-        "transcendentals", "transcendental", lambda f: f.counted.transcendentals, "", False, True
+        "transcendentals",
+        "transcendental",
+        lambda f: f.of_equations("transcendentals"),
+        "",
+        False,
+        True,
     ),
     "bytes": Metric(
         "bytes of arguments and results",
         "arguments and results",
-        lambda f: f.counted.bytes,
+        lambda f: f.of_equations("bytes"),
         "B",
         False,
         True,
     ),
     "instructions": Metric(
-        "instructions that run", "instruction", lambda f: sum(f.operations.values())
+        "instructions, loop bodies once", "instruction", lambda f: sum(f.operations.values())
     ),
     "fusions": Metric("fusions of several operations", "fusion", lambda f: f.joined),
     "kernels": Metric("kernels", "kernel", lambda f: f.called.get("kernel", 0)),
     "library_calls": Metric(
         "library calls", "library call", lambda f: f.called.get("library call", 0)
+    ),
+    "executions": Metric(
+        "executions of kernels and calls", "kernel execution", lambda f: f.executions
     ),
     "temporaries": Metric(
         "temporary memory", "temporary memory", lambda f: f.capture.memory.temporaries, "B"
@@ -160,8 +210,12 @@ FIGURES: Mapping[str, Metric] = {
         "B",
     ),
     "xla_flops": Metric("flops by XLA, loops once", "flops by XLA", _xla("flops"), "flop"),
-    "moved": Metric(
-        "bytes accessed by XLA's account", "bytes accessed", _xla("bytes accessed"), "B"
+    "xla_bytes": Metric(
+        "bytes accessed by XLA's account, loops once",
+        "bytes accessed by XLA's account",
+        _xla("bytes accessed"),
+        "B",
     ),
+    "moved": Metric("bytes that kernels move", "bytes moved", lambda f: f.moved, "B"),
 }
 """The figures by name."""

@@ -61,7 +61,7 @@ class Receipt:
 
     @property
     def flops(self) -> int:
-        """Arithmetic operations of the equations, of all devices; a while loop's body once."""
+        """Arithmetic operations of the equations, of all devices, loops by their trips."""
         return self._fact("flops")
 
     @property
@@ -71,12 +71,12 @@ class Receipt:
 
     @property
     def bytes(self) -> int:
-        """Bytes of arguments and results, each once."""
+        """Bytes of the results, and of what the equations read of the arguments."""
         return self._fact("bytes")
 
     @property
     def instructions(self) -> int:
-        """Instructions of the optimised program that run one by one; a fusion is one."""
+        """Instructions of the optimised program, each once; a fusion is one."""
         return self._fact("instructions")
 
     @property
@@ -93,6 +93,11 @@ class Receipt:
     def library_calls(self) -> int:
         """Calls of libraries."""
         return self._fact("library_calls")
+
+    @property
+    def executions(self) -> int:
+        """How often kernels and library calls start in a run, loops by their trips."""
+        return self._fact("executions")
 
     @property
     def temporaries(self) -> int:
@@ -120,8 +125,13 @@ class Receipt:
         return self._fact("xla_flops")
 
     @property
+    def xla_bytes(self) -> int:
+        """Bytes that instructions access by XLA's account, each loop body once."""
+        return self._fact("xla_bytes")
+
+    @property
     def moved(self) -> int:
-        """Bytes that instructions access, by XLA's account."""
+        """Bytes of main memory that kernels read and write in a run, loops by their trips."""
         return self._fact("moved")
 
     @cached_property

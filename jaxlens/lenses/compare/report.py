@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from math import log2
 
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.lenses.compare.causes import subject
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.figures import FIGURES, Metric
 from jaxlens.lenses.compare.tables import tables
-from jaxlens.lenses.program.instructions import PLUMBING
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.across_edits import Pairs
 from jaxlens.report import Finding, Overlay, Report, Table, Trust, amount, count, tally
@@ -24,6 +24,7 @@ _SENTENCE = (
     "fusions",
     "library_calls",
     "kernels",
+    "executions",
     "flops",
     "temporaries",
     "peak",

@@ -17,8 +17,8 @@ from jaxlens.lenses.sharding.facts import devices
 from jaxlens.report import Cell, Finding, Report, Table, amount, barred, count, duration, tally
 
 _ROWS = (
-    "kernels library_calls fusions instructions flops xla_flops bytes moved temporaries peak "
-    "on_chip reserved"
+    "kernels library_calls fusions instructions executions flops xla_flops bytes moved xla_bytes "
+    "temporaries peak on_chip reserved"
 ).split()
 _STEPS = ("trace", "lower", "compile")
 
@@ -36,7 +36,7 @@ class Column:
         absent: What is to be known of a program for a device that is not here; "" for others.
         memory: The name of the device's main memory.
         devices: The number of devices that run it, each a part.
-        uncounted: What the counted flops lack: primitives without a rule, loops counted once.
+        uncounted: What the counts lack: primitives without a rule, and the trips of loops.
     """
 
     name: str
@@ -80,14 +80,12 @@ def column(name: str, program: Capture | LensError) -> Column:
     rows = {row: figures.get(row) for row in _ROWS}
     memory = space_name(0, target.platform)
     lacking = _uncounted(figures.counted) if rows["flops"] is not None else ()
+    lacking += tuple(figures.missing[row] for row in ("moved",) if row in figures.missing)
     return Column(name, rows, seconds, "", absent, memory, devices(program), lacking)
 
 
 def _uncounted(cost: Cost) -> tuple[str, ...]:
-    loops = sum(1 for loop in cost.loops if loop.trips is None)
-    lacking = [f"no rule for {listed(tally(cost.unknown), 6)}"] if cost.unknown else []
-    lacking += [f"{count(loops, 'loop')} of unknown length counted once"] if loops else []
-    return tuple(lacking)
+    return (f"no rule for {listed(tally(cost.unknown), 6)}",) if cost.unknown else ()
 
 
 def uncompiled(program: Capture) -> LensError | None:
@@ -124,10 +122,11 @@ def report(programs: SideBySide) -> Report:
             rows += barred([row], right)  # each figure has a unit of its own
     note = (
         "Flops and bytes of arguments are counted over the jaxpr. Memory is XLA's buffer "
-        "assignment, bytes accessed its cost analysis."
+        "assignment, bytes accessed its cost analysis. Executions and what kernels move are "
+        "counted, by the trips of loops."
     )
     lacking = dict.fromkeys(text for one in columns for text in one.uncounted)
-    note += f" Not all flops are counted: {listed(list(lacking))}." if lacking else ""
+    note += f" Not all is counted: {listed(list(lacking))}." if lacking else ""
     times = tuple(
         (Cell(step), *(_time(one.seconds.get(step)) for one in columns))
         for step in _STEPS

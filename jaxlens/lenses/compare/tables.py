@@ -43,11 +43,12 @@ def _figures(comparison: Comparison, names: Names) -> Table:
         # Each figure has a unit of its own, so its bars have their own scale.
         rows += [row] if was == now else barred([row], (1, 2))
     note = (
-        "Equations, flops and bytes of arguments are counted over the jaxpr (a while loop's body "
-        "once)."
+        "Equations, flops and bytes of arguments are counted over the jaxpr, flops by the trips of "
+        "loops."
     )
     if "temporaries" in comparison.figures:
-        note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis."
+        note += " Memory is XLA's buffer assignment, bytes accessed its cost analysis; executions "
+        note += "and what kernels move are counted, by the trips of loops."
         if any(comparison.figures.get("library_calls", ())):
             note += " XLA counts no flops for a library call that is a custom call."
     return Table("Figures", ("", *names, "change"), tuple(rows), note, right=(1, 2, 3))

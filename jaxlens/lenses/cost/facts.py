@@ -2,10 +2,10 @@
 
 Flops are counted over the equations of the jaxpr. The body of a scan counts `length` times, that
 of a Pallas kernel once per grid point, that of a `shard_map` once per device, and that of a while
-loop as often as XLA's known trip count, else once (`LoopCost.trips` is then None). So all flops are
-those of all devices together. A cond counts its costliest branch. A body that several equations
-call is counted for each of them. Bytes are a lower bound: every argument read once and every result
-written once.
+loop as often as its condition or XLA says. Where that is unknown (`LoopCost.trips` is None), no
+sum is known, and what is shown is that of a run with one pass of the loop. All flops are those of
+all devices together. A cond counts its costliest branch. A body that several equations call is
+counted for each of them.
 """
 
 import math
@@ -17,12 +17,13 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Module, Node, Region, Type
 from jaxlens.ir.jaxpr.bodies import running
+from jaxlens.ir.trips import counted_trips
+from jaxlens.ir.trips import trips as trips_of
+from jaxlens.lenses.program.argument_bytes import bytes_of_arguments
 from jaxlens.lenses.program.equation_flops import APPLIED, applied, devices_of_body, flops
-from jaxlens.lenses.program.trip_counts import trips as trips_of
 from jaxlens.lenses.sharding.facts import devices
 from jaxlens.lenses.subject import NO_SUBJECT, Given, Subject, subject_of
 from jaxlens.links.name_stack import RECOMPUTED
-from jaxlens.report import total
 
 _LOOPS = ("scan", "while", "pallas_call")
 
@@ -34,7 +35,7 @@ class LoopCost:
     Attributes:
         id: The equation.
         kind: Its primitive.
-        trips: Number of trips; None where it is unknown and the body was counted once.
+        trips: Number of trips; None where it is unknown and one pass of the body was counted.
         flops: Flops of one trip.
         line: Its source line.
     """
@@ -51,9 +52,11 @@ class Cost:
     """The flops and bytes of one run of a program, of all devices together.
 
     Attributes:
-        flops: Arithmetic operations, multiplied by trip counts.
-        transcendentals: Exponentials, roots and the like, multiplied by trip counts.
-        bytes: Arguments plus results, each once; None where a size is unknown.
+        counted: Arithmetic operations, multiplied by trip counts; with one pass of each loop whose
+            trips are unknown.
+        functions: Exponentials, roots and the like, likewise.
+        bytes: What is read of the arguments and written of the results, as `argument_bytes.py`
+            counts it; None where that is unknown.
         once: Flops with each loop body counted once, as XLA counts.
         by_node: Flops by equation, multiplied by trip counts.
         by_line: Flops by source line; "" collects equations that no line owns.
@@ -63,8 +66,8 @@ class Cost:
         recomputed: The part of `flops` that `jax.checkpoint` computes again.
     """
 
-    flops: int
-    transcendentals: int
+    counted: int
+    functions: int
     bytes: int | None
     once: int
     by_node: Mapping[str, int]
@@ -73,6 +76,22 @@ class Cost:
     branches: tuple[str, ...] = ()
     unknown: Mapping[str, int] | None = None
     recomputed: int = 0
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The loops whose trips are unknown, by line, each once."""
+        loops = (loop.line or loop.id for loop in self.loops if loop.trips is None)
+        return tuple(dict.fromkeys(loops))
+
+    @property
+    def flops(self) -> int | None:
+        """Arithmetic operations of a run; None where the trips of a loop are unknown."""
+        return None if self.open else self.counted
+
+    @property
+    def transcendentals(self) -> int | None:
+        """Exponentials, roots and the like of a run; None likewise."""
+        return None if self.open else self.functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +140,10 @@ def counted(capture: Capture, compiled: bool = True) -> Counted:
 
 def facts(capture: Capture, compiled: bool = True) -> Cost:
     """Counts the flops and bytes of a capture's jaxpr; see `count_module`."""
-    cost = count_module(capture.jaxpr.module, known_trips(capture) if compiled else {})
-    values = (*capture.program.inputs, *capture.outputs)
-    return replace(cost, bytes=total(value.type.bytes for value in values))
+    module = capture.jaxpr.module
+    trips = known_trips(capture) if compiled else {}
+    moved = bytes_of_arguments(module, capture.program.inputs, capture.outputs, trips)
+    return replace(count_module(module, trips), bytes=moved)
 
 
 def known_trips(capture: Capture) -> dict[str, int]:
@@ -239,6 +259,9 @@ class EquationSums:
 
     def __init__(self, module: Module, trips: Mapping[str, int]) -> None:
         self._times = dict(trips)  # runs of a body by equation id: trips, and uses by a reduction
+        for node in module.nodes():
+            if node.opcode == "while" and (count := counted_trips(node, module)) is not None:
+                self._times.setdefault(node.id, count)
         self.own: dict[str, int] = {}
         self.region: dict[str, _Sum] = {}
         self.unknown: Counter[str] = Counter()

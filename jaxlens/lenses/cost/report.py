@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.graph import Span
+from jaxlens.ir.hlo.instructions import idle
 from jaxlens.lenses.cost import line_split
 from jaxlens.lenses.cost.facts import Cost, Counted
-from jaxlens.lenses.program.instructions import idle
-from jaxlens.lenses.sentences import Quoter, bracketed, listed, quoter
+from jaxlens.lenses.program.equation_flops import is_complex
+from jaxlens.lenses.sentences import Quoter, bracketed, listed, passes, quoter
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import (
     Cell,
@@ -81,19 +82,18 @@ def _answer(
     """Yields the finding on the line with the most flops, split up if it has nearly all."""
     line = min(cost.by_line, key=lambda line: (-cost.by_line[line], line), default="")
     if line and cost.by_line[line]:
-        share = cost.by_line[line] / cost.flops
+        share = cost.by_line[line] / cost.counted
         span = spans.get(line)
         text = f"{line}{bracketed(span, quote(span))} does {_percent(share)} of "
-        text += amount(cost.flops, "flop")
+        text += amount(cost.counted, "flop")
         if share > line_split.NEARLY_ALL:
             inside = line_split.sentence(line_split.parts(subject.jaxpr.module, cost.by_node))
             text += f" ({inside})" if inside else ""
-        if _MANY * cost.transcendentals >= cost.flops:
+        if _MANY * cost.functions >= cost.counted:
             text += f", besides {_transcendentals(cost)} (exp, sin and the like)"
+        text += passes(cost.open)
         if any(loop.trips is not None and loop.trips > 1 for loop in cost.loops):
             text += ", loops counted by their trips"
-        unknown = sum(1 for loop in cost.loops if loop.trips is None)
-        text += f", {count(unknown, 'loop')} of unknown length counted once" if unknown else ""
         yield Finding(f"{text}.", weight=explains(share, 1))
 
 
@@ -113,7 +113,7 @@ def _counted(cost: Cost) -> Iterator[Finding]:
         lines = listed(list(dict.fromkeys(loop.line for loop in unknown if loop.line)))
         where = f" ({lines})" if lines else ""
         ids = tuple(loop.id for loop in unknown)
-        weight = explains(sum(loop.flops or 0 for loop in unknown), cost.flops)
+        weight = explains(sum(loop.flops or 0 for loop in unknown), cost.counted)
         yield Finding(f"{head}{where} {rest} once.", "unknown", ids, weight=weight)
     if cost.branches:
         text = f"{count(len(cost.branches), 'cond')}: the branch that costs most was counted."
@@ -126,26 +126,27 @@ def _counted(cost: Cost) -> Iterator[Finding]:
 def _sum(cost: Cost) -> Finding:
     """Returns the finding with the count; where it is zero, with the reason."""
     transcendentals = _transcendentals(cost)
-    if cost.flops:
-        also = f" and {transcendentals}" if cost.transcendentals else ""
-        return Finding(f"{amount(cost.flops, 'flop')}{also} counted over the equations.")
+    where = f" over the equations{passes(cost.open)}."
+    if cost.counted:
+        also = f" and {transcendentals}" if cost.functions else ""
+        return Finding(f"{amount(cost.counted, 'flop')}{also} counted{where}")
     if cost.unknown:
-        also = f" besides {transcendentals}" if cost.transcendentals else ""
+        also = f" besides {transcendentals}" if cost.functions else ""
         names = listed(list(cost.unknown), 6)
         return Finding(f"No flop could be counted{also}: there is no rule for {names}.", "unknown")
-    if cost.transcendentals:
-        return Finding(f"{transcendentals} and no other arithmetic counted over the equations.")
-    least = "" if cost.bytes is None else f", at least {amount(cost.bytes)} in and out"
-    return Finding(f"No arithmetic: the equations only move data{least}.")
+    if cost.functions:
+        return Finding(f"{transcendentals} and no other arithmetic counted{where}")
+    size = "" if cost.bytes is None else f", {amount(cost.bytes)} in and out"
+    return Finding(f"No arithmetic: the equations only move data{size}.")
 
 
 def _transcendentals(cost: Cost) -> str:
-    return f"{amount(cost.transcendentals, '').strip()} transcendentals"
+    return f"{amount(cost.functions, '').strip()} transcendentals"
 
 
 def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
     """Yields the findings on why XLA's flops differ from the count."""
-    loops = cost.once != cost.flops
+    loops = cost.once != cost.counted
     counted = [loop for loop in cost.loops if loop.trips is not None and loop.flops]
     if counted and loops:
         alike = Counter(f"{loop.trips:,} trips at {loop.line or 'no line'}" for loop in counted)
@@ -158,6 +159,12 @@ def _gap(cost: Cost, xla_flops: float, subject: Subject) -> Iterator[Finding]:
     calls = _custom_calls(subject)
     if calls:
         yield Finding(f"XLA counts nothing for what a custom call does: {listed(calls)}.", "xla")
+    if any(is_complex(value.type) for n in subject.jaxpr.module.nodes() for value in n.results):
+        yield Finding(
+            "The count is of operations on real numbers, 8 for the multiply-add of a complex dot; "
+            "XLA counts 2 for it, and 8 n log2 n for an FFT. So the two are not compared."
+        )
+        return
     if not cost.once:
         if xla_flops:
             why = "what has no rule here" if cost.unknown else "loop counters or what passes added"
@@ -211,16 +218,18 @@ def _figures(cost: Cost, xla: Mapping[str, float]) -> Table:
         return shown
 
     rows = (
-        row("flops", cost.flops, cost.once, "flops", "flop"),
-        row("transcendentals", cost.transcendentals, None, "transcendentals", ""),
+        row("flops", cost.counted, cost.once, "flops", "flop"),
+        row("transcendentals", cost.functions, None, "transcendentals", ""),
         row("bytes", cost.bytes, None, "bytes accessed", "B"),
     )
+    of = f"Counted of a run{passes(cost.open)}. " if cost.open else ""
     return Table(
         "Cost",
         ("", "counted", "loops once", "XLA, optimised program"),
         rows,
-        "Counted bytes are arguments and results once each: a lower bound. XLA's are what the "
-        "instructions of the optimised program access, each loop body once.",
+        f"{of}Counted bytes are the results, and what the equations read of the arguments: all, or "
+        "the parts that they take. XLA's are what the instructions of the optimised program "
+        "access, each loop body once.",
         right=(1, 2, 3),
     )
 
@@ -233,10 +242,11 @@ def _lines(cost: Cost, spans: Mapping[str, Span], quote: Quoter) -> Table:
         (
             *cells(line or "(no line)", quote(spans.get(line))),
             Cell(amount(n, "flop"), n, bar=n / top if top else 0.0),
-            Cell(f"{n / cost.flops:.1%}" if cost.flops else "", n),
+            Cell(f"{n / cost.counted:.1%}" if cost.counted else "", n),
         )
         for line, n in ranked[:_ROWS]
     )
     left = len(ranked) - len(rows)
-    note = f"{count(left, 'more line')} below these." if left else ""
+    note = f"Of a run{passes(cost.open)}. " if cost.open else ""
+    note += f"{count(left, 'more line')} below these." if left else ""
     return Table("Flops by line", ("line", "code", "flops", "share"), rows, note, right=(2, 3))

@@ -20,9 +20,9 @@ from jaxlens.lenses.cost.facts import NOT_COUNTED, Cost, Counted, counted
 from jaxlens.lenses.cost.modules import ModuleCost, module_costs
 from jaxlens.lenses.cost.published_limits import published
 from jaxlens.lenses.cost.report import report as cost_report
-from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs
+from jaxlens.lenses.program.kernel_cost import KernelCost, kernel_costs, memories_of
 from jaxlens.lenses.program.kernels import Work, works
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.lenses.sharding.facts import Sharding, exchanges
 from jaxlens.lenses.sharding.report import between
 from jaxlens.lenses.subject import Forwarding, Given
@@ -115,9 +115,9 @@ class CostFacts(Forwarding):
 
         The flops are those of the equations, without what `jax.checkpoint` computes again. The
         seconds are the median of the runs. None without `run`, and without the limits of the device
-        that ran it (`roofline`).
+        that ran it (`roofline`), and where the trips of a loop are unknown.
         """
-        if self._run is None or self.limits is None or self.cost is None:
+        if self._run is None or self.limits is None or self.cost is None or self.cost.open:
             return None
         if not _is_of(self.limits, self.counted().subject.program.target.kind):
             return None
@@ -126,7 +126,7 @@ class CostFacts(Forwarding):
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        flops = self.cost.flops - self.cost.recomputed
+        flops = self.cost.counted - self.cost.recomputed
         return flops / (median(self._run.seconds) * peak * self._counted.devices)
 
     @cached_property
@@ -136,8 +136,10 @@ class CostFacts(Forwarding):
 
     @property
     def best_seconds(self) -> float | None:
-        """The best possible time of one run; None without limits."""
-        return sum(point.seconds for point in self.points) if self.limits else None
+        """The best possible time of one run; None without limits or a loop's trips."""
+        if self.limits is None or any(kernel.open for kernel in self.kernels):
+            return None
+        return sum(point.seconds for point in self.points)
 
 
 def facts(capture: Capture, roofline: str = "", run: int = 0) -> CostFacts:
@@ -295,20 +297,23 @@ def _most(kernels: Sequence[KernelCost], weights: Sequence[float]) -> tuple[str,
 
 def _moves(kernels: Sequence[KernelCost]) -> Iterator[Finding]:
     """Yields the findings on the bytes that the kernels move, and on what is not counted."""
+    memories = memories_of(kernels)
     whole = sum(kernel.bytes or 0 for kernel in kernels)
+    of = passes(loop for kernel in kernels for loop in kernel.open)
     if whole:
         most = max(kernels, key=lambda kernel: kernel.bytes or 0)
         line, size = _most(kernels, [kernel.bytes or 0 for kernel in kernels])
         n = len(kernels)
         subject = f"{n:,} kernels read and write" if n != 1 else "one kernel reads and writes"
+        inside = f" in {next(iter(memories))}" if len(memories) > 1 else ""
         text = f"{line} moves {share(size, whole)} of the {amount(whole)} that the {subject}"
+        text += f"{inside}{' in a run' if of else ''}{of}"
         if (most.bytes or 0) >= _MUCH * whole:
             text += f"; {most.name} alone {share(most.bytes or 0, whole)}"
         yield Finding(f"{text}.", ids=(most.instruction,))
-    in_loops = [kernel for kernel in kernels if kernel.open]
-    if in_loops:
-        text = f"{count(len(in_loops), 'kernel')} in loops of unknown trips are counted for one."
-        yield Finding(text, "unknown", tuple(kernel.instruction for kernel in in_loops))
+    others = [f"{amount(size)} in {name}" for name, size in memories.items()][1:]
+    if others:
+        yield Finding(f"Besides, kernels read and write {listed(others)}.")
     calls = [kernel.name for kernel in kernels if kernel.unknown]
     if calls:
         text = f"What custom calls compute is not known, so their flops are not: {listed(calls)}."
@@ -327,9 +332,10 @@ def _bounds(points: Sequence[Point], limits: Limits) -> Iterator[Finding]:
     elif whole:
         line, took = _most([p.kernel for p in points], [p.seconds for p in points])
         memory = sum(point.seconds for point in points if point.bound == "memory")
+        of = passes(loop for point in points for loop in point.kernel.open)
         text = (
-            f"On {limits.name} a run takes {duration(whole)} at best, {share(took, whole)} of it "
-            f"for {line}; {share(memory, whole)} of it is bound by memory."
+            f"On {limits.name} a run{of} takes {duration(whole)} at best, {share(took, whole)} of "
+            f"it for {line}; {share(memory, whole)} of it is bound by memory."
         )
         travels = sum(point.kernel.travels for point in points)
         if travels:
@@ -343,9 +349,12 @@ def table(kernels: Sequence[KernelCost]) -> Table:
     """Returns a table of the flops and bytes of each kernel, by the sum of both shares."""
     flops = sum(kernel.flops for kernel in kernels) or 1
     moved = sum(kernel.bytes or 0 for kernel in kernels) or 1
+    memories = memories_of(kernels)
+    main, *others = memories if len(memories) > 1 else ["bytes"]
 
     def weight(kernel: KernelCost) -> float:
-        return kernel.flops / flops + (kernel.bytes or 0) / moved
+        in_all = sum(kernel.memories.values()) / (memories.total() or 1)
+        return kernel.flops / flops + in_all
 
     ordered = sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
     looped = any(kernel.runs != 1 for kernel in kernels)
@@ -359,20 +368,19 @@ def table(kernels: Sequence[KernelCost]) -> Table:
             *_flops(kernel, flops, top),
             Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
             Cell(share(kernel.bytes or 0, moved), kernel.bytes),
+            *(Cell(amount(n := kernel.memories.get(name, 0)), n) for name in others),
             Cell(_intensity(kernel), kernel.intensity),
         )
         for kernel in ordered[:_ROWS]
     )
     left = len(ordered) - len(rows)
     note = "Flops as XLA counts them, loops by their trips; bytes without any cache."
-    if any(kernel.aside for kernel in kernels):
-        note += (
-            " The bytes are of the device's main memory: what lies in another of its memories, "
-            "such as VMEM, is left out."
-        )
+    note += f" flop/B is of {main}." if others else ""
+    if any(kernel.open for kernel in kernels):
+        note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."
     note += f" {left:,} smaller ones: .kernels has all." if left else ""
     runs = ("runs",) if looped else ()
-    shares = ("flops", "% of flops", "bytes", "% of bytes")
+    shares = ("flops", "% of flops", main, f"% of {main}", *others)
     columns = ("kernel", "from lines", *runs, *shares, "flop/B")
     right = tuple(range(2, len(columns)))
     return Table("Flops and bytes by kernel", columns, rows, note, right=right, stage="optimized")

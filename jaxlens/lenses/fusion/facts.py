@@ -17,11 +17,12 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
 from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo.instructions import ENDS, EXCHANGES, PLUMBING
+from jaxlens.ir.hlo.traffic import Traffic
+from jaxlens.ir.trips import runs
 from jaxlens.lenses.program.fusion_change import GLANCE_LIMIT, across_fusion, operations
-from jaxlens.lenses.program.instructions import ENDS, EXCHANGES, PLUMBING
-from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.program.kernel_cost import kernel_costs, memories_of
 from jaxlens.lenses.program.kernels import inside
-from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of
 from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.links.match.instruction_fates import ProgramChange
@@ -45,7 +46,7 @@ class Fused:
             bitcasts.
         lines: Source lines that the fused instructions come from.
         saved: Bytes that one run neither writes nor reads because of the fusion; see the module.
-        times: Number of runs, trips of enclosing loops included.
+        times: Number of runs, trips of enclosing loops included; see `Fusions.open`.
         repeated: Number of fused instructions that are also computed elsewhere.
         places: The source line of each operation; "" for one that no line owns.
         estimate: Microseconds saved according to XLA's cost model; None where XLA gives none.
@@ -100,7 +101,9 @@ class Fusions(ProgramFacts):
         note: The sentence that says which programs were compared.
         refused: XLA's reason not to fuse, by instruction; empty without a log.
         why_not: Why XLA's reasons are missing; "" where they are present.
-        moved: Bytes that the kernels read from and write to the device's main memory in one run.
+        open: The loops whose trips are unknown, by line; sums are of a run with one pass of each,
+            and `moved`, `saved` and `left` are None.
+        memories: Bytes that the kernels read and write, by memory, the main memory first.
     """
 
     fusions: tuple[Fused, ...]
@@ -112,17 +115,31 @@ class Fusions(ProgramFacts):
     note: str
     refused: Mapping[str, str]
     why_not: str = ""
-    moved: int = 0
+    open: tuple[str, ...] = ()
+    memories: Mapping[str, int] = field(default_factory=dict)
 
-    @cached_property
-    def saved(self) -> int:
+    @property
+    def moved(self) -> int | None:
+        """Bytes that the kernels read from and write to the device's main memory in one run."""
+        return None if self.open else next(iter(self.memories.values()), 0)
+
+    @property
+    def saved(self) -> int | None:
         """Bytes of memory traffic that fusion saves in one run of the program."""
-        return sum(fusion.saved * fusion.times for fusion in self.fusions)
+        return None if self.open else self.sums[0]
+
+    @property
+    def left(self) -> int | None:
+        """Bytes that kernels write and read for each other in one run of the program."""
+        return None if self.open else self.sums[1]
 
     @cached_property
-    def left(self) -> int:
-        """Bytes that kernels write and read for each other in one run of the program."""
-        return sum(value.bytes * value.times for value in self.boundaries)
+    def sums(self) -> tuple[int, int]:
+        """Bytes saved and left, with one pass of each loop in `open`."""
+        return (
+            sum(fusion.saved * fusion.times for fusion in self.fusions),
+            sum(value.bytes * value.times for value in self.boundaries),
+        )
 
 
 def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
@@ -142,13 +159,12 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         dumps = None
     change, note = across_fusion(capture, limit, dumps)
     module = change.after
-    traffic = Traffic(module)
+    traffic, often = Traffic(module), runs(module)
     log = _Log(capture, dumps or (), module, programs)
     fusions = [
-        _fused(node, traffic.times[name], traffic, change, log.estimates.get(node.id))
-        for name, region in module.regions.items()
-        if traffic.times[name]
-        for node in region.nodes
+        _fused(node, times.times, traffic, change, log.estimates.get(node.id))
+        for name, times in often.items()
+        for node in module.regions[name].nodes
         if node.opcode == "fusion"
     ]
     joined = [fusion for fusion in fusions if len(fusion.operations) > 1]
@@ -164,7 +180,8 @@ def facts(capture: Capture, limit: int = GLANCE_LIMIT) -> Fusions:
         note,
         log.refused,
         log.missing,
-        sum(kernel.bytes or 0 for kernel in kernel_costs(capture)),
+        tuple(dict.fromkeys(loop for times in often.values() for loop in times.open)),
+        memories_of(kernel_costs(capture)),
         _subject=subject_of(capture, "optimized"),
     )
 
@@ -303,7 +320,7 @@ def _boundaries(
     kernels = Given(lambda: capture.kernels).or_else(())
     library = frozenset(k.instruction for k in kernels if k.kind == "library call")
     results = bool(module.body().results)
-    for name, times in traffic.times.items():
+    for name, times in runs(module).items():
         region = module.regions[name]
         nodes = {node.id: node for node in region.nodes}
         readers, out = _readers(region.nodes, set(region.results))
@@ -317,7 +334,7 @@ def _boundaries(
             consumers = [nodes[user] for user in users]
             why, trust = _why(producer, consumers, is_result, library, log)
             lines = tuple(lines_of(inside(producer, module)))
-            yield Boundary(id, tuple(users), size, times, why, trust, lines)
+            yield Boundary(id, tuple(users), size, times.times, why, trust, lines)
 
 
 def _readers(

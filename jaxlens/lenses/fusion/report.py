@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jaxlens.lenses.fusion.facts import Fused, Fusions
 from jaxlens.lenses.program.fusion_change import again, fates_table
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.report import (
     Cell,
     Finding,
@@ -44,36 +44,48 @@ def findings(facts: Fusions) -> Iterator[Finding]:
 def _saved(facts: Fusions) -> str:
     """Returns the sentence on bytes moved, and their share of the bytes moved without fusion."""
     runs = f"{count(facts.before, 'operation')} run as {facts.after:,}"
+    of, moved = passes(facts.open), sum(facts.memories.values())
+    saved, _ = facts.sums
     if not facts.fusions:
-        moves = f" A run moves {amount(facts.moved)}." if facts.moved else ""
+        moves = f" A run{of} moves {_moved(facts)}." if moved else ""
         return f"Nothing was fused: {runs}, and no fusion joins two operations.{moves}"
     top = facts.fusions[0]
-    whole = facts.moved + facts.saved
     moves = "Nothing moves in memory"
-    if whole:
-        moves = (
-            f"A run moves {amount(facts.moved)} in memory, {share(facts.moved, whole)} of what "
-            "its operations would one by one"
-        )
+    if moved + saved:
+        moves = f"A run{of} moves {_moved(facts)}, {share(moved, moved + saved)} of what its "
+        moves += "operations would one by one"
     most = ""
     if top.saved and len(facts.fusions) > 1:
-        part = share(top.saved * top.times, facts.saved)
+        part = share(top.saved * top.times, saved)
         most = f"; {part} of what that spares is {top.id}'s"
         most += f", {listed(top.lines, 2)}" if top.lines else ""
     many = count(len(facts.fusions), "fusion")
     return f"{moves}: {runs}, {many} of several operations{most}."
 
 
+def _moved(facts: Fusions) -> str:
+    """Returns the bytes that kernels move, those of each memory where there are several."""
+    if len(facts.memories) < 2:
+        return f"{amount(sum(facts.memories.values()))} in memory"
+    return listed([f"{amount(size)} in {name}" for name, size in facts.memories.items()])
+
+
+def _of(facts: Fusions) -> str:
+    return f" Of a run{passes(facts.open)}." if facts.open else ""
+
+
 def _left(facts: Fusions) -> Finding:
     """Returns the finding on the largest value between kernels, and why it is not fused."""
-    if not facts.left:
-        return Finding("No value is written to memory by one kernel and read by another.")
+    _, left = facts.sums
+    if not left:
+        memory = next(iter(facts.memories)) if len(facts.memories) > 1 else "memory"
+        return Finding(f"No value is written to {memory} by one kernel and read by another.")
     top = facts.boundaries[0]
     why = top.why or UNSAID
     trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
     most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""
     return Finding(
-        f"{amount(facts.left)} of it travel between kernels, most ({most}) from "
+        f"{amount(left)} of it travel between kernels, most ({most}) from "
         f"{top.producer}{lines} to {listed(top.consumers, 2)}: {why}.",
         trust,
         (top.producer, *top.consumers),
@@ -130,6 +142,7 @@ def fusions(facts: Fusions) -> Table:
     left = len(facts.fusions) - len(shown)
     note += f" {left:,} more below these." if left else ""
     note += f" {facts.note}" if facts.note else ""
+    note += _of(facts)
     right = tuple(range(4, len(columns)))
     return Table("Fusions", columns, rows, note, right=right, stage="optimized")
 
@@ -157,6 +170,7 @@ def boundaries(facts: Fusions) -> Table:
         "several read are facts, and need not be XLA's reason."
     )
     note += " Only on GPUs XLA says why." if facts.why_not else ""
+    note += _of(facts)
     left = len(facts.boundaries) - len(shown)
     note += f" {left:,} smaller ones below these." if left else ""
     columns = ("written by", "read by", "from lines", "runs", "bytes", "what is known of why")

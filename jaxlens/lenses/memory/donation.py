@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.ir.facts import Input
-from jaxlens.lenses.program.instructions import numbers
+from jaxlens.ir.hlo.instructions import numbers
 from jaxlens.lenses.sentences import listed
 from jaxlens.report import Cell, Finding, Table, amount, cells, count, explains, saves
 

@@ -19,6 +19,7 @@ from jaxlens.ir.facts import Memory
 from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.buffers import Kind as Allocated
+from jaxlens.ir.hlo.instructions import inputs_of
 from jaxlens.ir.hlo.library_products import is_scratch
 from jaxlens.ir.hlo.live_ranges import Live, LiveValue, live
 from jaxlens.ir.hlo.live_ranges import spaces as live_spaces
@@ -26,7 +27,6 @@ from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.lenses.constants.names import CapturedNames
 from jaxlens.lenses.memory.buffer_origins import Origin, Origins
 from jaxlens.lenses.memory.residuals import Saved, saved
-from jaxlens.lenses.program.instructions import inputs_of
 from jaxlens.lenses.program.kernels import inside
 from jaxlens.lenses.sentences import lines_of
 from jaxlens.links.instruction_atoms import TRIVIAL

@@ -5,6 +5,11 @@ multiply-add is 2; an elementwise primitive is 1 per element of its result, inte
 comparisons, selects and conversions included; exponentials, roots, logarithms and the like are
 counted apart, as transcendentals; data movement is 0. A sort is n log2 n comparisons and an FFT
 5 n log2 n, the usual estimates.
+
+Flops are operations on real numbers: a complex addition is 2, a complex product 6 and so the
+multiply-add of a complex dot 8, as the 5 n log2 n of a complex FFT are; a real FFT is half of it.
+XLA counts a complex operation as 1, the multiply-add of a complex dot as 2, and any FFT as
+8 n log2 n.
 """
 
 import ast
@@ -40,6 +45,18 @@ FREE = frozenset(
 # Starts of primitives whose body is applied to elements: `applied` counts how often, or `flops` has
 # a rule.
 APPLIED = ("reduce", "reduce_window", "scatter", "select_and_scatter", "argm", "sort")
+# Real operations of a complex one in a jaxpr or in HLO, where these are not 2, one for the real and
+# one for the imaginary part. A multiply-add, which counts 2, is 6 + 2.
+_COMPLEX = {
+    **dict.fromkeys("mul multiply square integer_pow reduce_prod cumprod".split(), 6),
+    **dict.fromkeys("scatter_mul scatter-mul".split(), 6),
+    **dict.fromkeys("div divide".split(), 11),
+    **dict.fromkeys("eq ne compare".split(), 3),
+    **dict.fromkeys("abs dot_general dot custom-call ragged_dot ragged_dot_general".split(), 4),
+    **dict.fromkeys("conv_general_dilated convolution triangular_solve lu cholesky".split(), 4),
+    **dict.fromkeys("complex conj real imag select_n select sort fft".split(), 1),
+    **dict.fromkeys("convert_element_type convert".split(), 1),
+}
 _SPECS = re.compile(r"\b(\w+_spec)=(\([^()]*\))")
 _MESH_AXIS = re.compile(r"('[^']*'): (\d+)")  # of the text of a mesh
 _MOST_PAIRS = 1_000_000  # with more (position, tap) pairs than this, padding is counted as work
@@ -66,18 +83,46 @@ def flops(node: Node, types: Mapping[str, Type]) -> Flops:
         if name in TRANSCENDENTAL:
             return Flops(0, out)
         if name in ELEMENTWISE:
-            return Flops(out)
+            return Flops(out * complex_factor(node, types))
         if name in FREE:
             return Flops(0)
         rule = _window if name.startswith("reduce_window_") else _RULES.get(name)
-        return Flops(None) if rule is None else Flops(rule(node, _operands(node, types)))
+        if rule is None:
+            return Flops(None)
+        return Flops(rule(node, _operands(node, types)) * complex_factor(node, types))
     except (LookupError, ValueError, SyntaxError, TypeError):  # symbolic sizes, unknown parameters
         return Flops(None)
 
 
+def complex_factor(node: Node, types: Mapping[str, Type]) -> int:
+    """Returns by what the count of an equation or instruction grows if its numbers are complex."""
+    operands = (types[name] for name in node.operands if name in types)
+    if not any(map(is_complex, (*operands, *(value.type for value in node.results)))):
+        return 1
+    return _COMPLEX.get(node.opcode, 2)
+
+
+def fft_flops(points: int, length: int, kind: str) -> int:
+    """Returns 5 n log2 n for each transform, half of it between real and complex numbers.
+
+    Args:
+        points: Elements of the operand or of the result, the larger number.
+        length: Points of one transform, over all its dimensions.
+        kind: What the program calls it: "FFT", "RFFT", "IRFFT", or JAX's number of it.
+    """
+    is_real = any(word in kind for word in ("RFFT", "2", "3"))
+    return math.ceil(5 * points * math.log2(max(length, 1))) // (2 if is_real else 1)
+
+
+def is_complex(type_: Type) -> bool:
+    """Whether a value holds complex numbers."""
+    return type_.dtype in ("c64", "c128")
+
+
 def reads_operands(opcode: str) -> bool:
     """Whether the flops of an equation depend on the types of its operands, not of its results."""
-    return opcode in _RULES or opcode.startswith("reduce_window_")
+    is_rule = opcode in _RULES or opcode.startswith("reduce_window_")
+    return is_rule or opcode in ("abs", "eq", "ne")  # whose complex operands do not show
 
 
 def applied(node: Node, types: Mapping[str, Type]) -> int | None:
@@ -224,9 +269,8 @@ def _sort(node: Node, shapes: list[tuple[int, ...]]) -> int:
 
 
 def _fft(node: Node, shapes: list[tuple[int, ...]]) -> int:
-    size = math.prod(_numbers(node, "fft_lengths"))
     whole = max(math.prod(shapes[0]), elements(node.results[0].type))
-    return math.ceil(5 * whole * math.log2(size)) if size > 1 else 0
+    return fft_flops(whole, math.prod(_numbers(node, "fft_lengths")), node.attrs["fft_type"])
 
 
 def _cholesky(node: Node, shapes: list[tuple[int, ...]]) -> int:

@@ -13,9 +13,10 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import PassStage
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
-from jaxlens.lenses.program.instructions import CONTROL, PLUMBING
+from jaxlens.ir.trips import CONTROL
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.instruction_fates import ProgramChange, between
 from jaxlens.report import Finding, Table, barred, cells, count

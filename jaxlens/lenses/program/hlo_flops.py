@@ -1,5 +1,7 @@
 """Counts the flops of one execution of an HLO instruction as XLA's cost analysis does.
 
+Complex operations and FFTs excepted, which count as real operations (`equation_flops.py`).
+
 A multiply-add of a dot or convolution is 2, an elementwise instruction 1 per element;
 exponentials and the like are counted apart. A custom call of cuBLAS or cuDNN counts as the product
 that it computes; the flops of others are unknown.
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 from jaxlens.ir.graph import Module, Node, Type
 from jaxlens.ir.hlo.library_products import forward, library_product, without_scratch
-from jaxlens.lenses.program.equation_flops import tap_pairs
+from jaxlens.lenses.program.equation_flops import complex_factor, fft_flops, tap_pairs
 
 TRANSCENDENTAL = frozenset(
     "atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power "
@@ -61,17 +63,20 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
     if node.opcode in TRANSCENDENTAL:
         return Done(0, size)
     if node.opcode in ELEMENTWISE:
-        return Done(size)
+        return Done(size * complex_factor(node, types))
     operands = [types[name] for name in node.operands if name in types]
     try:
         match node.opcode:
             case "custom-call":
-                return _library_call(node, operands)
+                return _library_call(node, operands, complex_factor(node, types))
             case "dot":
                 dims = re.findall(r"\d+", node.attrs.get("lhs_contracting_dims", ""))
-                return Done(_dot(operands[0], map(int, dims), node.type))
+                return Done(
+                    _dot(operands[0], map(int, dims), node.type) * complex_factor(node, types)
+                )
             case "convolution":
-                return Done(_convolution(node, operands[0], operands[1], node.type))
+                work = _convolution(node, operands[0], operands[1], node.type)
+                return Done(work * complex_factor(node, types))
             case "reduce":
                 left = _elements(operands[0]) - _elements(_first(node.type))
                 return _applied(node, module).times(max(left, 0))
@@ -82,10 +87,10 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
                 return _applied(node, module).times(_elements(operands[-1]))
             case "select-and-scatter":
                 return Done(_elements(operands[1]) * _window_size(node))
-            case "fft":  # XLA takes the product of the logarithms of the lengths
+            case "fft":
                 lengths = [int(n) for n in re.findall(r"\d+", node.attrs["fft_length"])]
-                steps = math.prod(n.bit_length() - 1 for n in lengths)
-                return Done(8 * steps * _elements(operands[0]))
+                points = max(_elements(operands[0]), size)
+                return Done(fft_flops(points, math.prod(lengths), node.attrs["fft_type"]))
             case "map" | "all-reduce" | "reduce-scatter":
                 return _applied(node, module).times(size)
     except (LookupError, ValueError):
@@ -93,15 +98,15 @@ def done(node: Node, types: Mapping[str, Type], module: Module) -> Done:
     return Done()
 
 
-def _library_call(node: Node, operands: Sequence[Type]) -> Done:
+def _library_call(node: Node, operands: Sequence[Type], factor: int) -> Done:
     """Counts the product that a library computes; what it does to the result counts nothing."""
     call, result = library_product(node), without_scratch(node)
     if call is None:
         return Done(unknown=1)
     if call.opcode == "dot":
-        return Done(_dot(operands[0], call.contracted, _first(result)))
+        return Done(_dot(operands[0], call.contracted, _first(result)) * factor)
     types = forward(call, (operands[0], operands[1], _first(result)))
-    return Done(_convolution(node, *types))
+    return Done(_convolution(node, *types) * factor)
 
 
 def _dot(left: Type, contracted: Iterable[int], result: Type) -> int:

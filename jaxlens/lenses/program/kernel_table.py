@@ -5,9 +5,9 @@ Cost is the measured time where a profiler watched a run, else the bytes that al
 
 from collections.abc import Mapping, Sequence
 
-from jaxlens.lenses.program.kernel_cost import KernelCost
+from jaxlens.lenses.program.kernel_cost import KernelCost, memories_of
 from jaxlens.lenses.program.kernels import Work, what
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.report import Cell, Table, amount, duration
 
 
@@ -26,7 +26,8 @@ def by_cost(
 
     def cost(work: Work) -> tuple[float, int]:
         id = work.kernel.instruction
-        return (seconds or {}).get(id, 0.0), _bytes(work, costs) or 0
+        moved = sum(costs[id].memories.values()) if id in costs else 0
+        return (seconds or {}).get(id, 0.0), moved or work.moved or 0
 
     return sorted(works, key=cost, reverse=True)
 
@@ -41,6 +42,8 @@ def table(
     moved = [_bytes(work, costs) for work in works]
     times = [(seconds or {}).get(work.kernel.instruction) for work in works]
     most_bytes = max((n or 0 for n in moved), default=0) or 1
+    memories = memories_of(cost for cost in known if cost)
+    main, *others = memories if len(memories) > 1 else ["bytes"]
     most_flops = max((cost.flops for cost in known if cost), default=0) or 1
     longest = max((t or 0.0 for t in times), default=0.0) or 1.0
     placed = any(work.place for work in works)
@@ -58,6 +61,7 @@ def table(
                 Cell(work.kernel.name, ids=(work.kernel.name,)),
                 *([Cell(time, took, bar=(took or 0.0) / longest)] if seconds else []),
                 Cell("-" if n is None else amount(n), n, bar=(n or 0) / most_bytes),
+                *(_elsewhere(cost, name) for name in others),
                 *([flops] if costs else []),
                 Cell(listed(work.lines)),
                 Cell(what(work)),
@@ -66,15 +70,22 @@ def table(
                 *([Cell(work.kernel.launch)] if launched else []),
             )
         )
-    numbers = (*(["in a run"] if seconds else []), "bytes", *(["flops"] if costs else []))
+    numbers = (*(["in a run"] if seconds else []), main, *others, *(["flops"] if costs else []))
     where = (*(["where"] if placed else []), *(["launch"] if launched else []))
     words = ("from lines", "what it fused", "kind", *where)
     columns = ("kernel", *numbers, *words)
     right = tuple(range(1, len(numbers) + 1))
-    note = "Bytes: what all executions in a run read of each operand and write, once."
+    of = passes(loop for cost in known if cost for loop in cost.open)
+    note = f"Bytes: what all executions in a run{of} read of each operand and write, once."
     if seconds:
         note += " In a run: measured under the profiler, which slows it; a loop with its body."
     return Table("Kernels", columns, tuple(rows), note, bool(seconds), right, "kernels")
+
+
+def _elsewhere(cost: KernelCost | None, name: str) -> Cell:
+    """Returns the cell of what a kernel moves in a memory that is not the main one."""
+    n = cost.memories.get(name, 0) if cost else None
+    return Cell("-" if n is None else amount(n), n)
 
 
 def _bytes(work: Work, costs: Mapping[str, KernelCost]) -> int | None:

@@ -1,7 +1,6 @@
 """The kernels of the optimised program, with their instructions, source lines and bytes.
 
-Bytes are counted by `traffic.py`: each operand once and the result once; of an operand that is only
-sliced, the slices.
+Bytes are counted by `ir/hlo/traffic.py`.
 """
 
 from collections import Counter
@@ -12,9 +11,8 @@ from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import Kernel
 from jaxlens.ir.graph import Module, Node, Region
-from jaxlens.lenses.program.instructions import CONTROL
-from jaxlens.lenses.program.traffic import Traffic
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.hlo.traffic import Traffic
+from jaxlens.ir.trips import CONTROL, trips
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed, opcodes
 from jaxlens.lenses.subject import Seen
 from jaxlens.report import count
@@ -30,8 +28,8 @@ class Work:
         kernel: The kernel.
         node: Its instruction in the optimised program; None where unknown.
         inside: Instructions that it computes, without parameters.
-        read: Bytes that it reads; None where the size of an operand is unknown, and for a loop,
-            branch or call, whose body reads and writes.
+        read: Bytes that one execution reads, in all memories; None where the size of an operand is
+            unknown, and for a loop, branch or call, whose body reads and writes.
         written: Bytes that it writes; None likewise.
         place: The loop, branch or call around it: "in while.6, 128 trips"; "" in the entry.
         linked: Source lines known from its neighbours, if XLA kept no line of its own.
@@ -74,15 +72,9 @@ def works(capture: Seen) -> list[Work]:
         if node is None:
             kernels.append(Work(kernel, None, (), None, None))
             continue
-        read: int | None
-        written: int | None
-        read, written = traffic.moved(node)
-        if any(nodes[name].type.bytes is None for name in node.operands if name in nodes):
-            read = None
-        if node.type.bytes is None:
-            written = None
-        if node.opcode in CONTROL:  # its body moves bytes
-            read = written = None
+        moved = traffic.moved(node)
+        sides = (moved.read, moved.written) if node.opcode not in CONTROL else (None, None)
+        read, written = (None if side is None else sum(side.values()) for side in sides)
         place = around.get(node.id, "")
         parts = inside(node, module)
         kernels.append(

@@ -7,6 +7,7 @@ devices sends each byte 2 (n - 1) / n times, the others (n - 1) / n times). Sour
 Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.facts import Input, PassStage
 from jaxlens.ir.graph import Module, Node, Type
+from jaxlens.ir.hlo.instructions import inputs_of, parameters, written
 from jaxlens.ir.hlo.shardings import (
     Device,
     Tiling,
@@ -27,8 +29,7 @@ from jaxlens.ir.hlo.shardings import (
     tiling,
     whole,
 )
-from jaxlens.lenses.program.instructions import inputs_of, parameters, written
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.trips import runs
 from jaxlens.lenses.subject import Given, ProgramFacts, subject_of
 from jaxlens.report import total
 
@@ -90,8 +91,9 @@ class Collective:
         groups: Groups of devices; of a permute, pairs of source and target. None if the
             program's text does not determine them.
         over: Mesh axes along which the devices of a group differ.
-        trips: Number of executions in a run; None in a loop of unknown trip count.
+        runs: Number of executions in a run, with one pass of each loop in `open`.
         lines: Source lines that it came from.
+        open: The loops around it whose trips are unknown, by line.
     """
 
     id: str
@@ -99,21 +101,44 @@ class Collective:
     bytes: int | None
     groups: tuple[Device, ...] | None
     over: tuple[str, ...]
-    trips: int | None
+    runs: int
     lines: tuple[str, ...]
+    open: tuple[str, ...] = ()
 
     @property
-    def sent(self) -> float | None:
-        """Bytes that a device sends in a run: an estimate for a ring.
+    def trips(self) -> int | None:
+        """Number of executions in a run; None in a loop of unknown trip count."""
+        return None if self.open else self.runs
+
+    @property
+    def by_device(self) -> Mapping[int, float] | None:
+        """Bytes that each device that sends does in its runs: an estimate for a ring.
 
         None if its bytes or its groups are not known, and for a ragged all-to-all.
         """
-        often = _SENT[self.opcode]
-        if self.bytes is None or self.groups is None or often is None:
+        if self.groups is None or self._sent(2) is None:
             return None
-        size = max((len(group) for group in self.groups), default=1)
-        share = often * (size - 1) / size if often else 1.0
-        return share * self.bytes * (self.trips or 1)
+        sums = Counter[int]()
+        for group in self.groups:
+            senders = group
+            if self.opcode == "collective-permute":  # of a pair the source sends to the target
+                senders = group[:1] if len(set(group)) > 1 else ()
+            for device in senders:
+                sums[device] += self._sent(len(group)) or 0  # type: ignore[assignment]
+        return {device: sent for device, sent in sums.items() if sent}
+
+    @property
+    def sent(self) -> float | None:
+        """Bytes that a device sends in a run, at most; None likewise, and where `trips` is."""
+        sums = self.by_device
+        return None if sums is None or self.open else max(sums.values(), default=0.0)
+
+    def _sent(self, size: int) -> float | None:
+        """Returns the bytes that a device in a group of a size sends in all executions."""
+        often = _SENT[self.opcode]
+        if self.bytes is None or often is None:
+            return None
+        return (often * (size - 1) / size if often else 1.0) * self.bytes * self.runs
 
     def between(self, processes: Sequence[int]) -> tuple[float, float] | None:
         """Returns the bytes that all devices send in a run: inside a process, and between two.
@@ -127,11 +152,9 @@ class Collective:
         Returns:
             The two sums; None if the bytes or the groups are not known.
         """
-        sent = self.sent
-        if sent is None or self.groups is None:
-            return None
         inside = crossing = 0.0
-        for group in self.groups:
+        for group in self.groups or ():
+            sent = self._sent(len(group)) or 0.0
             own = [processes[device] for device in group]
             n, hosts = len(own), len(set(own))
             if self.opcode == "all-to-all" and n > 1:
@@ -144,7 +167,7 @@ class Collective:
             else:
                 edges = hosts if hosts > 1 else 0
                 inside, crossing = inside + sent * (n - edges), crossing + sent * edges
-        return inside, crossing
+        return None if self.by_device is None else (inside, crossing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +198,28 @@ class Sharding(ProgramFacts):
         return self._flops
 
     @property
-    def sent(self) -> float:
-        """Bytes that a device sends in a run: an estimate, loops of unknown trip count once.
+    def by_device(self) -> Mapping[int, float]:
+        """Bytes that each device that sends does in a run: an estimate.
+
+        Loops in `open` count one pass; collectives in `unknown` are not included.
+        """
+        sums = Counter[int]()
+        for collective in self.collectives:
+            sums.update(collective.by_device or {})  # type: ignore[arg-type]
+        return sums
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The loops with collectives whose trips are unknown, by line."""
+        return tuple(dict.fromkeys(loop for c in self.collectives for loop in c.open))
+
+    @property
+    def sent(self) -> float | None:
+        """Bytes that a device sends in a run, at most; None where the trips of a loop are unknown.
 
         Collectives in `unknown` are not included.
         """
-        return sum(c.sent or 0.0 for c in self.collectives)
+        return None if self.open else max(self.by_device.values(), default=0.0)
 
     @property
     def between(self) -> tuple[float, float]:
@@ -196,7 +235,7 @@ class Sharding(ProgramFacts):
     @property
     def unknown(self) -> tuple[Collective, ...]:
         """The collectives whose sent bytes are not known."""
-        return tuple(c for c in self.collectives if c.sent is None)
+        return tuple(c for c in self.collectives if c.by_device is None)
 
 
 def facts(capture: Capture) -> Sharding:
@@ -360,8 +399,8 @@ def _values(module: Module, mesh: _Mesh) -> tuple[Spread, ...]:
 
 
 def _collectives(capture: Capture, module: Module, mesh: _Mesh) -> Iterator[Collective]:
-    runs = _runs(module)
-    for region in module.regions.values():
+    for region_name, often in runs(module).items():
+        region = module.regions[region_name]
         nodes = {node.id: node for node in region.nodes}
         for node in region.nodes:
             opcode = node.opcode.removesuffix("-start")
@@ -377,8 +416,9 @@ def _collectives(capture: Capture, module: Module, mesh: _Mesh) -> Iterator[Coll
                 written(node).bytes if opcode == "all-gather" else operands,
                 joined,
                 mesh.over(joined),
-                runs[region.name],
+                often.times,
                 _lines(capture, node, nodes),
+                often.open,
             )
 
 
@@ -406,19 +446,6 @@ def _groups(
         if any(small * len(group) != large for group in joined):
             return None
     return joined
-
-
-def _runs(module: Module) -> dict[str, int | None]:
-    """Returns the executions of each computation; None in a loop of unknown trip count."""
-    runs: dict[str, int | None] = {module.entry: 1}
-    for region in module.regions.values():  # callers before callees
-        times = runs.setdefault(region.name, 1)
-        for node in region.nodes:
-            count = trips(node, region, module) if node.opcode == "while" else 1
-            inner = times * count if times is not None and count is not None else None
-            for name in node.regions:
-                runs.setdefault(name, inner)
-    return runs
 
 
 def _lines(capture: Capture, node: Node, nodes: Mapping[str, Node]) -> tuple[str, ...]:

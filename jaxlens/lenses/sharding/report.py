@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, barred, cells, count
 
@@ -18,7 +18,7 @@ def report(sharding: Sharding) -> Report:
     tables = [_arrays(sharding)]
     if sharding.collectives:
         tables.insert(0, _travels(sharding))
-    moved = {c.id: c.sent for c in sharding.collectives if c.sent}
+    moved = {c.id: sent for c in sharding.collectives if (sent := _most(c))}
     overlay = Overlay("bytes sent by a device (estimate)", "optimized", moved)
     return Report("Sharding", tuple(findings), tuple(tables), (overlay,) if moved else ())
 
@@ -33,7 +33,7 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
     if not sharding.collectives:
         yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
         return
-    most = max(sharding.collectives, key=lambda c: c.sent or 0.0)
+    most = max(sharding.collectives, key=lambda c: _most(c) or 0.0)
     where = f", from {listed(sorted(most.lines))}" if most.lines else ""
     opcodes = Counter(c.opcode for c in sharding.collectives)
     kinds = listed([count(n, opcode) for opcode, n in opcodes.items()])
@@ -43,8 +43,8 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         yield Finding(f"Each of {among} sends what is not known, in {kinds}.", "unknown", ids)
     else:
         least = "at least " if unknown else ""
-        text = f"Each of {among} sends {least}{amount(sharding.sent)} a run in {kinds}"
-        text += f"; most of it, {amount(most.sent)}, in {_name(most)}" if len(ids) > 1 else ""
+        text = f"{_senders(sharding, among, least)} a run{passes(sharding.open)} in {kinds}"
+        text += f"; most of it, {amount(_most(most))}, in {_name(most)}" if len(ids) > 1 else ""
         text += f" over {' and '.join(most.over)}" if most.over else ""
         yield Finding(f"{text}{where}.", "estimate", ids)
     if unknown:
@@ -52,10 +52,23 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         text = f"Not in the sum, as their groups or sizes are not known: {names}."
         yield Finding(text, "unknown", tuple(c.id for c in unknown))
     yield from between(sharding)
-    endless = [c.id for c in sharding.collectives if c.trips is None]
-    if endless:
-        text = f"In loops of unknown length, counted once: {listed(endless)}."
-        yield Finding(text, "unknown", tuple(endless))
+
+
+def _senders(sharding: Sharding, among: str, least: str) -> str:
+    """Returns `Each of 8 devices sends 256 B`, or how many do and the most that any sends."""
+    sent = sharding.by_device
+    alike = len({amount(size) for size in sent.values()}) <= 1
+    size = f"{least}{'' if alike else 'up to '}{amount(max(sent.values(), default=0))}"
+    if len(sent) == sharding.devices:
+        return f"Each of {among} sends {size}"
+    each = " each" if alike and len(sent) > 1 else ""
+    return f"{len(sent) or 'None'} of {among} {'send' if len(sent) > 1 else 'sends'} {size}{each}"
+
+
+def _most(collective: Collective) -> float | None:
+    """Returns the most that a device sends, with one pass of each loop of unknown trips."""
+    sent = collective.by_device
+    return None if sent is None else max(sent.values(), default=0.0)
 
 
 def between(sharding: Sharding) -> Iterator[Finding]:
@@ -69,8 +82,10 @@ def between(sharding: Sharding) -> Iterator[Finding]:
         text = f"Nothing travels between the {hosts}: all groups lie inside one."
         yield Finding(text, "unknown" if sharding.unknown else "counted")
         return
-    text = f"All devices together send {amount(crossing)} a run between the {hosts}, in "
-    text += f"{listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    text = f"All devices together send {amount(crossing)} a run{passes(sharding.open)} between "
+    text += (
+        f"the {hosts}, in {listed([_name(c) for c in across])}, and {amount(inside)} inside them."
+    )
     yield Finding(text, "estimate", tuple(c.id for c in across))
 
 
@@ -103,6 +118,7 @@ def _per_device(sharding: Sharding) -> Finding:
     work = count(sum(1 for node in body.nodes if node.opcode not in NO_WORK), "instruction")
     flops = sharding.flops()
     counted = "" if flops is None else f", {amount(flops, 'flop')} by XLA's count"
+    counted += ", loops once" if flops and any(n.opcode == "while" for n in body.nodes) else ""
     text = f"All devices run the same program, each on its pieces: {work}{counted}."
     return Finding(text, "xla")
 
@@ -116,7 +132,7 @@ def _travels(sharding: Sharding) -> Table:
             Cell(_groups(c)),
             Cell(amount(c.bytes), c.bytes),
             Cell("unknown" if c.trips is None else f"{c.trips:,}", c.trips),
-            Cell(amount(c.sent), c.sent),
+            Cell(f"{amount(_most(c))}{_of(c, sharding.devices)}", _most(c)),
             *_across(c, sharding),
             Cell(listed(sorted(c.lines))),
         )
@@ -135,6 +151,14 @@ def _travels(sharding: Sharding) -> Table:
     shown = barred(rows, (3,), (5,))
     right = (3, 4, 5, 6, 7) if sharding.processes else (3, 4, 5)
     return Table("What travels", columns, shown, note, right=right, stage="optimized")
+
+
+def _of(collective: Collective, devices: int) -> str:
+    """Returns `, 7 of 8` for a collective in which not all devices send."""
+    sent = collective.by_device
+    senders = devices if sent is None else len(sent)
+    once = " a pass" if collective.open else ""
+    return f"{once}, {senders} of {devices}" if senders != devices else once
 
 
 def _across(collective: Collective, sharding: Sharding) -> tuple[Cell, ...]:

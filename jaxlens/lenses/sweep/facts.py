@@ -38,7 +38,7 @@ class SweepFacts:
         trouble: Why points could not be written to the file; "" where they could.
         elsewhere: What points were compiled for, where that is not the device of the limit.
         traced: Axes of numbers that the function only traces: no value of theirs is in a program.
-        once: Whether flops have the body of a while loop once, as its trips are not known.
+        open: Loops whose trips tracing does not tell, by line: no flops are known of these points.
     """
 
     name: str
@@ -51,7 +51,7 @@ class SweepFacts:
     trouble: str = ""
     elsewhere: tuple[str, ...] = ()
     traced: tuple[str, ...] = ()
-    once: bool = False
+    open: tuple[str, ...] = ()
 
     @property
     def numbered(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.fits import target_of
-from jaxlens.lenses.sentences import listed
+from jaxlens.lenses.sentences import listed, unknown_trips
 from jaxlens.lenses.sweep.facts import (
     Growth,
     Measured,
@@ -133,8 +133,7 @@ def _growths(facts: SweepFacts) -> Iterator[Finding]:
                 continue
             _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
             same = [one for one, _, said in known if said == text]
-            once = " (while loops once)" if name == "flops" and facts.once else ""
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name}{once} {text}."
+            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}."
             trust: Trust = "xla" if name == "peak" else "counted"
             yield Finding(_capital(text), "estimate" if law.terms else trust)
 
@@ -309,8 +308,8 @@ def _note(facts: SweepFacts) -> str:
         notes.append("Bytes are those that kernels read and write if no cache helps.")
     if _has(facts, "flops"):
         notes.append("Flops are those of the traced program, of all devices: XLA may remove some.")
-    if facts.once:
-        notes.append("The body of a while loop counts once, as tracing does not tell its trips.")
+    if facts.open:
+        notes.append(f"Some flops are unknown: {unknown_trips(facts.open)}.")
     if _has(facts, "kernels"):
         notes.append("Kernels do not include library calls.")
     if kept := sum(row.kept for row in facts.rows):

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module
+from jaxlens.ir.hlo.instructions import input_names
 from jaxlens.ir.lazy import LazyMapping, lazy
-from jaxlens.lenses.program.instructions import input_names
 from jaxlens.lenses.subject import Subject
 from jaxlens.render.document import GraphPane
 from jaxlens.render.graph.figure import Box, Figure, Panel, Panels

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from jaxlens.ir.facts import Input
 from jaxlens.ir.graph import Module, Node, Region, Value
+from jaxlens.ir.hlo import instructions as program_instructions
 from jaxlens.lenses.lines import owners
-from jaxlens.lenses.program import instructions as program_instructions
 from jaxlens.render.document import Line, Listing, Piece
 from jaxlens.render.html.lazy_lines import LazyLines, head_first
 from jaxlens.views.listings.hlo_folds import MANY, SHOWN, runs

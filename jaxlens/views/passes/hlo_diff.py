@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 
 from jaxlens.ir.facts import Input
+from jaxlens.ir.hlo.traffic import Traffic
+from jaxlens.ir.trips import runs
 from jaxlens.lenses.program.fusion_change import recomputed
-from jaxlens.lenses.program.kernel_cost import executed
-from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.lenses.sentences import fusion_kind, lines_of, listed
 from jaxlens.links.match.instruction_fates import Fate, ProgramChange
 from jaxlens.render.document import Diff, DiffGroup, DiffRow, Line, Piece
@@ -123,12 +123,11 @@ class _Columns:
     def _by_bytes(self) -> list[str]:
         """Returns the fusions by the bytes that they move in all their runs, most first."""
         after = self.change.after
-        traffic, runs = Traffic(after), executed(after)
-        moved = dict.fromkeys(self.change.contents, 0)
-        for name, (times, _) in runs.items():
+        traffic, moved = Traffic(after), dict.fromkeys(self.change.contents, 0)
+        for name, often in runs(after).items():
             for node in after.regions[name].nodes:
                 if node.id in moved:
-                    moved[node.id] = traffic.alone(node) * times
+                    moved[node.id] = traffic.alone(node) * often.times
         return sorted(moved, key=lambda id: -moved[id])
 
     def _right(self, id: str, fate: str) -> DiffRow:

@@ -4,9 +4,9 @@ import pytest
 
 import jaxlens
 from jaxlens.ir.hlo import fusion_log
+from jaxlens.ir.hlo.traffic import Traffic
 from jaxlens.lenses.fusion import facts as fusion
 from jaxlens.lenses.fusion import report as fusion_report
-from jaxlens.lenses.program.traffic import Traffic
 from jaxlens.render.html.document_html import html
 from jaxlens.render.text.document_text import text
 from tests.support import documents

@@ -145,9 +145,11 @@ def test_what_is_begun_is_moved_once_and_loops_count_by_their_trips() -> None:
     assert "collective-permute-done" not in kernels
     begun = kernels["collective-permute-start"]
     # From HBM into VMEM, which the parts of its type say: S(1) of the second.
-    assert (begun.read, begun.written, begun.runs, begun.aside) == (PIECE, 0, 1, True)
+    assert (begun.read, begun.written, begun.runs) == (PIECE, 0, 1)
+    assert begun.memories == {"HBM": PIECE, "VMEM": PIECE}
     looped = kernels["psum.9"]
-    assert (looped.runs, looped.open, looped.bytes, looped.aside) == (10, False, 0, True)
+    assert (looped.runs, looped.open, looped.bytes) == (10, (), 0)
+    assert looped.memories == {"HBM": 0, "VMEM": 10 * 2 * PIECE}  # reads and writes it
 
 
 def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None:
@@ -157,13 +159,13 @@ def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None
     kernels = kernel_costs(cap)
     assert sum(kernel.bytes for kernel in kernels) == 4 * array
     assert {k.instruction for k in kernels if k.bytes == 0} == {"fusion.3", "iota_compare_fusion"}
-    notes = " ".join(table.note for table in jaxlens.cost(cap).tables)
-    assert "such as VMEM, is left out" in notes
+    named = next(table for table in jaxlens.cost(cap).tables if "kernel" in table.columns)
+    assert named.columns[4:7] == ("HBM", "% of HBM", "VMEM")
     answer = jaxlens.fusion(cap)
     assert (answer.moved, answer.left) == (4 * array, 0)
     text = " ".join(finding.text for finding in answer.findings)
-    assert "A run moves 16.4 kB in memory" in text
-    assert "No value is written to memory by one kernel and read by another." in text
+    assert "A run moves 16.4 kB in HBM and " in text
+    assert "No value is written to HBM by one kernel and read by another." in text
 
 
 @pytest.mark.parametrize(

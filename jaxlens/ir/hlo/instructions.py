@@ -14,8 +14,6 @@ from jaxlens.ir.hlo.library_products import without_scratch
 
 PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 """Instructions that compute nothing."""
-CONTROL = frozenset({"while", "conditional", "call", "async-start"})
-"""Instructions whose called computations run instruction by instruction."""
 ENDS = frozenset(
     "copy-done async-done async-update all-gather-done all-reduce-done collective-permute-done "
     "send-done".split()
@@ -32,7 +30,7 @@ _WRITTEN = {"copy-start": 0, "collective-permute-start": 1, "all-gather-start": 
 def idle(node: Node) -> bool:
     """Whether an instruction is one of `ENDS`, or a custom call that only allocates a buffer."""
     if node.opcode != "custom-call":  # attributes are read from text on first use
-        return node.opcode in ENDS
+        return node.opcode in ENDS or node.opcode.endswith("-done")
     return "AllocateBuffer" in node.attrs.get("custom_call_target", "")
 
 
@@ -43,6 +41,8 @@ def written(node: Node) -> Type:
     """
     if node.opcode in _WRITTEN and node.type.parts:
         return node.type.parts[_WRITTEN[node.opcode]]
+    if node.opcode.endswith("-start") and node.type.parts and node.type.parts[0].parts:
+        return node.type.parts[1]  # "slice-start": its operands, its result and a flag
     return without_scratch(node)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxlens.lenses.program.trip_counts import trips
+from jaxlens.ir.trips import trips
 from tests.support import fixed_captures as fixed
 
 COUNTS = """HloModule counts
