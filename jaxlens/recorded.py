@@ -16,6 +16,7 @@ from jaxlens.captures import Capture, load
 from jaxlens.errors import CaptureFileError, LensError, UnavailableError
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
+from jaxlens.ir.saved.file import LARGEST_FILE
 from jaxlens.ir.saved.job_files import program_path, read_job
 from jaxlens.lenses.memory import report as memory
 from jaxlens.lenses.record.collectives import StageOf
@@ -23,6 +24,7 @@ from jaxlens.lenses.record.difference import JobDifference, difference
 from jaxlens.lenses.record.difference import report as difference_report
 from jaxlens.lenses.record.facts import JobFacts, facts
 from jaxlens.lenses.record.report import report
+from jaxlens.reading import read_file
 from jaxlens.views.answer import Answer
 from jaxlens.views.records.job import difference_document, document
 
@@ -220,7 +222,7 @@ def opened(path: str | os.PathLike[str]) -> Capture:
     if file.is_dir():
         return capture(str(file))
     try:
-        head = file.read_bytes()[:2]
+        data = read_file(file, LARGEST_FILE)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CaptureFileError(f"cannot read {file.name}: {reason}; check the path") from None
@@ -229,10 +231,10 @@ def opened(path: str | os.PathLike[str]) -> Capture:
             f"{file.name} is a script, not a program: jaxlens record -o runs/a {path} records what "
             f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
         )
-    if head != b"PK":
+    if data[:2] != b"PK":
         from jaxlens.stages.existing.module_text import is_program_text
 
-        text = file.read_text(errors="replace")
+        text = data.decode(errors="replace")
         if not is_program_text(text):  # `capture` would call the text a name
             cure = ", or XLA's dumps with XLA_FLAGS=--xla_dump_hlo_as_text" * (file.suffix == ".pb")
             raise CaptureFileError(

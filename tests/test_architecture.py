@@ -21,6 +21,7 @@ PACKAGES = {
     "errors": "",
     "report": "",
     "progress": "",
+    "reading": "",
     "core.kernel": "",
     "core.transforms": "core.kernel",
     "core.primitives": "core.kernel core.transforms",
@@ -35,7 +36,7 @@ PACKAGES = {
     "ir.stablehlo": "errors ir",
     "ir.hlo": "errors ir",
     "ir.machine": "errors ir ir.hlo",
-    "ir.saved": "errors ir ir.hlo ir.jaxpr ir.machine ir.stablehlo",
+    "ir.saved": "errors reading ir ir.hlo ir.jaxpr ir.machine ir.stablehlo",
     "links.match": "errors ir.*",
     "links": "errors ir.* links.match",
     "options": "errors ir",
@@ -50,16 +51,16 @@ PACKAGES = {
     "stages.core": "core.* errors ir.* stages.compat stages.arguments",
     "stages.call": "errors ir.* stages.compat stages.arguments stages.core",
     "stages.keys": "core.* errors ir.* stages.compat stages.arguments stages.call",
-    "stages.trace": "errors ir.* stages.compat stages.arguments stages.core stages.call",
+    "stages.trace": "errors reading ir.* stages.compat stages.arguments stages.core stages.call",
     "stages.line_trace": "core.* errors ir.* stages.compat",
     "stages.failure": (
         "core.* errors ir.* stages.compat stages.arguments stages.call stages.trace "
         "stages.line_trace"
     ),
-    "stages.compile": "progress errors ir.* stages.compat",
+    "stages.compile": "progress errors reading ir.* stages.compat",
     "stages.measure": "errors ir.* stages.compat stages.compile",
     "stages.programs": "errors ir.* stages.compat stages.call stages.compile stages.measure",
-    "stages.timeline": "errors ir.* stages.compat stages.compile stages.line_trace",
+    "stages.timeline": "errors reading ir.* stages.compat stages.compile stages.line_trace",
     "stages.experiments": (
         "progress captures errors in_hand ir.* stages.compat stages.arguments stages.call "
         "stages.trace stages.compile stages.measure stages.programs"
@@ -76,7 +77,7 @@ PACKAGES = {
     ),
     "stages.existing": (
         "captures errors ir.* stages stages.compat stages.arguments stages.call stages.trace "
-        "stages.compile stages.measure stages.session"
+        "stages.compile stages.experiments stages.measure stages.session"
     ),
     "stages.watch": (
         "progress captures errors ir.* stages.compat stages.arguments stages.call stages.keys "
@@ -135,12 +136,12 @@ PACKAGES = {
     "running": "errors ir.* lenses.* stages.* views.*",
     "recording": "errors ir.saved stages.*",
     "children": "recording",
-    "recorded": "progress api captures errors ir.* lenses.* stages.* views.*",
-    "sweeps": "progress captures errors ir.* lenses.* render.* report stages.* views.*",
+    "recorded": "progress reading api captures errors ir.* lenses.* stages.* views.*",
+    "sweeps": "progress reading captures errors ir.* lenses.* render.* report stages.* views.*",
     "watches": "errors ir lenses.* report stages.* views.*",
-    "pytest_plugin": "errors lenses.compare watches",
+    "pytest_plugin": "errors reading lenses.compare watches",
     "ask": "api captures errors in_hand ir lenses.* options questions report stages.* views.*",
-    "course": "ask captures core.* errors ir ir.saved render.* report views.* watches",
+    "course": "ask captures core.* errors reading ir ir.saved render.* report views.* watches",
     "course.predictions": "course",
     "course.puzzles": "",
     "course.puzzles.part1_tracing": "course",

@@ -6,7 +6,6 @@ judged again, each in a process of its own.
 """
 
 import csv
-import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +17,11 @@ from jaxlens.course import progress_file
 from jaxlens.course.judge_process import GivenAnswer, judge_in_process
 from jaxlens.course.library import modules, puzzle
 from jaxlens.errors import OptionError
+from jaxlens.reading import read_json
 from jaxlens.render.control_chars import visible
 
 CSV = "class_report.csv"
+_NOTEBOOK = 512 << 20  # bytes of memory
 _COURSE = "jaxlens-course"  # the folder that `jaxlens lab` and the hub make in a learner's home
 _PROCESSES = min(8, os.cpu_count() or 1)  # each takes up to 2 GB
 Verdict = tuple[bool, str]  # whether it is solved, and why
@@ -145,7 +146,7 @@ def answers_in(path: Path) -> Iterator[GivenAnswer]:
     Raises:
         OSError, ValueError, LookupError, TypeError, RecursionError: It is no notebook.
     """
-    cells = json.loads(path.read_text("utf-8-sig"))["cells"]
+    cells = read_json(path, _NOTEBOOK)["cells"]
     codes = ["".join(cell["source"]).lstrip() for cell in cells if cell["cell_type"] == "code"]
     for number, source in enumerate(codes):
         first, _, code = source.partition("\n")

@@ -18,6 +18,7 @@ from typing import Any
 
 from jaxlens.course.library import puzzle
 from jaxlens.course.puzzle import Puzzle
+from jaxlens.reading import read_json
 
 _SECONDS = 120.0  # for each answer, with the start of its process, which is seconds itself
 
@@ -60,7 +61,7 @@ def judge_in_process(answer: GivenAnswer) -> tuple[bool, str]:
             why = f"stopped after {_SECONDS:g} s"
         # Read also when it was stopped: a thread of the answer's may outlive its judgement.
         with suppress(OSError, ValueError):
-            solved, sentence = json.loads(verdict.read_text("utf-8"))
+            solved, sentence = read_json(verdict)
             return bool(solved), str(sentence)
         return False, why
 

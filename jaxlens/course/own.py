@@ -5,6 +5,7 @@ it: the learner's where they were solved, the course's solutions elsewhere.
 """
 
 import re
+from importlib.util import decode_source
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,10 @@ from jaxlens.course.library import puzzles
 from jaxlens.course.puzzle import Puzzle
 from jaxlens.errors import OptionError
 from jaxlens.ir.saved.file import write_whole
+from jaxlens.reading import read_file
 
 FILE = "my_jax.py"
+_LARGEST = 16 << 20  # bytes of it
 
 _HEAD = '"""A JAX in miniature, written in the course of jaxlens, one puzzle after another."""\n'
 _RESULT = re.compile(
@@ -35,11 +38,11 @@ def sections(path: Path) -> dict[str, str]:
     Raises:
         OptionError: The file cannot be read.
     """
-    if not path.exists():
-        return {}
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = decode_source(read_file(path, _LARGEST))
+    except FileNotFoundError:
+        return {}
+    except (OSError, SyntaxError, ValueError) as error:
         raise _unusable(
             f"cannot be read ({getattr(error, 'strerror', 'it is not UTF-8')})"
         ) from None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.saved.file import write_whole
+from jaxlens.reading import JSON_MEMORY, parsed, read_file, read_json
 
 FILE = ".jaxlens-progress.json"
 VERSION = 1
@@ -68,7 +69,9 @@ def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
         OptionError: The line is not one that `code` gave.
     """
     try:
-        stored = _known(json.loads(zlib.decompress(base64.urlsafe_b64decode(code.strip()))))
+        packed = base64.urlsafe_b64decode(code.strip())
+        text = zlib.decompressobj().decompress(packed, JSON_MEMORY)
+        stored = _known(parsed(text, JSON_MEMORY))
     except (ValueError, zlib.error):
         raise OptionError(
             "this is no line of jaxlens.course.progress().code; copy the whole line"
@@ -81,7 +84,7 @@ def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
 def read(path: Path) -> dict[str, list[str]]:
     """Returns the ids in a file by kind; none where there is no readable file."""
     try:
-        return _known(json.loads(path.read_text("utf-8")))
+        return _known(read_json(path))
     except (OSError, ValueError):
         return {kind: [] for kind in KINDS}
 
@@ -89,7 +92,8 @@ def read(path: Path) -> dict[str, list[str]]:
 def is_damaged(path: Path) -> bool:
     """Whether a file holds something else than ids, or cannot be read."""
     try:
-        return not isinstance(json.loads(path.read_text("utf-8") or "{}"), dict)
+        data = read_file(path, JSON_MEMORY)
+        return not isinstance(parsed(data or b"{}", JSON_MEMORY), dict)
     except FileNotFoundError:
         return False
     except (OSError, ValueError):

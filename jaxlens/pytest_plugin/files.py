@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from jaxlens.reading import read_json
+
 FOLDER, _FORMAT = "__receipts__", 2  # of format 1, no record has a version
 _ABOUT = "Receipts of jaxlens, rewritten by: pytest --jaxlens-update"
 _MOST = 20  # lines below the results of a run
@@ -38,7 +40,7 @@ def read(path: Path, files: dict[Path, Any]) -> Any:
     """
     if path not in files:
         try:
-            files[path] = json.loads(path.read_text("utf-8"))
+            files[path] = read_json(path)
             if files[path]["format"] not in (1, _FORMAT):
                 raise ValueError(f"it has format {files[path]['format']}, and not 1 or {_FORMAT}")
             tests = files[path]["tests"]

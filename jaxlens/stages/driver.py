@@ -42,6 +42,7 @@ from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
+from jaxlens.stages.experiments.first_in_child import tried
 from jaxlens.stages.programs import edited_text
 from jaxlens.stages.programs.edited_text import EditedText
 from jaxlens.stages.programs.text import mark_donated
@@ -364,7 +365,9 @@ class LiveDriver(Running):
         inputs = self._entry_inputs()
         with self._taken("an edited program") as lowered:
             options = compat.options_of(lowered) or ()
-            sent = edited_text.parsed(stage, text, inputs, self.outputs(), options)
+            outputs = self.outputs()
+            tried(text, self.staging.place.target, options=options)
+            sent = edited_text.parsed(stage, text, inputs, outputs, options)
         given = partial(self._passed, lowered)
         return self._of_text(f"edited {sent.language}", sent, inputs, given)
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxlens.errors import OptionError
+from jaxlens.reading import JSON_MEMORY, parsed, read_file
 
 _HEAD = '{"jaxlens_sweep": 1, '
+_LARGEST = 1 << 30  # bytes of a file
 
 
 class Journal:
@@ -33,7 +35,9 @@ class Journal:
         self.path = Path(path)
         self.trouble = ""
         try:
-            data = self.path.read_bytes() if self.path.exists() else b""
+            data = read_file(self.path, _LARGEST)
+        except FileNotFoundError:
+            data = b""
         except OSError as why:
             raise OptionError(f"the sweep's file cannot be read: {why}") from None
         lines = data.decode("utf-8", "replace").split("\n")
@@ -82,7 +86,7 @@ def _read(line: str) -> dict[str, Any] | None:
     if not line.startswith(_HEAD):
         return None
     try:
-        row = json.loads(line)
+        row = parsed(line.encode(), JSON_MEMORY)
     except ValueError:
         return None
     whole = isinstance(row.get("key"), str) and isinstance(row.get("figures"), dict)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxlens.errors import CaptureFileError
+from jaxlens.reading import read_file, size_as_objects
 
 FORMAT = "jaxlens capture"
 VERSION = 1
@@ -125,8 +126,8 @@ class Archive:
             CaptureFileError: As `part`, and where it is no JSON.
         """
         with self.part(name) as data:
-            size = _size_as_objects(data)
-            if not data.isascii():  # `save` writes ASCII; another letter can take four bytes
+            size = size_as_objects(data)
+            if not data.isascii():  # `save` writes ASCII
                 raise self.wrong(f"{name} is not JSON of ours")
             self.claim(size * 2 // 3, name)  # a module takes at most this part of its columns
             with self.claimed(size, name):
@@ -137,19 +138,6 @@ class Archive:
                 yield value
 
 
-def _size_as_objects(data: bytes) -> int:
-    """An upper bound of the memory of parsed JSON, from counts of its characters."""
-    lists, objects, commas = (data.count(sign) for sign in (b"[", b"{", b","))
-    strings = data.count(b'"') // 2
-    empty = data.count(b"[]")
-    items = commas + lists + objects - empty  # no comma follows the last item of a container
-    numbers = max(0, items - strings - lists - objects + 1)
-    letters = len(data) * (4 if b"\\u" in data else 1)  # most of a file of columns is no string
-    entries = 40 * data.count(b":") + 12 * items
-    containers = 56 * empty + 88 * (lists - empty) + 200 * objects
-    return containers + 52 * strings + 28 * numbers + entries + letters
-
-
 def read(path: str | os.PathLike[str]) -> Archive:
     """Opens a file.
 
@@ -158,14 +146,10 @@ def read(path: str | os.PathLike[str]) -> Archive:
     """
     where = Path(path)
     try:
-        with where.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size  # a read of n bytes allocates n bytes
-            data = stream.read(min(size, LARGEST_FILE) + 1)
+        data = read_file(where, LARGEST_FILE)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CaptureFileError(f"cannot read {where.name}: {reason}; check the path") from None
-    if len(data) > LARGEST_FILE:
-        raise CaptureFileError(f"{where.name} is larger than {LARGEST_FILE >> 20} MiB")
     return Archive(data, where.name)
 
 

@@ -11,7 +11,7 @@ lives. Two processes that compile the same program write the same file, whicheve
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -22,13 +22,14 @@ from jaxlens.errors import CaptureFileError
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.ir.saved.file import write_whole
+from jaxlens.reading import read_json
 
 SUFFIX = ".jaxlens"
 _PROGRAMS = "programs"
 _PROCESS = "process.json"
 _COMPILE = re.compile(r"\d{6,9}\.json")
 _FOLDER = re.compile(r"process-(\d{1,9})-(.*)-(\d{1,12})(?:-\d+)?$")
-_LARGEST = 64 << 20  # bytes of one file
+_MOST = 64 << 20  # bytes of memory of one file: a thousand times those of a compile
 _BAD = (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError)
 T = TypeVar("T")
 
@@ -90,7 +91,11 @@ def recorded_compiles(root: Path, is_meant: Callable[[dict[str, Any]], bool]) ->
         is_meant: Whether a process is, by the content of its file.
     """
     meant = (f.parent for f in root.glob(f"process-*/{_PROCESS}") if _is_meant(f, is_meant))
-    return sum(1 for folder in meant for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+    return sum(1 for folder in meant for _ in _compile_files(folder))
+
+
+def _compile_files(folder: Path) -> Iterator[Path]:
+    return (file for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
 
 
 def note_gone(root: Path, is_gone: Callable[[RecordedProcess], bool]) -> None:
@@ -107,7 +112,7 @@ def note_gone(root: Path, is_gone: Callable[[RecordedProcess], bool]) -> None:
 
 def _is_meant(process: Path, is_meant: Callable[[dict[str, Any]], bool]) -> bool:
     try:
-        return is_meant(json.loads(process.read_bytes()))
+        return is_meant(read_json(process, _MOST))
     except (OSError, *_BAD):
         return False
 
@@ -145,7 +150,10 @@ def _read_process(folder: Path) -> ProcessRecord:
     process = None
     if (folder / _PROCESS).exists():  # it is written first, unless the disk was full
         process = _read(RecordedProcess, folder / _PROCESS, damaged)
-    files = sorted(file for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
+    try:
+        files = sorted(_compile_files(folder))
+    except OSError:  # it is a file, or may not be read
+        files, damaged = [], [folder.name]
     compiles = [_read(RecordedCompile, file, damaged) for file in files]
     return ProcessRecord(
         folder.name, process or named, tuple(filter(None, compiles)), tuple(damaged)
@@ -155,9 +163,7 @@ def _read_process(folder: Path) -> ProcessRecord:
 def _read(kind: type[T], file: Path, damaged: list[str]) -> T | None:
     """Reads one file; None for one that is damaged, which is noted."""
     try:
-        if file.stat().st_size > _LARGEST:
-            raise ValueError("too large")
-        return from_json(kind, json.loads(file.read_bytes()))
+        return from_json(kind, read_json(file, _MOST))
     except (OSError, *_BAD):
         damaged.append(file.name)
         return None

@@ -5,6 +5,7 @@ text (of a saved capture) is parsed by them first. The terminator of a block (`r
 region's results and is no node. JAX itself is not imported.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -22,6 +23,9 @@ _ROLES = {
     "stablehlo.sort": ("comparator",),
     "stablehlo.case": (),
 }
+_BYTECODE, _PORTABLE, _HEAD = b"ML\xefR", b"StableHLO_v", 64  # with its producer's name
+_DEEPEST = 1000
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|->|(?P<opening>[\[({<])|(?P<closing>[\])}>])')
 _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "false"}
 # A frozen dataclass assigns each field through a call; filling its slots takes a fifth of that.
 _new = object.__new__
@@ -55,18 +59,46 @@ def read(module: Any, stamps: Sequence[Paths] = ()) -> Module:
         return _Reader(ir, stamps).module(module)
 
 
-def parse(text: str) -> Any:
-    """The text as an MLIR module, in a context of its own.
+def is_bytecode(data: bytes) -> bool:
+    """Whether bytes are a module as MLIR writes it."""
+    return data.startswith(_BYTECODE)
+
+
+def parse(module: str | bytes) -> Any:
+    """Text or bytecode as an MLIR module, in a context of its own.
 
     Raises:
-        ReadError: The text does not parse; with MLIR's first error.
+        ReadError: It does not parse; with MLIR's first error.
     """
     ir = _bindings()
+    if isinstance(module, str) and _is_deep(module):  # MLIR's parser would overflow the stack
+        raise ReadError(
+            f"this StableHLO text has brackets {_DEEPEST:,} deep, which no program needs: mend it"
+        )
+    context = _context(ir)
     try:
-        return ir.Module.parse(text, _context(ir))
+        if isinstance(module, bytes) and _PORTABLE in module[:_HEAD]:
+            from jaxlib.mlir.dialects import stablehlo
+
+            return stablehlo.deserialize_portable_artifact(context, module)
+        return ir.Module.parse(module, context)
     except (ir.MLIRError, ValueError) as error:
         reason = next((line for line in str(error).splitlines() if "error" in line), str(error))
         raise ReadError(f"this jaxlib cannot parse the StableHLO text: {reason}") from None
+
+
+def _is_deep(text: str) -> bool:
+    """Whether brackets lie in each other deeper than a program's do."""
+    depth = 0
+    for mark in _MARK.finditer(text):
+        kind = mark.lastgroup
+        if kind == "opening":
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif kind == "closing":
+            depth -= 1
+    return False
 
 
 def without_locations(text: str) -> str:

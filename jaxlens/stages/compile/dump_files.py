@@ -22,6 +22,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.hlo.fusion_log import steps_text
 from jaxlens.ir.hlo.passes import in_order, parse_name
 from jaxlens.ir.text_store import Texts, pack
+from jaxlens.reading import read_file
 
 _STEM = re.compile(r"(?P<stem>module_(?P<number>\d+)\..*?)\.(?:before_optimizations)\.txt")
 _PASS = re.compile(r"\d{4,}\..*\.txt")
@@ -29,6 +30,7 @@ _CPU_AFTER = ".cpu_after_optimizations"
 _CODE = (".ll", ".o")
 _MEMORY = Path("/dev/shm")
 _ROOM = 1 << 30
+_LARGEST = 1 << 30  # bytes of a file that is read
 _PROBE = 1 << 16  # bytes; a file that did not fit leaves less than a block
 # Contains the host name, as hosts with separate process ids can share a temporary folder.
 _PREFIX = f"jaxlens-{platform.node()}-"
@@ -293,7 +295,7 @@ def stems(path: Path) -> list[str]:
 
 
 def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "replace")
+    return read_file(path, _LARGEST).decode("utf-8", "replace")
 
 
 def _only(rests: Mapping[str, Path], ending: str) -> str:
@@ -314,7 +316,7 @@ def _written(rests: Mapping[str, Path]) -> Iterator[tuple[str, tuple[int, int, i
 
 def _units(rests: Mapping[str, Path], kind: str) -> dict[str, bytes]:
     return {
-        rest[: -len(kind)].removesuffix("."): path.read_bytes()
+        rest[: -len(kind)].removesuffix("."): read_file(path, _LARGEST)
         for rest, path in rests.items()
         if rest == kind or rest.endswith(f".{kind}")
     }

@@ -57,8 +57,12 @@ def of_folder(path: Path, module: str = "") -> Capture:
             f"expected a folder that XLA dumped into, got {path.name!r} without any "
             "module_*.before_optimizations.txt: set XLA_FLAGS=--xla_dump_to=DIR before JAX starts"
         )
-    stem = _stem(path, stems, module)
-    driver = FolderDriver(dump_files.read(path, stem=stem), _platform(path, stem))
+    try:
+        stem = _stem(path, stems, module)
+        driver = FolderDriver(dump_files.read(path, stem=stem), _platform(path, stem))
+    except OSError as error:
+        name, reason = Path(error.filename or path).name, error.strerror or type(error).__name__
+        raise OptionError(f"cannot read {name} of that folder: {reason}; dump it again") from None
     text = driver.first.module
     name, target = text.name.removeprefix("jit_"), Target(driver.platform, "")
     origin = f"a folder of XLA's dumps{_other_module(stems, stem)}"

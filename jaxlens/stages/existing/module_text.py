@@ -23,6 +23,7 @@ from jaxlens.stages.compile.kernels import without_code
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
+from jaxlens.stages.experiments.first_in_child import tried
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.trace import sources
 
@@ -52,6 +53,7 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
         TargetError: The target does not exist.
     """
     if not _HLO.match(text):
+        tried(text)
         return stablehlo_capture(stablehlo.parse(text), target or "", name, "StableHLO text")
     output = CompileOutput("the program", "", None, Dump(optimized=text))
     if output.optimized.module.attrs.get("is_scheduled") == "true":
@@ -148,6 +150,7 @@ class _ModuleOnly:
     def _converted(self) -> Any:
         """Converts the HLO text to StableHLO bytecode."""
         assert self._text is not None
+        tried(self._text)
         try:
             read = compat.from_hlo(self._text)
             bytecode = compat.to_stablehlo(read) if read is not None else None
@@ -166,9 +169,16 @@ class _ModuleOnly:
                 f"jax.config.update('jax_num_cpu_devices', {count}) before JAX's first use"
             )
         operation = self.compiler_ir("stablehlo").operation
-        code = operation.get_asm(enable_debug_info=True).encode()
+        code = operation.get_asm(enable_debug_info=True)
+        tried(
+            code,
+            target_of(self.devices),
+            options=compiler_options,
+            devices=len(self.devices),
+            partitions=count,
+        )
         try:
-            loaded = compat.compiled(code, self.devices, count, compiler_options)
+            loaded = compat.compiled(code.encode(), self.devices, count, compiler_options)
         except Exception as error:  # any error of XLA; the program may not come from JAX
             raise UnavailableError(
                 f"XLA does not compile this program: {first_line(error, 200)}"

@@ -24,6 +24,7 @@ from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
 from jaxlens.stages.existing.module_text import CURE, OptimizedDriver, stablehlo_capture
+from jaxlens.stages.experiments.first_in_child import tried
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
@@ -91,8 +92,9 @@ def of_compiled(
 
 def of_exported(exported: Any, name: str) -> Capture:
     """Returns the capture of an Exported: StableHLO, compiled for this process if possible."""
+    tried(exported.mlir_module_serialized)
     return stablehlo_capture(
-        stablehlo.parse(exported.mlir_module()),
+        stablehlo.parse(exported.mlir_module_serialized),
         exported.platforms[0] if len(exported.platforms) == 1 else "",
         name or exported.fun_name,
         "a jax.export.Exported",

@@ -33,6 +33,7 @@ TIMEOUT = 600.0  # seconds
 COMMAND = [sys.executable, "-m", "jaxlens.stages.experiments.other_process_main"]
 _POLL = 0.01  # seconds between two looks for an answer
 _LINE = 200  # maximum characters of a crash's message
+_LOGGED = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ ")  # time and thread of a line of XLA's log
 
 
 @dataclass(frozen=True)
@@ -204,14 +205,18 @@ _child: Child | None = None
 _lock = threading.RLock()
 
 
-def start(target: Target, clean: bool = False) -> Child:
+def start(target: Target | None, clean: bool = False) -> Child:
     """Returns a child process, started unless one is ready; ends one with another environment.
 
     Args:
-        target: Where the program is to run.
+        target: Where the program is to run; None if it is only read, which any process can.
         clean: Whether the process has no XLA_FLAGS, which a request then gives as options.
     """
     global _child
+    if target is None:
+        if _child is not None and _child.code is None:
+            return _child
+        target = Target("cpu", "")
     environment = child_environment("" if target.absent else target.platform, target.absent)
     if clean:
         environment.pop("XLA_FLAGS", None)
@@ -251,21 +256,32 @@ def compiled(
     Raises:
         UnavailableError: The child process timed out or crashed.
     """
+    try:
+        return asked(request, capture.program.target, clean)
+    except TimeoutError:
+        doing = "compile and run it" if run else "compile it"
+        raise UnavailableError(
+            f"XLA took more than {TIMEOUT:.0f} s to {doing} {recompile.clause}; given up"
+        ) from None
+    except ChildProcessError as ending:
+        raise UnavailableError(
+            f"XLA ended its process when it compiled {recompile.clause} {ending}"
+        ) from None
+
+
+def asked(
+    request: Mapping[str, Any], target: Target | None = None, clean: bool = False
+) -> dict[str, Any]:
+    """Returns the child process's answer to a request; the arguments are those of `start`.
+
+    Raises:
+        ChildProcessError: The process ended.
+        TimeoutError: It took more than `TIMEOUT`.
+    """
     with _lock:
         try:
-            return start(capture.program.target, clean).ask(request, TIMEOUT)
-        except TimeoutError:
-            _forget()
-            doing = "compile and run it" if run else "compile it"
-            raise UnavailableError(
-                f"XLA took more than {TIMEOUT:.0f} s to {doing} {recompile.clause}; given up"
-            ) from None
-        except ChildProcessError as ending:
-            _forget()
-            raise UnavailableError(
-                f"XLA ended its process when it compiled {recompile.clause} {ending}"
-            ) from None
-        except BaseException:  # an interrupt
+            return start(target, clean).ask(request, TIMEOUT)
+        except BaseException:  # an interrupt too
             _forget()
             raise
 
@@ -279,6 +295,9 @@ def child_environment(platform: str, absent: bool) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     names, already = {"gpu": "cuda"}, os.environ.get("JAX_PLATFORMS", "")
     beside = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"} if absent else {}  # libtpu allows one process
+    settings: Any = jax.config
+    if settings.jax_num_cpu_devices > 0:
+        beside["JAX_NUM_CPU_DEVICES"] = str(settings.jax_num_cpu_devices)
     return {
         **os.environ,
         **beside,
@@ -292,4 +311,4 @@ def _last(stderr: bytes) -> str:
     """Returns the last line of stderr that names an error, or else the last line."""
     lines = list(filter(None, map(str.strip, stderr.decode("utf-8", "replace").splitlines())))
     errors = [line for line in lines if re.search("Check failed|Error|F0000", line)]
-    return (errors or lines or ["it said nothing"])[-1][:_LINE]
+    return _LOGGED.sub("", (errors or lines or ["it said nothing"])[-1])[:_LINE]

@@ -1,4 +1,4 @@
-"""The child process of `recompile.py`: compiles a StableHLO module, and optionally runs it.
+"""The child process of `recompile.py` and `first_in_child.py`: reads, compiles and runs programs.
 
     python -m jaxlens.stages.experiments.other_process_main
 
@@ -24,11 +24,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.errors import LensError
+from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.reader import is_bytecode
 from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve
 from jaxlens.stages.compile.xla import CompileOutput, compile_lowered
 from jaxlens.stages.measure.execute import run
-from jaxlens.stages.programs.text import UnsuitedError, of_hlo, of_module, plain_array
+from jaxlens.stages.programs.text import (
+    UnsuitedError,
+    is_scheduled,
+    of_hlo,
+    of_module,
+    plain_array,
+)
 
 Answering = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -67,6 +75,9 @@ def serve(answer: Answering = _caught) -> None:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    if "tried" in request:
+        with jax.enable_x64(request["x64"]):
+            return _tried(**request["tried"])
     place = resolve(request["target"]) if request["target"] else None
     module = request["module"]
     is_text = isinstance(module, str)  # optimised HLO
@@ -93,6 +104,35 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         plain = compile_lowered(again.lowered, name=name)
         answer["measured"] = _measured(plain, done, sent.arguments, request)
     return answer
+
+
+def _tried(program: str | bytes, compile: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Reads and compiles a program as the parent will, to whom any error is left.
+
+    Args:
+        program: HLO or StableHLO text, StableHLO bytecode, or a serialised HLO module.
+        compile: "options", "platform", and numbers of "devices" and "partitions"; None to read it.
+
+    Returns:
+        "text" of a serialised HLO module; {} of others.
+    """
+    if isinstance(program, bytes) and not is_bytecode(program):
+        return {"text": compat.serialized_hlo(program)}
+    with suppress(Exception):
+        is_hlo = isinstance(program, str) and program.lstrip().startswith("HloModule")
+        parsed = compat.from_hlo(program) if is_hlo else None
+        if is_hlo and is_scheduled(program):
+            if compile is not None:
+                of_hlo(program, compile["options"]).lowered.compile()
+            return {}
+        module = stablehlo.parse(compat.to_stablehlo(parsed) if is_hlo else program)
+        with suppress(Exception):  # with symbolic sizes
+            compat.to_hlo(module)
+        if compile is not None:
+            code = module.operation.get_asm(enable_debug_info=True).encode()
+            devices = jax.devices(compile["platform"])[: compile["devices"]]
+            compat.compiled(code, devices, compile["partitions"], dict(compile["options"]))
+    return {}
 
 
 def _measured(

@@ -20,6 +20,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.compat.lowering import hlo_text
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.kernels import kernels, without_code
+from jaxlens.stages.experiments.first_in_child import tried
 
 _ELIDED = re.compile(r"dense_resource<__elided__> : (tensor<[^<>]*(?:<[^<>]*>)?>)")
 _LARGEST = 64 << 20  # bytes of constants that are made up
@@ -62,6 +63,7 @@ class ProgramOfRecord(SavedDriver):
     def _converted(self) -> Stage:
         try:
             written = _filled(super().stage("stablehlo").raw)
+            tried(written)
             computation = compat.to_hlo(stablehlo.parse(written))
         except (LensError, RuntimeError, ValueError) as error:
             computation, why = None, f" ({first_line(error)})"

@@ -21,6 +21,7 @@ from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
+from jaxlens.stages.experiments.first_in_child import vouch
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
 from jaxlens.stages.measure.measured_limits import measured
@@ -187,12 +188,12 @@ class Running(Driver):
         self.stage(stage)  # raises if this program does not have it
         with self._taken("an edited program") as lowered:
             if stage == "stablehlo":
-                text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
-                return str(text)
+                operation = lowered.compiler_ir("stablehlo").operation
+                return vouch(str(operation.get_asm(enable_debug_info=False)))
             if stage == "hlo":
-                return compat.editable_text(compat.hlo_computation(lowered).as_hlo_module())
+                return vouch(compat.editable_text(compat.hlo_computation(lowered).as_hlo_module()))
             (module,) = self.executable.runtime_executable().hlo_modules()
-            return compat.editable_text(module)
+            return vouch(compat.editable_text(module))
 
     def _extraction(self, name: str, n: int) -> ExtractedRun:
         """Runs one instruction of the optimised program alone, and the whole, `n` times each."""

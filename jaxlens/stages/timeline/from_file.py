@@ -5,7 +5,7 @@ names no line of the user's, and of waits only those for a value that is read, s
 """
 
 import gzip
-import json
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from jaxlens.errors import OptionError, ReadError, first_line
 from jaxlens.ir.run.timeline import UNKNOWN_LINE, RunTimeline
 from jaxlens.ir.run.trace_events import is_own, of_trace_events
+from jaxlens.reading import parsed, read_file
 from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.nsys import lines_of_export
 from jaxlens.stages.timeline.read_profile import Lines, ProfileEvent
@@ -21,6 +22,7 @@ from jaxlens.stages.timeline.record import in_seconds
 
 _CALL, _AWAIT = "PjitFunction(", "Buffer::Await"
 _MOST = 1 << 30  # bytes of a file, unpacked
+_MOST_OBJECTS = 4 << 30  # bytes of memory of its events
 _KINDS = (
     "a .xplane.pb, .json or .json.gz file of JAX's profiler, a .sqlite export of Nsight Systems "
     "or a timeline's trace.json"
@@ -42,10 +44,11 @@ def of_file(path: Path) -> RunTimeline:
         ReadError: The file is damaged, or it is no profile of JAX.
     """
     if path.is_dir():
-        found = sorted(path.rglob("*.xplane.pb"), key=lambda file: file.stat().st_mtime)
-        if not found:
+        found = (file for file in path.rglob("*.xplane.pb") if file.is_file())
+        newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
+        if newest is None:
             raise OptionError(f"no .xplane.pb file in the folder {path.name!r}: give {_KINDS}")
-        path = found[-1]
+        path = newest
     name = path.name.lower()
     if name.endswith(_REPORTS):
         raise OptionError(
@@ -54,28 +57,30 @@ def of_file(path: Path) -> RunTimeline:
         )
     if not name.endswith((".xplane.pb", ".json", ".json.gz", ".sqlite")):
         raise OptionError(f"timeline opens {_KINDS}; got {path.name!r}")
-    if not path.is_file():
-        raise OptionError(f"timeline opens {_KINDS}; there is no file {path.name!r}")
     try:
         if name.endswith(".sqlite"):
             return _of_lines(lines_of_export(path))
         data = _content(path)
         if name.endswith(".xplane.pb"):
             return _of_lines(list(read_profile.lines_of(data)))
-        held = json.loads(data)
+        held = parsed(data, _MOST_OBJECTS)
         if is_own(held):
             return of_trace_events(held)
         return _of_lines(_of_events(held["traceEvents"] if isinstance(held, dict) else held))
+    except FileNotFoundError:
+        raise OptionError(f"timeline opens {_KINDS}; there is no file {path.name!r}") from None
     except ReadError as error:
         raise ReadError(f"{path.name}: {error}") from None
     except Exception as error:  # what a damaged file raises is any error
-        reason = f"{type(error).__name__}: {first_line(error)}"
+        why = getattr(error, "strerror", None) or first_line(error)
+        reason = f"{type(error).__name__}: {why}"
         raise ReadError(f"{path.name} cannot be read as a profile ({reason})") from None
 
 
 def _content(path: Path) -> bytes:
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        data: bytes = file.read(_MOST + 1)
+    data = read_file(path, _MOST)
+    if path.suffix.lower() == ".gz":
+        data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(_MOST + 1)
     if len(data) > _MOST:
         raise ReadError("it is larger than 1 GiB: record a shorter run")
     return data

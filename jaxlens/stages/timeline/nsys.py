@@ -56,6 +56,9 @@ def lines_of_export(path: Path) -> Lines:
 
 def _rows(database: sqlite3.Connection, table: str, wanted: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of a table with these columns, None in those that it lacks."""
+    made = database.execute("SELECT sql FROM sqlite_master WHERE type='table' AND name=?", [table])
+    if not any(str(sql).upper().startswith("CREATE TABLE") for (sql,) in made):
+        return  # a view can have rows without end
     known = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
     columns = [name for name in wanted.split() if name in known]
     empty = dict.fromkeys(wanted.split())

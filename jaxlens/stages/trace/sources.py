@@ -2,11 +2,15 @@
 
 import linecache
 from collections.abc import Mapping
+from importlib.util import decode_source
 from itertools import chain
 
 from jaxlens.ir.columns import mentioned
 from jaxlens.ir.facts import Source
 from jaxlens.ir.graph import Module, Span
+from jaxlens.reading import read_file
+
+_LARGEST = 64 << 20  # bytes of a file
 
 
 def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mapping[str, Source]:
@@ -30,6 +34,9 @@ def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mappi
 
 def source_text(key: str) -> str:
     """Returns the text of a file or cell; "" if it cannot be read."""
-    if not key.startswith("<"):
-        linecache.checkcache(key)  # a file may have been edited; a cell's text is only in the cache
-    return "".join(linecache.getlines(key))
+    try:  # the text of a program can name any file
+        return decode_source(read_file(key, _LARGEST))
+    except FileNotFoundError:  # the text of a cell or of a zipped module is only in the cache
+        return "".join(linecache.getlines(key))
+    except (OSError, SyntaxError, ValueError):
+        return ""
