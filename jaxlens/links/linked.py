@@ -1,15 +1,20 @@
 """The stages of one program with the atoms of their nodes, for `Links` and for the viewer."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Span
-from jaxlens.links.atoms import Atoms, atoms
+from jaxlens.links import atoms as program_atoms
+from jaxlens.links.atoms import Atoms
 from jaxlens.links.call_stacks import Stacks, owner, stacks
+from jaxlens.links.heirs import folded, merged
 from jaxlens.links.instruction_atoms import Reach, reach
+from jaxlens.links.live_equations import live_equations
 from jaxlens.links.match.by_source_position import Position, ops_by_position
 from jaxlens.links.match.link import HOWS, How
-from jaxlens.links.match.numbered import enclosing_fusions
+from jaxlens.links.match.numbered import NumberedModules, enclosing_fusions
 from jaxlens.links.match.same_compile import relate
 
 
@@ -24,7 +29,7 @@ class Linked:
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = dict(modules)
         later = [m for name, m in modules.items() if name not in ("jaxpr", "stablehlo")]
-        self.atoms: Atoms = atoms(modules["jaxpr"], modules.get("stablehlo"), later)
+        self.atoms: Atoms = program_atoms.atoms(modules["jaxpr"], modules.get("stablehlo"), later)
         self._reached: dict[str, Reach] = {}
         self._adopted: dict[str, Mapping[str, tuple[int, ...]]] = {}
         self._positions: dict[str, Mapping[str, int]] = {}
@@ -37,20 +42,37 @@ class Linked:
             return self.atoms.ops
         return self._adopted.get(stage) or self.reached(stage).all
 
-    def adopt(self, heirs: Mapping[str, Sequence[str]]) -> None:
-        """Adds the atoms of merged and rewritten equations to the instructions that compute them.
+    def adopt(
+        self, stage: str, programs: NumberedModules, known: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Adds the atoms of what the compiler merged, folded or rewrote to what computes it now.
 
         Args:
-            heirs: The ids of the optimised program's instructions, by equation.
+            stage: The name of the later program.
+            programs: The numbered modules of this compile.
+            known: Instructions that compute an equation, by the equation.
         """
-        places = enclosing_fusions(self.modules["optimized"])
-        numbers = dict(self.reached("optimized").all)
-        for equation, ids in heirs.items():
-            for id in dict.fromkeys(i for i in (*ids, *map(places.get, ids)) if i):
-                own = self.atoms.jaxpr[equation]
-                if not set(own) & set(numbers.get(id, ())):
-                    numbers[id] = (*numbers.get(id, ()), *own)
-        self._adopted["optimized"] = numbers
+        module, reached = self.modules[stage], self.reached(stage)
+        carriers: defaultdict[int, list[Node]] = defaultdict(list)
+        for node in module.nodes():
+            for atom in reached.own.get(node.id, ()):
+                carriers[atom].append(node)
+        needed = live_equations(self.modules["jaxpr"])
+        equations = self.atoms.equations
+        before = merged(programs.numbered(self.modules["hlo"]), self.reached("hlo").own, carriers)
+        constants = folded(self.modules["stablehlo"], self.atoms.ops, carriers)
+        places = enclosing_fusions(module)
+        numbers = {id: dict.fromkeys(atoms) for id, atoms in reached.all.items()}
+        for inner, atom in chain(before, constants):
+            for id in filter(None, (inner, places.get(inner))):
+                if any(path[-1] in needed for path in equations[atom]):  # else it is dead
+                    numbers.setdefault(id, {})[atom] = None
+        for equation, ids in known.items():
+            atoms = self.atoms.jaxpr[equation]
+            for id in filter(None, (*ids, *map(places.get, ids))):
+                if numbers.get(id, {}).keys().isdisjoint(atoms):
+                    numbers.setdefault(id, {}).update(dict.fromkeys(atoms))
+        self._adopted[stage] = {id: tuple(atoms) for id, atoms in numbers.items()}
 
     def how(self, stage: str) -> Mapping[str, How]:
         """Returns how the atoms of a stage's nodes are known, for nodes without stamps."""

@@ -227,10 +227,11 @@ class Links:
             ahead = self.read_ahead() if "optimized" in names else None
             modules = {name: self._module(name) for name in names}
             linked = Linked(modules)
-            if {"hlo", "optimized"} <= modules.keys():
-                fates = self._judged(linked).values()
-                heirs = (fate for fate in fates if fate.name in ("merged", "rewritten"))
-                linked.adopt({fate.id: fate.instructions for fate in heirs})
+            later = modules.keys() - {"jaxpr", "stablehlo", "hlo"} if "hlo" in modules else ()
+            for name in later:
+                fates = self._judged(linked) if name == "optimized" else {}
+                known = {id: fate.instructions for id, fate in fates.items()}
+                linked.adopt(name, self.programs(), known)
             del ahead
             self._made[key] = linked
         return self._made[key]

@@ -1,0 +1,90 @@
+"""Which instructions of a later program also stand for what the compiler merged or folded.
+
+    a = tanh(x)      line 3        c = tanh(x)      line 3, and line 4 as its heir
+    b = tanh(x)      line 4
+
+Of instructions of equal value XLA keeps one, with its name stack; a constant has the name stack of
+the last operation of those that it holds. The others, gone from the later program, are found by
+value numbers in HLO before optimisation, and by the operands of StableHLO.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+from jaxlens.ir.graph import Module, Node
+from jaxlens.links.match.numbered import NumberedModule
+
+Atoms = Mapping[str, tuple[int, ...]]
+Carriers = defaultdict[int, list[Node]]
+"""The instructions of a later program that have each atom."""
+
+
+def merged(before: NumberedModule, own: Atoms, carriers: Carriers) -> Iterator[tuple[str, int]]:
+    """Yields ids of a later program, each with an atom of an instruction that was merged into it.
+
+    Args:
+        before: HLO before optimisation.
+        own: The atoms of its instructions.
+        carriers: The instructions of the later program.
+    """
+    # One constant serves a whole program: it would link all lines that have a 0.
+    fixed = _fixed(before.nodes.values(), {id: node.operands for id, node in before.nodes.items()})
+    groups: list[Sequence[Node]] = []
+    for nodes in (nodes for body in before.bodies.values() for nodes in body.values()):
+        opcodes = dict.fromkeys(node.opcode for node in nodes if node.id not in fixed)
+        groups += ([node for node in nodes if node.opcode == opcode] for opcode in opcodes)
+    while groups:
+        nodes = groups.pop()
+        if len(nodes) == 1:
+            continue
+        heirs = {n.id for node in nodes for atom in own.get(node.id, ()) for n in carriers[atom]}
+        atoms = [own.get(node.id, ()) for node in nodes]
+        lost = [atom for each in atoms if not any(map(carriers.get, each)) for atom in each]
+        yield from product(heirs, lost)
+        for names in zip(*(node.regions for node in nodes), strict=False):  # equal bodies
+            bodies = [before.module.regions[name].nodes for name in dict.fromkeys(names)]
+            groups += zip(*bodies, strict=False)
+
+
+def folded(program: Module, ops: Atoms, carriers: Carriers) -> Iterator[tuple[str, int]]:
+    """Yields constants of a later program, each with an atom of an op that it was computed by.
+
+    Args:
+        program: StableHLO.
+        ops: The atoms of its ops.
+        carriers: The instructions of the later program.
+    """
+    for region in program.regions.values():
+        makers = {value.name: node for node in region.nodes for value in node.results}
+        operands = {
+            node.id: [makers[name].id if name in makers else "" for name in node.operands]
+            for node in region.nodes
+        }
+        fixed, nodes = _fixed(region.nodes, operands), {node.id: node for node in region.nodes}
+        gone = {id for id in fixed if not any(map(carriers.get, ops.get(id, ())))}
+        for reader in region.nodes:
+            kept = (node for atom in ops.get(reader.id, ()) for node in carriers[atom])
+            constants = {node.id: node for node in kept if node.opcode == "constant"}
+            for last in gone.intersection(operands[reader.id]) if constants else ():
+                shape = nodes[last].type.shape
+                is_held = reader.id in fixed
+                heirs = [id for id, c in constants.items() if is_held or c.type.shape == shape]
+                pending, visited = [last], set[str]()
+                while pending:
+                    id = pending.pop()
+                    if id not in visited and id in gone:
+                        visited.add(id)
+                        pending += operands[id]
+                        yield from product(heirs, ops.get(id, ()))
+
+
+def _fixed(nodes: Iterable[Node], operands: Mapping[str, Sequence[str]]) -> set[str]:
+    """Returns the ids of what depends on constants alone; operands come before their readers."""
+    found: set[str] = set()
+    for node in nodes:
+        is_constant = node.opcode.rpartition(".")[2] in ("constant", "iota")
+        makers = operands[node.id]
+        if is_constant or (makers and not node.regions and found.issuperset(makers)):
+            found.add(node.id)
+    return found
