@@ -258,7 +258,7 @@ class Looking:
             self._show_only(call)
             return None
         inner = evaluated(Candidate(node), call.function, call.args, call.kwargs)
-        if may_look(inner.function, isinstance(node.func, ast.Call)):
+        if may_look(inner.function):
             staged = inner.function is call.function
             if self._look(inner, staged) and staged:
                 return None
@@ -281,8 +281,7 @@ class Looking:
             candidates = calls_in(statement, self._names())
 
         def offered(c: Candidate, function: Any, args: Any, kwargs: Any) -> None:
-            may_capture = may_look(function, isinstance(c.function, ast.Call))
-            if self._shown or self._done or not may_capture:
+            if self._shown or self._done or not may_look(function):
                 return
             try:
                 take(c, evaluated(c, function, args, kwargs))
