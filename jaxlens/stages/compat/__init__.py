@@ -65,6 +65,7 @@ from jaxlens.stages.compat.tracing import (
 )
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
+    attribute,
     computes,
     differentiated,
     is_checkpoint,
