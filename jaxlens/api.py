@@ -17,11 +17,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import FunctionType, MethodType
 from typing import Any
 
 from jaxlens.captures import Capture, load
 from jaxlens.errors import CellError, LensError, OptionError
 from jaxlens.ir.cell_calls import CalledProgram
+from jaxlens.ir.spans import describe
 from jaxlens.lenses.compare.side_by_side import SideBySide
 from jaxlens.options import read_options
 from jaxlens.questions.panes import OPTIONS
@@ -313,7 +315,8 @@ def take(
     if shapes:
         args, kwargs = arguments(shapes)
     named = dict(kwargs)
-    _check_fit(f, args, named, name)
+    if shapes or transforms:  # else the call itself says so
+        _check_fit(f, args, named, name)
     if core:
         from jaxlens.stages.core.rewrite import on_core
 
@@ -372,9 +375,12 @@ def compose(
 
 
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
-    """Raises CellError if arguments do not fit the signature, before JAX fails deep inside."""
+    """Raises CellError if arguments do not fit the signature, before JAX fails deep inside.
+
+    A wrapper of the user's need not have the signature of what it wraps, as JAX's have.
+    """
     try:
-        signature = inspect.signature(f)
+        signature = inspect.signature(inspect.unwrap(f, stop=_is_written), follow_wrapped=False)
     except (TypeError, ValueError):
         return  # no signature is known; the call itself raises
     try:
@@ -382,6 +388,13 @@ def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name:
     except TypeError as error:
         called = name or getattr(f, "__name__", type(f).__name__)
         raise CellError(f"the arguments do not fit {called}{signature}: {error}") from None
+
+
+def _is_written(f: Any) -> bool:
+    """Whether a callable is a function that the user wrote, or a method bound to an object."""
+    if isinstance(f, MethodType):
+        return True
+    return isinstance(f, FunctionType) and not describe(f.__code__.co_filename).library
 
 
 def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,13 +425,6 @@ def abstract(
     from jaxlens.stages.watch.cell_calls import abstracted
 
     return abstracted(args, kwargs)
-
-
-def is_jitted(f: Any) -> bool:
-    """Whether a function is jitted, a library's wrapper of a jitted one, or a program."""
-    from jaxlens.stages import compat
-
-    return is_program(f) or compat.jit_parts(f) is not None or compat.inner_jit(f)
 
 
 def computes(f: Any) -> bool:

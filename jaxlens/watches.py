@@ -211,8 +211,10 @@ class _FunctionWatch(CompileWatch):
         )
 
 
-class Watched:
+class Watched(functools.partial[Any]):
     """A function that is called as ever, and keeps a log of what its calls made JAX compile.
+
+    It is a partial that binds nothing, which JAX and every look unwrap.
 
     Attributes:
         log: The log so far.

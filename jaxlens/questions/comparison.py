@@ -10,6 +10,7 @@ from jaxlens.lenses.compare.facts import facts as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
 from jaxlens.questions.show import execute
 from jaxlens.render.document import Document, TableBlock
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line, where
 from jaxlens.views.links import weave
 from jaxlens.views.questions import compare as compare_view
@@ -26,7 +27,7 @@ def changed(name: str, before: Capture, after: Capture, options: Any) -> Documen
     called = sides(before.program, after.program)
     facts = compare_facts(before, after, compiled=False)
     blocks = compare_view.blocks(facts, called, (), options.full)
-    return Document(name, header_line(after.program), tuple(blocks))
+    return Document(name, header_line(after.program, as_written(after)), tuple(blocks))
 
 
 def compare(
@@ -53,10 +54,12 @@ def compare(
     measured = [TableBlock(runs(run, called), asked=True)] if run else []
     seconds = times(before, after, called) if facts.instructions is not None else []
     answer, *rest = compare_view.blocks(facts, called, seconds, full)
-    first, other = header_line(after.program), header_line(before.program)
-    if header_line(replace(after.program, flags=before.program.flags)) == other:
+    runs = as_written(after)
+    first = header_line(after.program, runs)
+    other = header_line(before.program, as_written(before))
+    if header_line(replace(after.program, flags=before.program.flags), runs) == other:
         other = "the same call before" if called == NAMES else called[0]
-    elif header_line(replace(after.program, target=before.program.target)) == other:
+    elif header_line(replace(after.program, target=before.program.target), runs) == other:
         other = f"the same call {where(before.program.target)}"
     deviations = (
         f"({name}) {sentence}"

@@ -22,6 +22,7 @@ from jaxlens.questions.question import Question
 from jaxlens.questions.table import COST, of_verb
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.views.answer import Answer
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line
 from jaxlens.views.report_blocks import run_blocks
 
@@ -95,7 +96,8 @@ def document(
         if web is None and (kind != "compile" or any(isinstance(block, Tabs) for block in shown)):
             web = lens.web(capture.links, facts)
     timed = any(question.name == "times" for question, _ in answers)
-    return Document(kind, header_line(program), (*run_blocks(run), *blocks), web, timed=timed)
+    title = header_line(program, as_written(capture))
+    return Document(kind, title, (*run_blocks(run), *blocks), web, timed=timed)
 
 
 def _timed(facts: Any, capture: Capture) -> Any:

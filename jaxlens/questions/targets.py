@@ -8,6 +8,7 @@ from jaxlens.lenses.compare.side_by_side import SideBySide, column
 from jaxlens.lenses.sentences import listed
 from jaxlens.questions.panes import overview
 from jaxlens.render.document import Document
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line, where
 from jaxlens.views.target_links import weave_targets
 from jaxlens.views.verbs.targets import TargetsFacts, blocks
@@ -30,9 +31,9 @@ def document(verb: str, programs: Programs, figures: SideBySide, full: bool = Fa
         if isinstance(program, Capture) and name not in missing
     ]
     facts = TargetsFacts(figures, [(name, overview(program)) for name, program in compiled])
-    first = next(program for _, program in programs if isinstance(program, Capture)).program
-    taken = header_line(first)
+    first = next(program for _, program in programs if isinstance(program, Capture))
+    taken = header_line(first.program, as_written(first))
     names = f"side by side for {listed([name for name, _ in programs], 8)}"
     web = weave_targets([(name, program.links) for name, program in compiled])
     shown = tuple(blocks(facts, verb, full))
-    return Document(verb, taken.replace(where(first.target), names), shown, web)
+    return Document(verb, taken.replace(where(first.program.target), names), shown, web)

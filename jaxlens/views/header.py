@@ -5,13 +5,17 @@ from jaxlens.lenses.sentences import named_inputs
 
 _STATIC = 60  # characters of a static value
 _STATICS = 6  # static values: a model of Equinox has one for each activation
-_UNJITTED = "under jit (not jitted, it runs op by op)"
 # XLA autotunes by measuring candidates on the GPU.
 _UNTUNED = ": autotuning is off, a real one's program may differ"
 
 
-def header_line(program: Program) -> str:
-    """`grad(loss)(params, x) with params['w'] f32[8,4], x f32[8]; n=3 static; on cpu`."""
+def header_line(program: Program, runs: str = "") -> str:
+    """`grad(loss)(params, x) with params['w'] f32[8,4], x f32[8]; n=3 static; on cpu`.
+
+    Args:
+        program: The program.
+        runs: How the call runs as it is written, if the function is not jitted and that is known.
+    """
     parts = [program.call]
     if program.inputs:
         parts.append(f"with {named_inputs(program.inputs)}")
@@ -22,7 +26,8 @@ def header_line(program: Program) -> str:
         shown = ", ".join(map(_static, program.statics[:_STATICS]))
         parts.append(f"and static {shown}{more}")
     call = " ".join([*parts, where(program.target)])
-    asides = [_UNJITTED if program.unjitted else "", program.origin]
+    jit = f"under jit ({', '.join(filter(None, ['not jitted', runs]))})"
+    asides = [jit if program.unjitted else "", program.origin]
     return ", ".join([call, *program.flags, *filter(None, asides)])
 
 

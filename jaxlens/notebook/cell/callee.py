@@ -16,13 +16,14 @@ from typing import Any
 from jaxlens.ir.spans import describe
 
 _FOREIGN = ("jax", "jaxlib", "numpy", "jaxlens")
-_COMPILED = (
-    types.BuiltinFunctionType,
-    types.MethodWrapperType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
+_C_FUNCTIONS = (
+    types.BuiltinFunctionType
+    | types.MethodWrapperType
+    | types.MethodDescriptorType
+    | types.WrapperDescriptorType
 )
-_STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted")
+# Classes of JAX and of jaxlens.core: stages, and what `jax.vjp` returns.
+_STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted", "VJP")
 MISSING = object()
 
 
@@ -90,17 +91,28 @@ def _step(value: Any, step: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether a function is not captured: JAX's, NumPy's, Python's, a plotting library's.
+    """Whether a callable is not captured: JAX's, NumPy's, Python's, a plotting library's.
 
-    A function of a library that imports JAX is captured like the user's own.
+    It is a library's only where its module has it under its name, as `jax.numpy` has `tanh`. What
+    was made of it is the user's, whatever name it has copied: `jax.jit(jnp.tanh)`, `jax.vmap` of a
+    partial, a decorated function. A function of a library that imports JAX is captured like the
+    user's own.
     """
+    if isinstance(value, functools.partial) and _computes(value):
+        return False
+    while isinstance(value, functools.partial):
+        value = value.func
+    holder = None
+    if isinstance(value, types.MethodType):
+        holder, value = value.__self__, value.__func__
     name = module_of(value)
     root = name.partition(".")[0]
     if not root or root == "__main__":
         return False  # defined by exec in a bare dict, or in the notebook
-    if type(value).__name__ in _STAGES and root in _FOREIGN:
-        return False  # one of JAX's stage objects, or an exported program
-    return root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
+    if root in _FOREIGN and (type(value).__name__ in _STAGES or type(holder).__name__ == "Exported"):
+        return False
+    library = root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
+    return library and not (_is_made(value) and not _is_at_home(value, name))
 
 
 def module_of(value: Any) -> str:
@@ -111,8 +123,35 @@ def module_of(value: Any) -> str:
         return ""
     name = getattr(value, "__module__", None)
     if not isinstance(name, str):  # `__getattr__` may return anything
-        name = "builtins" if isinstance(value, _COMPILED) else type(value).__module__
+        name = "builtins" if isinstance(value, _C_FUNCTIONS) else type(value).__module__
     return name
+
+
+def _computes(bound: functools.partial[Any]) -> bool:
+    """Whether a partial binds arguments of a function that computes with JAX."""
+    from jaxlens import api  # not imported by %load_ext
+
+    return type(bound).__name__ == "Partial" or api.computes(bound)
+
+
+def _is_made(value: Any) -> bool:
+    """Whether a value is a function in Python, or an object that was made of one."""
+    if isinstance(value, type | _C_FUNCTIONS):
+        return False
+    return isinstance(value, types.FunctionType) or has(value, "__wrapped__")
+
+
+def _is_at_home(value: Any, module: str) -> bool:
+    """Whether a module has a value under its qualified name."""
+    place: Any = sys.modules.get(module)
+    for part in str(getattr(value, "__qualname__", "")).split("."):
+        place = getattr(place, part, None)
+    return getattr(place, "__func__", place) is value
+
+
+def has(value: Any, name: str) -> bool:
+    """Whether an object has an attribute itself, and lends none of another by `__getattr__`."""
+    return inspect.getattr_static(value, name, MISSING) is not MISSING
 
 
 def _knows_jax(name: str) -> bool:

@@ -159,20 +159,13 @@ def names_text(last: ast.stmt, names: dict[str, Any]) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def may_look(function: Any, of_call: bool) -> bool:
-    """Whether the evaluated function of a call can be captured.
-
-    Args:
-        function: The function.
-        of_call: Whether it is the value of a call: `jax.grad(f)` is captured, `jnp.tanh` is not.
-    """
+def may_look(function: Any) -> bool:
+    """Whether the evaluated function of a call can be captured."""
     if not callable(function) or inspect.iscoroutinefunction(function):
         return False
     if inspect.isgeneratorfunction(function):
         return False
-    return not is_foreign(function) or (
-        of_call and str(getattr(function, "__module__", "")).startswith(("jax", "numpy"))
-    )
+    return not is_foreign(function)
 
 
 def evaluated(candidate: Candidate, function: Any, args: Any, kwargs: Any) -> EvaluatedCall:

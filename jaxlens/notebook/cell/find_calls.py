@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxlens.notebook.cell.callee import MISSING, is_own, is_pure, resolve
+from jaxlens.notebook.cell.callee import MISSING, has, is_own, is_pure, resolve
 
 _STAGING = ("lower", "trace", "eval_shape")
 _LATER = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Await
@@ -130,7 +130,7 @@ def _candidate(call: ast.Call, names: Namespace) -> list[Candidate]:
     if isinstance(callee, ast.Attribute) and callee.attr in _STAGING:
         of_call = isinstance(callee.value, ast.Call)
         value = resolve(callee.value, names.values, names.is_array)
-        if of_call or type(value).__name__ == "PjitFunction" or hasattr(value, "__wrapped__"):
+        if of_call or (has(value, "__wrapped__") and has(value, callee.attr)):
             return [Candidate(call, callee.attr)]
     if resolve(callee, names.values, names.is_array) is MISSING and _is_method(callee, names):
         return []  # a method of a loop variable or the like, most likely an array

@@ -25,6 +25,7 @@ def answer(
     programs: Sequence[CalledProgram],
     name: str,
     error: Exception | None,
+    spared: bool,
     hint: str,
 ) -> "View":
     """Returns a view of the largest program that a cell called, or of one sentence.
@@ -34,12 +35,16 @@ def answer(
         programs: The programs that the cell called.
         name: The call that could not be captured; "" if there is none.
         error: The error of its capture; None if there is none.
+        spared: Whether that call was not made either, because it donates.
         hint: A sentence about the cell's last line, shown if nothing was computed.
     """
     from jaxlens import api
     from jaxlens.views.view import View
 
     why = _why(name, error)
+    if spared:
+        sentence = f"{name} was not run, because it donates its arguments, and nothing is shown."
+        return View(None, lambda: nothing(magic.verb, why, sentence))
     own = [program for program in programs if program.own]
     if len(why) > 1 and not own:  # the failure is explained, and JAX's operations explain nothing
         sentence = f"{name} cannot be traced. The cell ran as written, op by op."

@@ -99,6 +99,7 @@ class Looking:
         self._mistake: LensError | None = None  # of the magic's line
         self._value: Any = None  # of the last expression, where it ran
         self._tried = False  # whether the best call of the last statement was captured
+        self._spared = False  # whether the last statement was not run, as it donates
         self._order: list[int] = []
         self._pending: dict[int, EvaluatedCall] = {}  # calls that ran and may be captured later
         self._earlier: list[EvaluatedCall] = []  # likewise, of the statements above the last
@@ -258,14 +259,32 @@ class Looking:
             self._show_only(call)
             return None
         inner = evaluated(Candidate(node), call.function, call.args, call.kwargs)
-        if may_look(inner.function, isinstance(node.func, ast.Call)):
+        if may_look(inner.function):
             staged = inner.function is call.function
             if self._look(inner, staged) and staged:
+                return None
+            if self._mistake is None and self._donates(call):
+                self._spared = True
                 return None
         if self._mistake is not None:
             return None
         statement, objects = calling(last, node, call.function, call.args, call.kwargs)
         return self._run_one(statement, objects)
+
+    def _donates(self, call: EvaluatedCall) -> bool:
+        """Whether a call that could not be captured takes away arrays of the user's.
+
+        An error of the user's function is raised by its call too, before that.
+        """
+        from jaxlens import api
+
+        error = self._failure[1]
+        if error is not None and not isinstance(error, LensError) and in_traced_code(error):
+            return False
+        with suppress(Exception), self._calls.paused():
+            program = api.take(call.function, call.args, call.kwargs).program
+            return any(one.donated for one in program.inputs)
+        return False
 
     def _run_offering(
         self,
@@ -281,8 +300,7 @@ class Looking:
             candidates = calls_in(statement, self._names())
 
         def offered(c: Candidate, function: Any, args: Any, kwargs: Any) -> None:
-            may_capture = may_look(function, isinstance(c.function, ast.Call))
-            if self._shown or self._done or not may_capture:
+            if self._shown or self._done or not may_look(function):
                 return
             try:
                 take(c, evaluated(c, function, args, kwargs))
@@ -374,8 +392,9 @@ class Looking:
             return False
         if staged:
             printed.show()
-        if after and self._magic.verb == "compile":
-            view = replace(view, build=partial(after_run, view.document))
+        if after:
+            compiled = self._magic.verb == "compile"
+            view = replace(view, build=partial(after_run, view.document, compiled))
         whole = any(self._magic.show.get(question) for question in _OF_A_RUN)
         beside = calls_beside(self._written, call.node, self._names(), whole)
         if beside:
@@ -419,7 +438,7 @@ class Looking:
             if len(targets) > 1:
                 return beside(targets)
             capture = self._capture(call, *targets) if targets else self._fitted(call)
-            if results and not api.is_jitted(call.function) and not capture.outputs:
+            if results and capture.program.unjitted and not capture.outputs:
                 raise EmptyError
             try:
                 shown: View = getattr(api, magic.verb)(capture, **magic.show)
@@ -580,6 +599,7 @@ class Looking:
                 self._magic,
                 self._calls.programs if self._calls is not None else (),
                 *self._failure,
+                self._spared,
                 no_call(self._ending, self._shell.user_ns),
             )
 

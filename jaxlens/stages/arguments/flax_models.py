@@ -6,6 +6,7 @@ called `model.states[0][3]`. The graph definition lists, in preorder, the attrib
 Checked with Flax 0.12. For another graph definition, the names of the flat list are used.
 """
 
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -88,7 +89,7 @@ def _step_text(step: Any) -> str:
 
 def cached(f: Any) -> tuple[Any, tuple[Any, ...]] | None:
     """Returns the function and arguments of an `nnx.cached_partial`; None for anything else."""
-    code: Any = getattr(f, "__code__", None)
+    code: Any = getattr(f, "__code__", None) if isinstance(f, FunctionType) else None
     if getattr(code, "co_qualname", "") != "_cached_partial.<locals>.cache_args_wrapper":
         return None
     cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))

@@ -152,7 +152,7 @@ def _is_method(f: Any) -> bool:
     Other class methods stay bound. A bound jitted method forwards the attributes of the jitted
     function but not the bound argument, so it must be unwrapped.
     """
-    if not hasattr(f, "__func__"):
+    if compat.attribute(f, "__func__") is None:
         return False
     bound_to_class = isinstance(getattr(f, "__self__", type), type)
     return not bound_to_class or compat.jit_parts(f.__func__) is not None

@@ -52,13 +52,13 @@ def function_origin(fun: Any) -> FunctionOrigin:
         if isinstance(fun, functools.partial):
             wrappers.append("functools.partial")
             fun = fun.func
-        elif hasattr(fun, "__func__"):
+        elif compat.attribute(fun, "__func__") is not None:
             wrappers.append("bound method")
             fun = fun.__func__
         elif name := compat.transform_name(fun):
             wrappers.append(f"jax.{name}")
             fun = compat.wrapped(fun) or fun
-        elif hasattr(fun, "__wrapped__"):
+        elif compat.attribute(fun, "__wrapped__") is not None:
             if compat.jit_parts(fun) is not None:
                 wrappers.append("jax.jit")
             fun = fun.__wrapped__

@@ -305,10 +305,10 @@ def function_name(f: Any) -> str:
         if isinstance(f, functools.partial):
             return function_name(f)
         # A transform of a model has no name, or a placeholder of JAX's: use the model's class.
-        named = isinstance(getattr(f, "__name__", None), str) and f.__name__ != compat.UNNAMED
+        named = compat.attribute(f, "__name__") not in (None, compat.UNNAMED)
         if named and compat.jit_parts(f) is None and not compat.transform_name(f):
             break
-    name = getattr(f, "__name__", None) or getattr(getattr(f, "fun", None), "__name__", None)
+    name = compat.attribute(f, "__name__") or getattr(compat.attribute(f, "fun"), "__name__", None)
     return name if isinstance(name, str) else type(f).__name__
 
 

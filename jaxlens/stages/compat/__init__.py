@@ -71,6 +71,7 @@ from jaxlens.stages.compat.tracing import (
 )
 from jaxlens.stages.compat.transformed import (
     UNNAMED,
+    attribute,
     computes,
     differentiated,
     is_checkpoint,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private
-from jaxlens.stages.compat.transformed import wrapped
+from jaxlens.stages.compat.transformed import attribute, wrapped
 
 
 def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
@@ -15,16 +15,14 @@ def jit_parts(f: Any) -> tuple[Callable[..., Any], Any] | None:
     The settings have `static_argnums`, `static_argnames`, `donate_argnums`,
     `donate_argnames`, `device`, `backend` and `in_shardings_leaves`.
 
-    A decorator that uses `functools.wraps` copies the attributes that are read here, so the
-    function must also be a `jax.stages.Wrapped`.
+    A decorator that uses `functools.wraps` copies the settings, and the methods of a jitted
+    function are its class's, so it must have both.
 
     Gone: a jitted function counts as a plain one, and is a jit within the traced program.
     """
-    import jax
-
-    if not isinstance(f, jax.stages.Wrapped):
+    if not (hasattr(type(f), "trace") and hasattr(type(f), "lower")):
         return None
-    fun, info = getattr(f, "_fun", None), getattr(f, "_jit_info", None)
+    fun, info = attribute(f, "_fun"), attribute(f, "_jit_info")
     if callable(fun) and hasattr(info, "static_argnums") and hasattr(info, "donate_argnums"):
         return fun, info
     return None
@@ -53,9 +51,9 @@ def inner_jit(f: Any) -> bool:
     Gone: as with `jit_parts`.
     """
     for layer in layers(f):
-        inner = getattr(layer, "__wrapped__", None)
+        inner = attribute(layer, "__wrapped__")
         values = (inner, *getattr(layer, "__dict__", {}).values())
-        if inner is not None and (hasattr(layer, "lower") or any(map(jit_parts, values))):
+        if inner is not None and (attribute(layer, "lower") or any(map(jit_parts, values))):
             return True
     return False
 
@@ -68,8 +66,8 @@ def is_wrapper(f: Any) -> bool:
 
     Gone: as with `jit_parts`.
     """
-    inner = getattr(f, "__wrapped__", None)
-    if inner is None or jit_parts(f) is not None or not callable(getattr(f, "lower", None)):
+    inner = attribute(f, "__wrapped__")
+    if inner is None or jit_parts(f) is not None or not callable(attribute(f, "lower")):
         return False
     own = getattr(f, "__dict__", {}).get("lower")
     return own is None or getattr(inner, "__dict__", {}).get("lower") is not own

@@ -1,8 +1,10 @@
 """Identifies the JAX transform that returned a function, and JAX's own functions that compute."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import MethodType
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private, when_gone
@@ -27,12 +29,23 @@ def transform_name(f: Any) -> str:
 
     Gone: "", and the header of an answer does not name the transform.
     """
-    code: Any = getattr(_unfiltered(f), "__code__", None)
+    code = attribute(_unfiltered(f), "__code__")
     if code is None or not code.co_filename.endswith(("jax/_src/api.py", "jax\\_src\\api.py")):
         return ""
     if code.co_name == "jacfun":
         return "jacrev" if any("vjp" in name for name in code.co_names) else "jacfwd"
     return _TRANSFORMS.get(code.co_name, "")
+
+
+def attribute(f: Any, name: str) -> Any:
+    """Returns an attribute of an object or of its class; None if only `__getattr__` finds it.
+
+    An object that lends the attributes of a function (`trace`, `__code__`) may call it otherwise.
+    A bound method has those of its function.
+    """
+    holders = (f, f.__func__) if isinstance(f, MethodType) else (f,)
+    is_found = any(inspect.getattr_static(holder, name, None) is not None for holder in holders)
+    return getattr(f, name, None) if is_found else None
 
 
 def settings(f: Any) -> dict[str, Any]:
@@ -41,8 +54,8 @@ def settings(f: Any) -> dict[str, Any]:
     Gone: {}, as if the transform had no arguments.
     """
     inside = _unfiltered(f)
-    code: Any = getattr(inside, "__code__", None)
-    cells = getattr(inside, "__closure__", None) or ()
+    code = attribute(inside, "__code__")
+    cells = attribute(inside, "__closure__") or ()
     return {
         name: cell.cell_contents
         for name, cell in zip(getattr(code, "co_freevars", ()), cells, strict=True)
@@ -58,7 +71,7 @@ def wrapped(f: Any) -> Any:
 
     Gone: None for such a transform.
     """
-    inner = getattr(f, "__wrapped__", None)
+    inner = attribute(f, "__wrapped__")
     own = _unfiltered(f)
     if inner is None or inner is not own or own is f:
         return inner
@@ -86,14 +99,14 @@ def is_checkpoint(f: Any) -> bool:
 
     Gone: False, and a ladder has no separate step for it.
     """
-    code: Any = getattr(_unfiltered(f), "__code__", None)
+    code = attribute(_unfiltered(f), "__code__")
     name, file = getattr(code, "co_name", ""), getattr(code, "co_filename", "")
     return name == "fun_remat" and bool(file.endswith("ad_checkpoint.py"))
 
 
 def _unfiltered(f: Any) -> Any:
     """Returns the function inside JAX's traceback filter; `f` if it is not filtered."""
-    code: Any = getattr(f, "__code__", None)
+    code = attribute(f, "__code__")
     if getattr(code, "co_name", "") != "reraise_with_filtered_traceback":
         return f
     cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))

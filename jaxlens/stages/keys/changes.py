@@ -12,7 +12,7 @@ from jaxlens.stages.keys.jax_key import JaxKey, commitment_text, value_text
 Comparison = tuple[tuple[KeyChange, ...], int]
 """The differences to the nearest earlier key, and the number of earlier keys."""
 
-EAGER = "{name} is not jitted; called like this it runs op by op and has no cache of its own"
+EAGER = "{name} is not jitted, and has no cache of its own"
 _IMPORTED = "as a module that was imported since has settings of its own (jax.extend, Pallas)"
 _CALLED = {True: ("by keyword", "by position"), False: ("by position", "by keyword")}
 _DONATED = {True: ("donated", "not donated"), False: ("not donated", "donated")}

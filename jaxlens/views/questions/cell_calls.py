@@ -42,12 +42,22 @@ def document(why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Docu
     sentence = f"This is {kind}{first.name} ({_times(first)}){most}. {_AFTER}"
     finding = Findings((Finding(f"The cell ran as written. {sentence}", "counted"),))
     table = [TableBlock(_table(rest))] if rest else []
-    return replace(shown, blocks=(*why, finding, *table, *shown.blocks))
+    return replace(_ran(shown), blocks=(*why, finding, *table, *shown.blocks))
 
 
-def after_run(shown: Document) -> Document:
-    """Returns a view with the note that it was made after the cell's run."""
-    return replace(shown, blocks=(Findings((Finding(_AFTER, "counted"),)), *shown.blocks))
+def after_run(shown: Document, compiled: bool) -> Document:
+    """Returns a view that says first that it was made after the cell's run.
+
+    Args:
+        shown: The view.
+        compiled: Whether it says what the caches hold.
+    """
+    note = [Findings((Finding(_AFTER, "counted"),))] if compiled else []
+    return replace(_ran(shown), blocks=(*note, *shown.blocks))
+
+
+def _ran(shown: Document) -> Document:
+    return replace(shown, taken=f"The cell ran, and called {shown.taken}")
 
 
 def not_looked_at(looked_at: str, others: Sequence[str], shown: Document) -> Document:

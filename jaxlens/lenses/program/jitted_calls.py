@@ -1,0 +1,62 @@
+"""Says how a call of a function runs that is not jitted: op by op, or as jitted calls."""
+
+from jaxlens.captures import Capture
+from jaxlens.errors import UnavailableError
+from jaxlens.ir.graph import Module
+from jaxlens.report import count
+
+_JIT = ("jit", "pjit")
+# Equations of which JAX evaluates the body, equation by equation, outside of jit.
+_EVALUATED = (
+    "checkpoint",
+    "closed_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vmap_call",
+    "remat",
+    "remat2",
+)
+
+
+def as_written(capture: Capture) -> str:
+    """Returns "it runs op by op" or what runs instead; "" for a jitted function, or if unknown.
+
+    It traces the call, unless that is done.
+    """
+    if not capture.program.unjitted:
+        return ""
+    try:
+        calls, others = jitted_calls(capture.jaxpr.module)
+    except UnavailableError:  # saved without its jaxpr
+        return ""
+    if not calls:
+        return "it runs op by op"
+    made = count(calls, "jitted call")
+    return f"it runs {made}, and the rest op by op" if others else f"its work is {made}"
+
+
+def jitted_calls(jaxpr: Module) -> tuple[int, bool]:
+    """Returns how many jitted calls JAX makes where it runs a jaxpr outside of jit.
+
+    JAX runs each as one program, and each other equation as an operation by itself. `jnp.where`
+    and its like are jitted by JAX: where there is other work, they are operations of it.
+
+    Args:
+        jaxpr: The jaxpr of a function that is not jitted.
+
+    Returns:
+        The number of jitted calls, and whether there is other work.
+    """
+    calls = own = others = 0
+    pending = list(jaxpr.body().nodes)
+    while pending:
+        node = pending.pop()
+        body = jaxpr.regions[node.regions[0]] if node.regions else None
+        if body is not None and node.opcode in _JIT:
+            calls += 1
+            own += bool(body.function)
+        elif body is not None and node.opcode in _EVALUATED:
+            pending += body.nodes
+        else:
+            others += 1
+    return (own, True) if others else (calls, False)
