@@ -357,7 +357,7 @@ def without(f: Any, names: str | Sequence[str], /) -> Capture:
 
 def bisect(
     f: Any,
-    check: Callable[[TrialProgram], bool | None],
+    check: Callable[[TrialProgram], Any],
     /,
     *,
     pythons: Sequence[str | os.PathLike[str]] = (),
@@ -375,8 +375,8 @@ def bisect(
 
     Args:
         f: A Capture of a program for one device of this process, or a view of it.
-        check: Whether a program is as it should be: gets each program, and returns False or fails
-            an assertion if it is not. A program has `.outputs` (NumPy arrays), `.seconds`
+        check: Whether a program is as it should be: gets each program, and if it is not returns
+            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy arrays), `.seconds`
             (median), `.temporaries` (bytes), `.kernels` (their number) and `.hlo`.
         pythons: Interpreters with other versions of jax, with which the program is run too.
         run: How often each is run; 0 compiles only.

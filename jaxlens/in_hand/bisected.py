@@ -60,7 +60,7 @@ class TrialOutcome:
     Attributes:
         tried: What was tried, in words.
         outcome: "fine", "at fault", or "unknown" if it did not compile.
-        why: Why it is not fine, in a line; "" where the check returned False.
+        why: Why it is not fine, in a line; "" where the check returned so.
         changes: What was left out.
     """
 

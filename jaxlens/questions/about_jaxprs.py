@@ -191,11 +191,12 @@ def _numerics() -> Lens[Numerics]:
     Returns:
         An answer with `.found`, `.losses` (each with `.kind`, `.opcode`, `.span`), `.promotions`,
         `.equations` (each with `.own` and `.total`, in ulps), `.difference` (compiled against op
-        by op), and `.run` (`.results`, `.dots`, `.differs`).
+        by op), and `.run` (`.results`, `.dots`, `.differs`, and `.differences`: of each result of
+        any type, with `.unequal` and `.ulps`).
 
     Raises:
         OptionError: An argument is a shape without data.
-        UnavailableError: The program cannot run here, or has no floats narrower than float64.
+        UnavailableError: The program cannot run here.
     """
     from jaxlens.lenses.numerics.facts import facts
     from jaxlens.lenses.numerics.report import report
@@ -209,7 +210,7 @@ NUMERICS = Question(
     About(
         "Where are digits lost, and why does jit differ from eager?",
         measured="the error of each equation, in a run op by op with float64 beside it; the "
-        "results as compiled; simulated: products with operands rounded to TF32 and bfloat16; "
+        "results of every type, as compiled and op by op, bit by bit; simulated: products with operands rounded to TF32 and bfloat16; "
         "donated arguments stay valid",
         counted="values that an operation silently converts to a wider type, from the jaxpr",
     ),

@@ -76,10 +76,6 @@ class ResultRounding:
         dtype: Its element type.
         total: Op by op, against the program in float64.
         compiled: As compiled, against the program in float64.
-        difference: As compiled, against op by op.
-        apart: The largest absolute difference between the two.
-        largest: The largest absolute element, op by op.
-        strict: `difference` with `xla_allow_excess_precision=false`; None if it was not tried.
         tf32: Simulated: the operands of all products rounded to TF32, against float64; None
             without products.
         bf16: Simulated likewise, with bfloat16.
@@ -90,12 +86,37 @@ class ResultRounding:
     dtype: str
     total: float
     compiled: float
-    difference: float
-    apart: float
-    largest: float
-    strict: float | None = None
     tf32: float | None = None
     bf16: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultDifference:
+    """How a result as compiled differs from that op by op, compared in its own type.
+
+    Attributes:
+        index: The index of the result.
+        dtype: Its element type.
+        elements: Number of its elements.
+        unequal: Number of those of which a bit differs; NaN are equal.
+        ulps: The largest difference of a float: how many numbers of its type it is away, infinite
+            where only one of the two is finite; None for other types.
+        apart: The largest absolute difference; 0 for other types.
+        largest: The largest absolute element, op by op; 0 for other types.
+    """
+
+    index: int
+    dtype: str
+    elements: int
+    unequal: int
+    ulps: float | None
+    apart: float = 0.0
+    largest: float = 0.0
+
+    @property
+    def size(self) -> float:
+        """The difference in ulps; infinite for one of integers, booleans or keys."""
+        return math.inf if self.ulps is None and self.unequal else self.ulps or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +125,15 @@ class NumericsRun:
 
     Attributes:
         executions: Of equations with float results, in the order of execution.
-        results: The program's float results.
+        results: The program's results that are floats narrower than float64.
         dots: Matrix products and convolutions, by equation.
         unknown: Equations that cannot be evaluated in float64; what reads them counts their results
             as exact.
         differs: The first equation at which the compiled program differs from op by op; None if
             there is none, or if it is unknown.
         compiles: Number of programs that were compiled to find it.
+        differences: How each of the program's results differs, as compiled, from op by op.
+        strict: The same with `xla_allow_excess_precision=false`; () if it was not tried.
     """
 
     executions: tuple[RoundingExecution, ...]
@@ -119,6 +142,8 @@ class NumericsRun:
     unknown: tuple[Path, ...]
     differs: Path | None = None
     compiles: int = 0
+    differences: tuple[ResultDifference, ...] = ()
+    strict: tuple[ResultDifference, ...] = ()
 
 
 def lost(ulps: float, dtype: str) -> float:

@@ -1,13 +1,12 @@
 """The equation at which a result loses most of its digits, and values promoted to a wider type."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from jaxlens.captures import Capture
-from jaxlens.errors import UnavailableError
-from jaxlens.ir.graph import Node, Span, Value
+from jaxlens.ir.graph import Node, Span
 from jaxlens.ir.run.nonfinite import MOVES, Path
 from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingExecution, lost
 from jaxlens.lenses.lines import owners, span_of
@@ -17,8 +16,6 @@ from jaxlens.links.name_stack import path_module
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
 _CHAIN = 5_000  # executions that are followed back from a result
-_NARROW = frozenset({"f32", "bf16", "f16", "c64"})
-_WIDE = frozenset({"f64", "c128"})
 _SUMS = ("add", "add_any", "sub")
 _Link = tuple[float, int, float]
 _ADDING = (*_SUMS, "reduce_sum", "cumsum", "dot_general", "conv_general_dilated")
@@ -91,8 +88,9 @@ class Numerics(ProgramFacts):
         equations: The errors by equation, in the order of execution.
         losses: Where results lose digits, the largest loss first, each equation once.
         promotions: Where a narrow value silently became a wider one.
-        worst: The largest error of a result, in ulps of the narrowest type on the way of its error,
-            and that type.
+        worst: The largest error of a result op by op, in ulps of the narrowest type on the way of
+            its error, and that type.
+        bound: The same of both runs, op by op and compiled.
         names: The primitive of each equation, by id.
         spans: The user's line of each equation, by id.
     """
@@ -102,6 +100,7 @@ class Numerics(ProgramFacts):
     losses: tuple[DigitLoss, ...]
     promotions: tuple[Promotion, ...]
     worst: tuple[float, str]
+    bound: tuple[float, str]
     names: Mapping[str, str]
     spans: Mapping[str, Span | None]
 
@@ -119,25 +118,19 @@ class Numerics(ProgramFacts):
 
     @property
     def difference(self) -> float:
-        """The largest difference between compiled and op by op, in ulps."""
-        return max((result.difference for result in self.run.results), default=0.0)
+        """The largest difference between compiled and op by op, in ulps; see its `size`."""
+        return max((one.size for one in self.run.differences), default=0.0)
 
 
 def facts(capture: Capture) -> Numerics:
     """Runs a program op by op, in float64 beside it, and compiled.
 
     Raises:
-        UnavailableError: It cannot be run here, or it has no floats narrower than float64.
+        UnavailableError: It cannot be run here.
     """
     subject = subject_of(capture, "jaxpr")
     module = subject.jaxpr.module
     nodes = {node.id: node for node in module.nodes()}
-    dtypes = {value.type.dtype for value in _floats(nodes.values())}
-    if dtypes and dtypes <= _WIDE:
-        raise UnavailableError(
-            "nothing in it is a float narrower than float64, so there is nothing to compare it "
-            "with: look at a float32 or bfloat16 program"
-        )
     run = capture.driver.numerics()
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
@@ -146,16 +139,14 @@ def facts(capture: Capture) -> Numerics:
         tuple(_by_equation(run.executions, nodes)),
         tuple(_losses(run, nodes, spans)),
         tuple(promotions(module, subject.program.inputs, spans)),
-        max((_error(run, result) for result in run.results), default=(0.0, "float32")),
+        *(
+            max((_error(run, one, both) for one in run.results), default=(0.0, "float32"))
+            for both in (False, True)
+        ),
         {ident: node.opcode for ident, node in nodes.items()},
         spans,
         _subject=subject,
     )
-
-
-def _floats(nodes: Iterable[Node]) -> Iterator[Value]:
-    for node in nodes:
-        yield from (v for v in node.results if v.type.dtype in _NARROW | _WIDE)
 
 
 def _by_equation(
@@ -232,10 +223,11 @@ def _narrowest(executions: Sequence[RoundingExecution], chain: Sequence[_Link]) 
     return min((executions[n].dtype for _, n, _ in chain), key=lambda dtype: BITS[dtype])
 
 
-def _error(run: NumericsRun, result: ResultRounding) -> tuple[float, str]:
+def _error(run: NumericsRun, result: ResultRounding, both: bool) -> tuple[float, str]:
     chain = _chain(run.executions, result)
     dtype = _narrowest(run.executions, chain) if chain else result.dtype
-    return _relative(result.total, result.dtype) * 2.0 ** BITS[dtype], dtype
+    error = max(result.total, result.compiled) if both else result.total
+    return _relative(error, result.dtype) * 2.0 ** BITS[dtype], dtype
 
 
 def _loss(

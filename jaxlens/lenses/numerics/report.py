@@ -5,7 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxlens.ir.graph import Span
-from jaxlens.ir.run.numerics import BITS, DotRounding, ResultRounding, RoundingExecution, lost
+from jaxlens.ir.run.numerics import (
+    BITS,
+    DotRounding,
+    ResultDifference,
+    ResultRounding,
+    RoundingExecution,
+    lost,
+)
 from jaxlens.lenses import by_module
 from jaxlens.lenses.nonfinite.maker import place
 from jaxlens.lenses.numerics.facts import DigitLoss, EquationRounding, Numerics
@@ -14,6 +21,7 @@ from jaxlens.lenses.sentences import bracketed, quoter
 from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, count
 
 _MOST = 3  # sentences
+_EXACT = 100  # ulps from which an error is a power of 2
 _ROWS = 20  # of each table
 _CLEAN = 5  # but of that of the modules, where no line loses digits
 _SAME = 5  # rows of one line that name their modules instead
@@ -87,25 +95,30 @@ def _findings(facts: Numerics) -> Iterator[Finding]:
         text = _residue(facts, residues[0], len(residues) - 1)
         ids = tuple(dict.fromkeys(loss.execution.path[-1] for loss in residues))
         yield Finding(text, "measured", ids, weight=0.6)
-    compiled = Finding(_compiled(facts), "measured", weight=0.4)
+    wrong = math.isinf(facts.difference)  # what rounding does not do
+    compiled = Finding(_compiled(facts), "measured", weight=1.0 if wrong else 0.4)
     # Compiling makes more of a difference than rounding: the answer to "why is jit not as eager".
     leads = not facts.losses and facts.difference > max(facts.worst[0], 1)
     if leads:
         yield compiled
     if not facts.losses and facts.run.results:
-        error, dtype = facts.worst
-        size = "1 ulp" if error < 1.5 else f"about {ulps(error)} ulps"
         # An exact result of 0 counts as no error: what was compiled may be far from it.
-        alone = facts.difference > 8 * max(error, 1)
+        alone = facts.difference > 8 * max(facts.worst[0], 1)
+        error, dtype = facts.worst if alone else facts.bound
         many, part = "many digits" if error >= 10 else "digits", ""
         if error >= 10:
             digits, most = lost(error, dtype), BITS[dtype] * math.log10(2)
             part = f", {digits:.0f} of its {most:.0f} digits"
-        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: "
-        text += f"the error of the results is at most {size} of {dtype}{part}."
+        runs = " op by op" if alone else ", op by op and compiled,"
+        text = f"{'Op by op, no' if alone else 'No'} line loses {many}: the error of the results"
+        text += f"{runs} is at most {_at_most(error)} of {dtype}{part}."
         yield Finding(text, "measured", weight=0.5)
     if not leads:
         yield compiled
+    floats = any(one.ulps is not None for one in facts.run.differences)
+    if floats and not facts.run.executions and not facts.run.results:
+        text = "How many digits are lost is not measured: no float of it is narrower than float64."
+        yield Finding(text, "unknown", weight=0.1)
 
 
 def _at(facts: Numerics, span: object) -> str:
@@ -204,35 +217,53 @@ def _cure(loss: DigitLoss) -> str:
 
 
 def _compiled(facts: Numerics) -> str:
-    results = facts.run.results
-    if not facts.difference:  # in ulps of each element
+    unequal = [one for one in facts.run.differences if one.unequal]
+    if not unequal:
         return "Compiled, the results are those of op by op, bit for bit."
-    worst = max(results, key=lambda one: one.difference)
-    first = ""
+    worst = max(unequal, key=lambda one: one.size)
+    by = _differs(worst)
+    if worst.elements > 1:
+        by += f" in {worst.unequal:,} of {count(worst.elements, 'element')}"
     if facts.run.differs is not None:
         ident = facts.run.differs[-1]
-        first = f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
-    by = f"by {ulps(worst.difference)} ulps from op by op"
-    if lost(worst.difference, worst.dtype) == lost(math.inf, worst.dtype):  # not one digit agrees
-        most = f"its largest element is {worst.largest:.1g}" if worst.largest else "it is 0"
-        by = f"by up to {worst.apart:.1g} from op by op, where {most}"
-    text = f"Compiled, a result differs {by}{first}"
-    strict = max(one.strict or 0.0 for one in results)
-    if any(one.strict is not None for one in results):
-        same = "stays" if strict >= worst.difference / 2 else f"is {ulps(strict)} ulps"
-        same = "is gone" if not strict else same
+        by += f", first at `{facts.names[ident]}` in {_at(facts, facts.spans[ident])}"
+    text = f"Compiled, a result ({worst.dtype}) {by}"
+    if facts.run.strict:
+        strict = max(facts.run.strict, key=lambda one: (one.size, one.unequal))
+        same = "stays" if strict.size >= worst.size / 2 else f"is {ulps(strict.size)} ulps"
+        same = same if strict.unequal else "is gone"
         text += f"; with `xla_allow_excess_precision=false` the difference {same}"
     return f"{text}."
 
 
+def _differs(one: ResultDifference) -> str:
+    if one.ulps is None:
+        return "differs from op by op"
+    if not one.ulps:
+        return "differs in the sign of 0 from op by op"
+    if math.isinf(one.ulps):
+        return "is finite in one run and not in the other, compiled or op by op,"
+    if one.ulps >= 2 ** BITS.get(one.dtype, 53):  # not one digit agrees
+        most = f"its largest element is {one.largest:.1g}" if one.largest else "it is 0"
+        return f"differs by up to {one.apart:.1g} from op by op, where {most},"
+    return f"differs by {ulps(one.ulps)} ulp{'s' * (one.ulps != 1)} from op by op"
+
+
 def ulps(n: float) -> str:
-    """Formats an error coarsely, as the nearest power of 2."""
+    """Formats an error: below 100 as it is, and above coarsely, as the nearest power of 2."""
     if not n or n < 1:
         return "0" if not n else "<1"
     if math.isinf(n):
         return "inf"
-    near = 2 ** round(math.log2(n))
+    near = 2 ** round(math.log2(n)) if n >= _EXACT else round(n)
     return f"{near:,}" if near < 1e6 else f"{n:.0e}"
+
+
+def _at_most(n: float) -> str:
+    """Returns a bound of an error, which is no less than it: "3 ulps"."""
+    if math.isinf(n):
+        return "inf ulps"
+    return count(2 ** math.ceil(math.log2(n)) if n >= _EXACT else max(math.ceil(n), 1), "ulp")
 
 
 def _cell(n: float | None) -> Cell:
@@ -267,7 +298,7 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     )
     note = (
         "Own: against float64 of the same operands. Total: against the program in float64. Of the "
-        "worst element, to a power of 2; an element of an array counts as no smaller than the root "
+        "worst element, from 100 on to a power of 2; an element of an array counts as no smaller than the root "
         "mean square. Digits lost: of those that the narrowest type on the way had."
     )
     more = sum(one.total > 1 for one in facts.equations) - len(shown)

@@ -199,7 +199,7 @@ def _fields(kind: type, static: bool) -> list[str]:
     return [
         name
         for name, mark in marks.items()
-        if static is (bool(mark.get("static")) or mark.get("pytree_node") is False)
+        if static == (bool(mark.get("static")) or not mark.get("pytree_node", True))
     ]
 
 

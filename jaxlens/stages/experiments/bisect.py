@@ -37,7 +37,7 @@ from jaxlens.stages.experiments.other_process import (
 )
 from jaxlens.stages.programs.unfuse import fusions, unfused
 
-Check = Callable[[TrialProgram], bool | None]
+Check = Callable[[TrialProgram], Any]
 _DISABLED = "xla_disable_hlo_passes"
 _TIMEOUT = 300.0  # seconds for a program with another interpreter
 # Runs the file of `Capture.reproducer` with another interpreter.
@@ -163,12 +163,21 @@ def _kernels(dump: Dump, capture: Capture) -> int | None:
 
 
 def judged(words: str, check: Check, program: TrialProgram) -> TrialOutcome:
-    """Returns what a check says of a program; an AssertionError of its own is a fault."""
+    """Returns what a check says of a program: a fault is an AssertionError, or falsy but None.
+
+    Raises:
+        OptionError: The check returned what is neither true nor false.
+    """
     try:
-        fine = check(program)
+        verdict = check(program)
     except AssertionError as error:
         return TrialOutcome(words, "at fault", first_line(error, 100), program.changes)
-    return TrialOutcome(words, "at fault" if fine is False else "fine", "", program.changes)
+    try:
+        fine = verdict is None or bool(verdict)
+    except Exception as error:  # an array of several elements, or what a user's class raises
+        got = f"{type(verdict).__name__} ({first_line(error, 100)})"
+        raise OptionError(f"the check must return True, False or None, got {got}") from None
+    return TrialOutcome(words, "fine" if fine else "at fault", "", program.changes)
 
 
 def bisect(

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
-from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding
+from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.taps.shadow import BF16, TF32, Shadow, ShadowedValue, bind, is_float, ulps, wide
@@ -36,11 +36,11 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     results = shadow.body(closed, values)
     floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
     compiled = _compiled(closed, args)
-    differences = _differences(compiled, results, floats)
-    strict: list[float] = []
+    differences = _differences(compiled, results)
+    strict: tuple[ResultDifference, ...] = ()
     differs, compiles = None, 0
-    if any(differences):
-        strict = _differences(_compiled(closed, args, _EXCESS), results, floats)
+    if any(one.unequal for one in differences):
+        strict = _differences(_compiled(closed, args, _EXCESS), results)
         differs, compiles = _first_difference(closed, args, known)
     rounded = [
         Shadow(known, follow=False, mantissa=mantissa).body(closed, values)
@@ -48,35 +48,60 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
         if shadow.dots
     ]
     rows = []
-    for place, n in enumerate(floats):
+    for n in floats:
         result, dtype = results[n], str(results[n].own.dtype)
         exact = result.shadow()
         tf32_bf16: list[float | None] = [ulps(each[n].own, exact, dtype)[0] for each in rounded]
-        tf32_bf16 = tf32_bf16 or [None, None]
-        rows.append(
-            ResultRounding(
-                n,
-                result.maker,
-                dtype,
-                ulps(result.own, exact, dtype)[0],
-                ulps(compiled[n], exact, dtype)[0],
-                differences[place],
-                _largest(compiled[n], result.own),
-                _largest(result.own),
-                strict[place] if strict else None,
-                *tf32_bf16,
-            )
-        )
+        errors = (ulps(x, exact, dtype)[0] for x in (result.own, compiled[n]))
+        rows.append(ResultRounding(n, result.maker, dtype, *errors, *tf32_bf16))
     every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
-    return NumericsRun(*every, differs, compiles)
+    return NumericsRun(*every, differs, compiles, differences, strict)
 
 
 def _differences(
-    compiled: Sequence[Any], results: Sequence[ShadowedValue], floats: Sequence[int]
-) -> list[float]:
-    """Returns how far compiled results are from those op by op, in ulps."""
-    values = [(compiled[n], results[n].own) for n in floats]
-    return [ulps(a, wide(b), str(b.dtype), zero=False)[0] for a, b in values]
+    compiled: Sequence[Any], results: Sequence[ShadowedValue]
+) -> tuple[ResultDifference, ...]:
+    """Compares all results as compiled with those op by op."""
+    pairs = zip(compiled, results, strict=True)
+    return tuple(difference(n, a, b.own) for n, (a, b) in enumerate(pairs))
+
+
+def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
+    """Compares two arrays of one type, element by element."""
+    dtype = str(own.dtype)
+    if not is_float(own):
+        a, b = map(_plain, (compiled, own))
+        return ResultDifference(index, dtype, own.size, int(np.count_nonzero(a != b)), None)
+    a, b = (np.asarray(x).ravel() for x in (compiled, own))
+    parts = 2 if np.iscomplexobj(a) else 1
+    reals = [x.view(x.real.dtype) for x in (a, b)] if parts == 2 else [a, b]
+    (x, y), (mine, its) = map(wide, reals), (x.view(f"u{x.dtype.itemsize}") for x in reals)
+    unequal = (mine != its) & ~(np.isnan(x) & np.isnan(y))
+    # The numbers of a type have consecutive integers as bits, but for the sign.
+    sign = np.array(1 << (8 * mine.itemsize - 1), mine.dtype)
+    sizes = [np.where(np.signbit(v), n & ~sign, n).astype(np.int64) for v, n in ((x, mine), (y, its))]
+    apart = np.abs(sizes[0] - sizes[1]).astype(np.float64)
+    sums = sizes[0].astype(np.float64) + sizes[1]
+    away = np.where(np.signbit(x) == np.signbit(y), apart, sums)
+    away = np.where(np.isfinite(x) & np.isfinite(y), away, np.inf)
+    return ResultDifference(
+        index,
+        dtype,
+        own.size,
+        int(np.count_nonzero(unequal.reshape(-1, parts).any(1))),
+        float(np.max(away, where=unequal, initial=0.0)),
+        _largest(compiled, own),
+        _largest(own),
+    )
+
+
+def _plain(x: Any) -> Any:
+    """Returns an array without floats as NumPy has it; of keys their integers."""
+    return np.asarray(jax.random.key_data(x) if _is_key(x) else x)
+
+
+def _is_key(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
 
 
 def _largest(x: Any, less: Any = 0.0) -> float:
@@ -116,15 +141,17 @@ def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Pat
         closed, [ShadowedValue(x) for x in args], each=lambda *one: made.append(one)
     )
     low, high, compiles = 0, len(made), 0  # the first `low` equations agree, the first `high` not
+
+    def same(stop: int) -> bool:
+        compiled = _compiled(closed, args, stop=stop)
+        return not any(one.unequal for one in _differences(compiled, made[stop - 1][1]))
+
+    # Alone, the last equation may agree: what else the program returns changes how it is compiled.
+    jaxpr = opened(closed)
+    if not made or ([*jaxpr.outvars] != [*jaxpr.eqns[-1].outvars] and same(high)):
+        return None, bool(made)
     while high - low > 1:
         middle = (low + high) // 2
-        own = made[middle - 1][1]
-        compiled = _compiled(closed, args, stop=middle)
+        low, high = (middle, high) if same(middle) else (low, middle)
         compiles += 1
-        same = all(
-            np.array_equal(np.asarray(a), np.asarray(b.own), equal_nan=is_float(b.own))
-            for a, b in zip(compiled, own, strict=True)
-            if not jnp.issubdtype(b.own.dtype, jax.dtypes.prng_key)
-        )
-        low, high = (middle, high) if same else (low, middle)
-    return (made[high - 1][0] if made else None), compiles
+    return made[high - 1][0], compiles

@@ -9,10 +9,39 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError
+from jaxlens.in_hand.bisected import TrialProgram
 from jaxlens.stages.experiments import other_process
+from jaxlens.stages.experiments.bisect import judged
 from jaxlens.stages.programs.unfuse import fusions, unfused
 
 X = np.float32([1 / 3, 0.1, 7.7])
+
+
+class Answer:
+    def __init__(self, fine):
+        self.fine = fine
+
+    def __bool__(self):
+        return self.fine
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        *((value, "at fault") for value in (False, np.False_, jnp.asarray(False), 0, 0.0, "", ())),
+        *((value, "at fault") for value in (np.array([False]), np.zeros((1, 1)), Answer(False))),
+        *((value, "fine") for value in (None, True, np.True_, jnp.asarray(True), 1, "yes")),
+        (Answer(True), "fine"),
+    ],
+)
+def test_a_check_that_returns_anything_false_but_none_finds_a_fault(answer, outcome):
+    assert judged("as it is", lambda program: answer, TrialProgram(())).outcome == outcome
+
+
+@pytest.mark.parametrize("answer", [np.array([True, False]), jnp.ones(3)])
+def test_an_answer_that_is_neither_true_nor_false_is_said_in_a_line(answer):
+    with pytest.raises(OptionError, match=r"must return True, False or None, got .*ambiguous"):
+        judged("as it is", lambda program: answer, TrialProgram(()))
 
 
 def names(changes):
@@ -25,7 +54,7 @@ def test_it_finds_the_flag_that_was_set():
     cap = jaxlens.capture(
         jax.jit(lambda x, big: (x + big) - big, compiler_options=options), jnp.asarray(X), big
     )
-    found = jaxlens.bisect(cap, lambda p: np.array_equal(p.outputs[0], (X + big) - big), run=1)
+    found = jaxlens.bisect(cap, lambda p: (p.outputs[0] == (X + big) - big).all(), run=1)
     assert names(found.found) == [("flag", "xla_cpu_enable_fast_math=true")]
     assert found.trials[0].outcome == "at fault"
     assert "It is fine without the flag xla_cpu_enable_fast_math=true." in repr(found)
