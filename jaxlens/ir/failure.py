@@ -127,6 +127,7 @@ class Failure:
         remedies: Changes that avoid it.
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
+        again: Whether the function was traced again for this, which runs its Python.
     """
 
     error: str
@@ -141,6 +142,7 @@ class Failure:
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[Ran, ...] = ()
     skipped: int = 0
+    again: bool = False
 
 
 def where(failure: Failure) -> str:
@@ -195,6 +197,12 @@ def advice(remedy: Remedy) -> str:
     return f"{remedy.text} ({f'tried: {remedy.outcome}' if remedy.outcome else 'not tried'})"
 
 
+def again(failure: Failure) -> str:
+    """That the function was traced again; "" where it was not."""
+    name = "the function" if failure.name in ("", "expression") else failure.name
+    return f"For this, {name} was traced again, which runs its Python again." * failure.again
+
+
 def note(failure: Failure) -> str:
     """The failure in a few lines, for the end of a traceback."""
     lines = [
@@ -206,7 +214,7 @@ def note(failure: Failure) -> str:
     for remedy in failure.remedies[:_MOST]:
         lines += [f"{advice(remedy)}{':' if remedy.code else '.'}", f"    {remedy.code}"]
     more = "jaxlens.explain() shows the lines that led to it." if failure.steps else ""
-    return "\n  ".join(line for line in (*lines, more) if line.strip())
+    return "\n  ".join(line for line in (*lines, more, again(failure)) if line.strip())
 
 
 def _ended(sentence: str) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, second
         else:
             failure = _explained(error, error)
         if failure is not None:
+            failure = replace(failure, again=seconds < _PATIENCE)
             setattr(error, _KEPT, failure)
             error.add_note(note(failure))
 

@@ -23,8 +23,9 @@ from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.failure.failing_value import is_core_tracer, is_tracer
+from jaxlens.stages.failure.jax_calls import calls_jax_alone
 from jaxlens.stages.failure.rewrites import REWRITES, FailingCode, Rewrite
-from jaxlens.stages.line_trace.user_frames import may_be_users
+from jaxlens.stages.line_trace.user_frames import is_users, may_be_users
 from jaxlens.stages.trace.trace import trace
 
 LEAKED = Remedy(
@@ -79,12 +80,19 @@ def remedies(
 
 
 def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
-    """Returns a rewrite as a remedy, with the types of its results; None if it does not trace."""
-    if not rewrite.tried:
-        return Remedy(rewrite.text, rewrite.code)
+    """Returns a rewrite as a remedy, with the types of its results; None if it does not trace.
+
+    It is not tried where that would run code that the program has not run: a `where` computes both
+    branches, and either may append to a list or remove a file.
+    """
+    untried = Remedy(rewrite.text, rewrite.code)
+    if not rewrite.tried or not calls_jax_alone(rewrite.tried, _names(line)):
+        return untried
     try:
-        with _within(_SECONDS):
+        with _within(_SECONDS, users=False):
             results = _abstract(rewrite.tried, line)
+    except _UsersCodeError:
+        return untried
     except (Exception, _LateError):  # the rewrite does not fit this line
         return None
     shown = [notation(type_of(result)) for result in jax.tree_util.tree_leaves(results)]
@@ -93,12 +101,17 @@ def _tried(rewrite: Rewrite, line: FailingLine) -> Remedy | None:
     return Remedy(rewrite.text, rewrite.code, f"it traces{types}")
 
 
-def _abstract(code: str, line: FailingLine) -> Any:
-    """Evaluates an expression abstractly on the avals of the tracers that it names."""
+def _names(line: FailingLine) -> dict[str, Any]:
+    """Returns the values of the names that a rewrite may have."""
     core: Any = sys.modules.get("jaxlens.core")
     modules = {"jax": jax, "jnp": jnp}
     modules |= {"core": core, "cnp": core.numpy} if core is not None else {}
-    variables = modules | line.variables
+    return modules | line.variables
+
+
+def _abstract(code: str, line: FailingLine) -> Any:
+    """Evaluates an expression abstractly on the avals of the tracers that it names."""
+    variables = _names(line)
     named = {part.id for part in ast.walk(ast.parse(code)) if isinstance(part, ast.Name)}
     traced = {name: variables[name] for name in named if is_tracer(variables.get(name))}
     compiled = compile(code, "<jaxlens>", "eval")
@@ -114,6 +127,7 @@ def _abstract(code: str, line: FailingLine) -> Any:
     }
     with isolate.untouched(isolate.context()):
         if any(map(is_core_tracer, traced.values())):
+            core: Any = sys.modules["jaxlens.core"]
             return core.eval_shape(evaluated, avals)
         if any(hasattr(value, "tangent") for value in traced.values()):
             jax.eval_shape(partial(_backwards, evaluated), structs)
@@ -269,9 +283,18 @@ class _LateError(BaseException):
     """The time limit has passed. A BaseException, so that `except Exception` does not catch it."""
 
 
+class _UsersCodeError(BaseException):
+    """A function of the user's was called, and has not begun."""
+
+
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raises `_LateError` in user code of this thread once the time limit has passed."""
+def _within(seconds: float, users: bool = True) -> Iterator[None]:
+    """Raises `_LateError` in user code of this thread once the time limit has passed.
+
+    Args:
+        seconds: The time limit.
+        users: Whether user code may run; if not, the first function of it is ended as it begins.
+    """
     end = time.monotonic() + seconds
 
     # _LateError is raised in user frames only. In a destructor Python would discard it, and a trace
@@ -282,7 +305,11 @@ def _within(seconds: float) -> Iterator[None]:
         return ran
 
     def called(frame: FrameType, event: str, value: Any) -> Any:
-        return ran if may_be_users(frame.f_code) else None
+        if not may_be_users(frame.f_code):
+            return None
+        if not users and frame.f_code.co_name != "__del__" and is_users(frame):
+            raise _UsersCodeError
+        return ran
 
     before = sys.gettrace()
     sys.settrace(called)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from jaxlens.ir.failure import Failure, advice, operands, origin, where, why
+from jaxlens.ir.failure import Failure, advice, again, operands, origin, where, why
 from jaxlens.lenses.sentences import listed
 from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
 from jaxlens.report import Finding, Table, amount, cells, count
@@ -83,7 +83,7 @@ def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Fin
 
 def _blocks(failure: Failure) -> Iterator[Block]:
     came = origin(failure.value) if failure.value else ""
-    texts = (f"{why(failure)} {came}".strip(), operands(failure))
+    texts = (f"{why(failure)} {came}".strip(), operands(failure), again(failure))
     yield Findings(tuple(Finding(text, "traced") for text in texts if text))
     for remedy in failure.remedies:
         if remedy.code:
