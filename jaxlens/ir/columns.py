@@ -33,10 +33,11 @@ class Pool(dict[K, int], Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The origin of nodes: name stack, and frames innermost first."""
+    """The origin of nodes: name stack, frames innermost first, and modules (`Node.modules`)."""
 
     scope: str
     spans: tuple[Span, ...]
+    modules: tuple[str, ...] = ()
 
     @property
     def owner(self) -> Span | None:
@@ -261,7 +262,7 @@ class _Reader(ColumnsBuilder):
             first = columns.first_result[-1]
             columns.distance.extend(first - number.get(name, first) for name in node.operands)
             columns.first_operand.append(len(columns.distance))
-            columns.place.append(self.places.number(Place(node.scope, node.spans)))
+            columns.place.append(self.places.number(Place(node.scope, node.spans, node.modules)))
             columns.kind.append(self._kind(node, number))
             steps.append(index)
             ids.append(node.id)

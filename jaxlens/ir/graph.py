@@ -146,6 +146,9 @@ class Node:
         stamps: The nodes of the stage before that it came from, by exact id (see `stamps.py`):
             one path for each, the calls that lead to it first, itself last. Ids of equations in
             StableHLO, of ops in HLO. Empty where nothing was stamped or the compiler kept none.
+        modules: Of an equation, the modules whose calls made it, outermost first, each by its
+            attribute path ("model", "model.layers[0]"), with the named scopes among them; empty
+            where no module was called, or none is known.
     """
 
     id: str
@@ -158,6 +161,7 @@ class Node:
     spans: tuple[Span, ...] = ()
     text: str = ""
     stamps: tuple[tuple[str, ...], ...] = ()
+    modules: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

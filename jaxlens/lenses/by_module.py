@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from jaxlens.links import name_stack
 from jaxlens.report import Cell
 
 
@@ -42,5 +43,5 @@ def cells(group: Sequence[OfModule]) -> tuple[Cell, Cell]:
 
 
 def module_text(row: OfModule) -> str:
-    """Returns `Model / Block_0 / Dense_1`."""
-    return " / ".join(row.module) or "no module"
+    """Returns `Model / Block_0 / Dense_1`, or `model.blocks[0].dense`."""
+    return name_stack.module_text(row.module) or "no module"

@@ -4,12 +4,14 @@ JAX writes a transform around the part of the name stack that it was applied to:
 `jit(step)/transpose(jvp(layer))/mul` was traced in `layer`, differentiated by `jvp` and then
 transposed. Named scopes, loops and calls are parts without brackets.
 
-A module is a named scope (Flax, Haiku, `jax.named_scope`), else a call of an object's `__call__`
-(the user's, of Equinox or Flax NNX), identified by the line that calls it.
+A module is a named scope (Flax Linen, Haiku, `jax.named_scope`) or a call of an object's `__call__`
+(the user's, of Equinox or Flax NNX). That has its attribute path where the call was traced by
+jaxlens (`stages/trace/modules.py`); elsewhere the line that calls it identifies it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 
 from jaxlens.ir.graph import Module, Node, Span
 
@@ -43,7 +45,7 @@ _OF_JAX = re.compile(
 )
 _CALL = ".__call__"
 # Where libraries have layers: what else they call is a wrapper, a handler or a metaclass.
-_LAYERS = re.compile(r"\b(equinox/nn|flax/(linen|nnx/(nn|helpers)))\b")
+LAYERS = re.compile(r"\b(equinox/nn|flax/(linen|nnx/(nn|helpers)))\b")
 _WRAP = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\(")
 
 
@@ -87,14 +89,24 @@ def around_calls(transforms: tuple[str, ...], opcode: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*transforms, kind))) if kind else transforms
 
 
-def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], bool]:
+def is_module(scope: str) -> bool:
+    """Whether a named scope can be that of a module: not JAX's word, nor an einsum's subscripts."""
+    return _MODULE.fullmatch(scope) is not None and not _OF_JAX.fullmatch(scope)
+
+
+def module_path(
+    scope: str, spans: Sequence[Span], modules: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], bool]:
     """Returns the module that an equation or instruction belongs to, and whether it is backward.
 
     Args:
         scope: Its name stack.
         spans: The frames that made it, innermost first.
+        modules: The modules that were called, where that is known (`Node.modules`).
     """
     backward = "transpose(" in scope
+    if modules:
+        return modules, backward
     names = [n for n in _MODULE.findall(_JIT.sub("", scope)) if not _OF_JAX.fullmatch(n)]
     if any("." not in name for name in names):
         return tuple(names), backward
@@ -106,7 +118,7 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], boo
     for span in reversed(spans[: start + 1]):
         if span.function.endswith(_CALL):
             name = span.function.removesuffix(_CALL).rpartition(".")[2]
-            if not span.library or _LAYERS.search(span.file):
+            if not span.library or LAYERS.search(span.file):
                 path.append(f"{name} ({bound or caller})" if caller else name)
                 bound = None
             elif name == "BoundMethod":
@@ -115,19 +127,49 @@ def module_path(scope: str, spans: Sequence[Span]) -> tuple[tuple[str, ...], boo
     return tuple(path) or tuple(names), backward
 
 
-def path_module(path: Sequence[Node]) -> tuple[tuple[str, ...], bool]:
-    """Returns the module of an equation within calls, and whether it is backward.
+class EquationModules:
+    """The module of each equation of a jaxpr.
 
-    Args:
-        path: The calls that lead to it, outermost first, and the equation.
+    Attributes:
+        named: Whether called modules were named while it was traced; then frames say no more.
     """
-    whole: tuple[str, ...] = ()
-    backward = False
-    for node in path:
-        inner, back = module_path(node.scope, node.spans)
-        whole = nested_path(whole, inner)
-        backward |= back
-    return whole, backward
+
+    def __init__(self, jaxpr: Module) -> None:
+        self._nodes = {node.id: node for node in jaxpr.nodes()}
+        self.named = any(node.modules for node in self._nodes.values())
+        self._around = self._outer(jaxpr) if self.named else {}
+
+    def _outer(self, jaxpr: Module) -> Mapping[str, tuple[str, ...]]:
+        """Returns the modules that all calls of an equation's body are in, by equation."""
+        bodies: dict[str, tuple[str, ...]] = {}
+        around: dict[str, tuple[str, ...]] = {}
+        for region in jaxpr.regions.values():  # callers before callees
+            outer = bodies.get(region.name, ())
+            for node in region.nodes:
+                around[node.id] = outer
+                path = nested_path(outer, node.modules)
+                for body in node.regions:
+                    bodies[body] = tuple(commonprefix([bodies.get(body, path), path]))
+        return around
+
+    def own(self, node: Node) -> tuple[tuple[str, ...], bool]:
+        """Returns the module of an equation without those of the calls around it."""
+        return module_path(node.scope, () if self.named else node.spans, node.modules)
+
+    def within(self, path: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+        """Returns the module of an equation within calls, and whether it is backward.
+
+        Args:
+            path: Ids of the calls that lead to it, outermost first, and of the equation; the
+                outermost calls may be missing.
+        """
+        whole = self._around.get(path[0], ())
+        backward = False
+        for step in path:
+            inner, back = self.own(self._nodes[step])
+            whole = nested_path(whole, inner)
+            backward |= back
+        return whole, backward
 
 
 def nested_path(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,3 +178,9 @@ def nested_path(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ..
     A body's frames begin with those of its call, its scopes do not.
     """
     return inner if inner[: len(outer)] == outer else (*outer, *inner)
+
+
+def module_text(path: Sequence[str]) -> str:
+    """Returns `Net / Block_0 / Dense_1`, and of attribute paths the longest: `model.blocks[0]`."""
+    pairs = zip(path, (*path[1:], ""), strict=True)
+    return " / ".join(name for name, inner in pairs if not inner.startswith((f"{name}.", f"{name}[")))

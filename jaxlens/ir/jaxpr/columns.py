@@ -21,6 +21,7 @@ def program(
     spans: Resolver,
     scope: Callable[[Any], str],
     description: Description,
+    modules: Callable[[Any], tuple[str, ...]],
 ) -> ProgramColumns:
     """Columns of every body.
 
@@ -29,8 +30,9 @@ def program(
         spans: Gives the spans of a traceback.
         scope: Gives the text of a name stack.
         description: Describes equations whose parameters do not compare.
+        modules: Gives the modules of a name stack.
     """
-    reader = _Reader(bodies, spans, scope, description)
+    reader = _Reader(bodies, spans, scope, description, modules)
     return reader.program({body.name: body for body in bodies.values()}, reader.region)
 
 
@@ -43,15 +45,16 @@ class _Reader(ColumnsBuilder):
         spans: Resolver,
         scope: Callable[[Any], str],
         description: Description,
+        modules: Callable[[Any], tuple[str, ...]],
     ) -> None:
         super().__init__()
-        self._bodies, self._spans, self._scope = bodies, spans, scope
+        self._bodies, self._spans, self._scope, self._modules = bodies, spans, scope, modules
         self._describe = description
         self._type_of: dict[int, int] = {}  # by an aval's identity
         # Places by traceback and by the identity of its spans: of each name stack, by its identity,
-        # and of each text of one.
+        # and of each text of one with its modules.
         self._stack_of: dict[int, dict[Any, int]] = {}
-        self._scope_of: dict[str, dict[Any, int]] = {}
+        self._scope_of: dict[tuple[str, tuple[str, ...]], dict[Any, int]] = {}
         self._literals: Pool[Hashable] = Pool()
 
     def region(self, body: JaxprBody) -> Columns:
@@ -125,14 +128,15 @@ class _Reader(ColumnsBuilder):
     def _place(self, source: Any) -> int:
         """The number of a place whose name stack or traceback is new."""
         stack, traceback = source.name_stack, source.traceback
-        scope = self._scope(stack)
-        places = self._stack_of[id(stack)] = self._scope_of.setdefault(scope, {})
+        scope, modules = self._scope(stack), self._modules(stack)
+        places = self._scope_of.setdefault((scope, modules), {})
+        self._stack_of[id(stack)] = places
         place = places.get(traceback)
         if place is None:
             spans = self._spans(traceback)
             place = places.get(id(spans))
             if place is None:  # hashing a place is slow
-                place = places[id(spans)] = self.places.number(Place(scope, spans))
+                place = places[id(spans)] = self.places.number(Place(scope, spans, modules))
             places[traceback] = place
         return place
 

@@ -33,6 +33,7 @@ def read(
     jaxpr: Any,
     name: str = "main",
     scope: Callable[[Any], str] = str,
+    modules: Callable[[Any], tuple[str, ...]] = lambda stack: (),
 ) -> Module:
     """Reads a traced program.
 
@@ -40,6 +41,7 @@ def read(
         jaxpr: A jaxpr, closed or not. It must not change while the module is used.
         name: What the module is called.
         scope: Gives a name stack's text.
+        modules: Gives the modules of a name stack, for `Node.modules`.
 
     Returns:
         A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
@@ -49,7 +51,9 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description)
+        program = jaxpr_columns.program(
+            by_identity, resolver(), scope, reader.description, modules
+        )
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
@@ -197,6 +201,7 @@ class _Reader:
             region.calls.get(step, ()),
             place.scope,
             place.spans,
+            modules=place.modules,
         )
 
     def _values(self, region: str, values: Iterable[int]) -> Iterator[Value]:

@@ -111,6 +111,8 @@ def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
     }
     if any(n.stamps for n in nodes):
         columns["stamps"] = [[pools.strings(path) for path in n.stamps] for n in nodes]
+    if any(n.modules for n in nodes):
+        columns["modules"] = [pools.strings(n.modules) for n in nodes]
     return columns
 
 
@@ -205,10 +207,11 @@ def _nodes(
     columns: Any, strings: list[str], types: list[Type], stacks: list[tuple[Span, ...]]
 ) -> Iterable[Node]:
     names = ("id", "opcode", "operands", "results", "attrs", "regions", "scope", "spans", "text")
-    # The first files have no stamps.
-    stamps = columns.get("stamps", [[] for _ in columns["id"]])
-    for id_, opcode, operands, results, attrs, regions, scope, stack, text, paths in zip(
-        *(columns[name] for name in names), stamps, strict=True
+    # The first files have no stamps, and those until jaxlens named modules no modules.
+    none: list[list[int]] = [[] for _ in columns["id"]]
+    more = columns.get("stamps", none), columns.get("modules", none)
+    for id_, opcode, operands, results, attrs, regions, scope, stack, text, paths, modules in zip(
+        *(columns[name] for name in names), *more, strict=True
     ):
         texts = [strings[i] for i in attrs]
         yield Node(
@@ -222,4 +225,5 @@ def _nodes(
             stacks[stack],
             strings[text],
             tuple(tuple(strings[i] for i in path) for path in paths),
+            tuple(strings[i] for i in modules),
         )

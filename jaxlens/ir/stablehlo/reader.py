@@ -31,7 +31,7 @@ _UNSAID = {"api_version": "1", "called_computations": "[]", "has_side_effect": "
 _new = object.__new__
 _setters = [vars(Node)[field.name].__set__ for field in fields(Node)]
 _set_id, _set_opcode, _set_operands, _set_results, _set_attrs = _setters[:5]
-_set_regions, _set_scope, _set_spans, _set_text, _set_stamps = _setters[5:]
+_set_regions, _set_scope, _set_spans, _set_text, _set_stamps, _set_modules = _setters[5:]
 _ARGUMENT_NAMES = {"stablehlo.while": "iterArg"}
 _CALLEES = ("callee", "called_computations", "decomposition")
 
@@ -301,6 +301,7 @@ class _Reader:
         _set_spans(node, frames)
         _set_text(node, "")
         _set_stamps(node, paths)
+        _set_modules(node, ())
         return node
 
     def _called(self, attrs: dict[str, str]) -> tuple[str, ...]:

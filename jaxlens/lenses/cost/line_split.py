@@ -114,7 +114,12 @@ def _split(sums: Mapping[Path, int], whole: int) -> list[tuple[str, int]]:
 
 
 def _scopes(node: Node) -> Path:
-    """Returns the components of a name stack, without transforms: `jvp(layer)` gives `layer`."""
+    """Returns the modules that were called, else the components of the name stack.
+
+    They are without transforms: `jvp(layer)` gives `layer`.
+    """
+    if node.modules:
+        return node.modules
     components = []
     for component in node.scope.split(";")[0].split("/"):
         for _ in range(_WRAPS):

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
-from jaxlens.ir.graph import Node
 from jaxlens.ir.hlo import buffers
 from jaxlens.ir.hlo.live_ranges import live
 from jaxlens.lenses.cost.facts import EquationSums, known_trips
 from jaxlens.lenses.lines import shared_frames
 from jaxlens.lenses.program.kernel_cost import KernelCost
-from jaxlens.links.name_stack import module_path, nested_path
+from jaxlens.links.name_stack import EquationModules, module_path, module_text, nested_path
 from jaxlens.report import Cell, Table, amount, barred, duration, share
 
 Path = tuple[str, ...]
@@ -72,7 +71,7 @@ def module_costs(
         for (path, backward), flops in _flops(capture).items():
             add(path, "backward" if backward else "forward", flops)
     if kernels:
-        paths = _paths(capture.optimized.module.nodes())
+        paths = _paths(capture)
         for kernel in kernels:
             path = paths.get(kernel.instruction, ())
             add(path, "bytes", kernel.bytes or 0)
@@ -90,16 +89,17 @@ def module_costs(
     return tuple(ModuleCost(path, **sums[path]) for path in in_order)
 
 
-def _paths(instructions: Iterable[Node]) -> dict[str, Path]:
-    """Returns the modules of instructions.
+def _paths(capture: Capture) -> dict[str, Path]:
+    """Returns the modules of instructions: those of their equations where modules were called.
 
     What slices and stacks the arrays of a loop is of the module that the whole body is of.
     """
-    paths: dict[str, Path] = {}
+    paths = _of_equations(capture)
     loops: defaultdict[str, list[str]] = defaultdict(list)
-    for node in instructions:
+    for node in capture.optimized.module.nodes():
         scope = _of_hlo(node.scope)
-        paths[node.id], _ = module_path(scope, node.spans)
+        if node.id not in paths:
+            paths[node.id], _ = module_path(scope, node.spans)
         loop, body, _ = scope.rpartition("/while/body")
         if body:
             loops[loop].append(node.id)
@@ -108,6 +108,23 @@ def _paths(instructions: Iterable[Node]) -> dict[str, Path]:
         deeper = [paths[id] for id in inside if len(paths[id]) > len(around)]
         whole = deeper[0][: shared_frames(deeper)] if deeper else around
         paths.update((id, whole) for id in inside if paths[id] == around)
+    return paths
+
+
+def _of_equations(capture: Capture) -> dict[str, Path]:
+    """Returns the modules of the instructions whose equations are known, if any were called."""
+    if not capture.links.gives("jaxpr"):
+        return {}
+    modules = EquationModules(capture.jaxpr.module)
+    if not modules.named:
+        return {}
+    linked = capture.links.linked("jaxpr", "stablehlo", "optimized")
+    equations = linked.atoms.equations
+    paths: dict[str, Path] = {}
+    for instruction, atoms in linked.reached("optimized").own.items():
+        for path in (path for atom in atoms for path in equations[atom]):
+            paths[instruction], _ = modules.within(path)
+            break
     return paths
 
 
@@ -135,7 +152,7 @@ def _of_hlo(scope: str) -> str:
 def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
     """Returns the flops of a jaxpr by module and pass, callees before callers."""
     module = capture.jaxpr.module
-    sums = EquationSums(module, known_trips(capture))
+    sums, modules = EquationSums(module, known_trips(capture)), EquationModules(module)
     found: dict[str, Counter[tuple[Path, bool]]] = {}
     for region in reversed(tuple(module.regions.values())):
         tree = found[region.name] = Counter()
@@ -143,7 +160,7 @@ def _flops(capture: Capture) -> Counter[tuple[Path, bool]]:
             own, bodies = sums.own[node.id], tuple(sums.bodies(node)) if node.regions else ()
             if not own and not bodies:
                 continue
-            path, backward = module_path(node.scope, node.spans)
+            path, backward = modules.own(node)
             tree[path, backward] += own
             for name, times in bodies:
                 for (inner, back), flops in found[name].items():
@@ -173,7 +190,7 @@ def table(modules: Sequence[ModuleCost], within: Path = ()) -> Table:
     names = ("module", "forward", "backward", "of all flops", "bytes moved", "at the peak")
     columns = (*names, "measured") if timed else names
     right = tuple(range(1, len(columns)))
-    title = " / ".join(within) or "By module"
+    title = module_text(within) or "By module"
     cells = barred(shown, (1, 2), (4,), (5,))
     by_line = any(" (" in m.path[-1] for m in rows if m.path != (_NONE,))
     note = "All calls on one line are one row, such as the layers of a list: jax.named_scope round "

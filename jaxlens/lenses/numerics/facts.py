@@ -12,7 +12,7 @@ from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultRounding, RoundingE
 from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.numerics.promotion import Promotion, promotions
 from jaxlens.lenses.subject import ProgramFacts, subject_of
-from jaxlens.links.name_stack import path_module
+from jaxlens.links.name_stack import EquationModules
 
 _STEP = 8.0  # factor by which one equation must increase the error to be named
 _CHAIN = 5_000  # executions that are followed back from a result
@@ -136,7 +136,7 @@ def facts(capture: Capture) -> Numerics:
     spans = {ident: owner.get(ident) for ident in nodes}
     return Numerics(
         run,
-        tuple(_by_equation(run.executions, nodes)),
+        tuple(_by_equation(run.executions, EquationModules(module))),
         tuple(_losses(run, nodes, spans)),
         tuple(promotions(module, subject.program.inputs, spans)),
         *(
@@ -150,7 +150,7 @@ def facts(capture: Capture) -> Numerics:
 
 
 def _by_equation(
-    executions: Sequence[RoundingExecution], nodes: Mapping[str, Node]
+    executions: Sequence[RoundingExecution], modules: EquationModules
 ) -> Iterator[EquationRounding]:
     worst: dict[Path, RoundingExecution] = {}
     own: dict[Path, float] = {}
@@ -172,7 +172,7 @@ def _by_equation(
             one.iterations,
             times[path],
             lost_at[path],
-            *path_module([nodes[step] for step in path]),
+            *modules.within(path),
         )
 
 

@@ -11,7 +11,7 @@ from jaxlens.ir.run.values import EXPONENTS, LARGEST, ExecutionArray, ValueStati
 from jaxlens.lenses.lines import owners, span_of
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.lenses.values.zeros import OperandZeros
-from jaxlens.links.name_stack import path_module
+from jaxlens.links.name_stack import EquationModules
 
 MOSTLY = 0.9
 """Share of zeros that is worth a sentence."""
@@ -128,7 +128,7 @@ def facts(capture: Capture, at: str = "") -> Values:
             "no array of numbers; take another equation, such as one inside of it"
         )
     owner = owners(module)
-    modules = {path: path_module([nodes[step] for step in path]) for path in run.equations}
+    modules = EquationModules(module)
     values = [
         MeasuredValue(
             path,
@@ -136,7 +136,7 @@ def facts(capture: Capture, at: str = "") -> Values:
             span_of(path, owner),
             str(nodes[path[-1]].results[one.result].type),
             one,
-            *modules[path],
+            *modules.within(path),
         )
         for path, results in run.equations.items()
         for one in results

@@ -49,7 +49,14 @@ from jaxlens.stages.compat.program_text import (
     to_stablehlo,
 )
 from jaxlens.stages.compat.scheduled_hlo import replaced_when_scheduled
-from jaxlens.stages.compat.scopes import has_location_parts, named_last, scope_names
+from jaxlens.stages.compat.scopes import (
+    Called,
+    called_within,
+    has_location_parts,
+    named_last,
+    naming,
+    scope_names,
+)
 from jaxlens.stages.compat.settings import apart, context_value, is_apart, settings_here
 from jaxlens.stages.compat.stage_objects import (
     argument_names,

@@ -7,7 +7,7 @@ from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.stages.call import isolate
-from jaxlens.stages.trace import stamp
+from jaxlens.stages.trace import modules, stamp
 
 
 def stage_of_jaxpr(program: Any, name: str) -> Stage:
@@ -15,7 +15,7 @@ def stage_of_jaxpr(program: Any, name: str) -> Stage:
 
     def read() -> Module:
         with stamp.none():
-            return jaxpr.read(program, name, scope=_scope)
+            return jaxpr.read(program, name, scope=_scope, modules=modules.within)
 
     return Stage(BY_NAME["jaxpr"], lambda: _printed(program), read)
 

@@ -1,5 +1,6 @@
 """Traces a call."""
 
+import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jaxlens.stages.arguments.captured_arrays import Survey, survey
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
+from jaxlens.stages.trace import modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def trace(
     context = isolate.context()
     with isolate.untouched(context, call.owner, call.function):
         start = time.perf_counter()
-        with during or nullcontext():
+        with during or nullcontext(), modules.naming(sys._getframe()):
             traced = call.trace(place)
         seconds = time.perf_counter() - start
     if len(traced.jaxpr.in_avals) > traced.in_tree.num_leaves:
