@@ -145,6 +145,13 @@ def counted_trips(node: Node, module: Module) -> int | None:
 
     i = 0; the condition is `lt i 10` and the body has `add i 2`: 5 trips.
     """
+    try:
+        return _counted(node, module)
+    except (LookupError, ValueError):  # an equation of another JAX
+        return None
+
+
+def _counted(node: Node, module: Module) -> int | None:
     body, condition = (module.regions[node.attrs[name]] for name in ("body_jaxpr", "cond_jaxpr"))
     of_test, of_body = (int(node.attrs[name]) for name in ("cond_nconsts", "body_nconsts"))
     test = _maker(condition, condition.results[0])

@@ -593,14 +593,18 @@ def test_numbers_that_draw_no_curve_are_labels(here):
         assert texts(answer) == ["All points have about the same peak, 2.05 kB."]
 
 
-def test_flops_of_while_loops_say_that_bodies_count_once(here):
+def test_flops_of_while_loops_are_known_or_said_to_be_unknown(here):
     def powers(x, n):
-        return jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))
+        return jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]
 
+    over = {"n": [4, 8, 16]}
     f = jax.jit(powers, static_argnames="n")
-    answer = jaxlens.sweep(f, XS[0], over={"n": [4, 8, 16]}, measure="flops", executor=here)
-    assert texts(answer)[0].startswith("flops (while loops once) hardly changes with n")
-    assert "The body of a while loop counts once" in answer.tables[0].note
+    known = jaxlens.sweep(f, XS[0], over=over, measure=["flops", "bytes"], executor=here)
+    size = XS[0].size  # a product for each number, an addition and a comparison for the counter
+    assert [row.figures.flops for row in known.rows] == [n * (size + 1) + n + 1 for n in over["n"]]
+    unknown = jaxlens.sweep(powers, XS[0], over=over, measure=["flops", "bytes"], executor=here)
+    assert {(row.figures.flops, row.figures.bytes) for row in unknown.rows} == {(None, None)}
+    assert "runs an unknown number of times" in unknown.tables[0].note
 
 
 def test_pandas_is_one_line_where_it_is_missing(here):

@@ -32,6 +32,7 @@ _SENTENCE = (
     "moved",
     "bytes",
 )
+_BY_XLA = ("temporaries", "peak", "on_chip")
 _WORTH = 0.01  # log2 of the ratio from which a figure is in the sentence (0.7%)
 
 
@@ -60,7 +61,7 @@ def _findings(comparison: Comparison, names: Names) -> Iterator[Finding]:
         parts.append(f"other LLVM IR in {count(len(comparison.recoded), 'kernel')}")
     consequence = ", ".join(parts) or (unchanged if alike else "")
     equations = _equations(comparison.equations) or "the same equations"
-    trust: Trust = "xla" if any(FIGURES[name].unit == "B" for name in ranked) else "counted"
+    trust: Trust = "xla" if any(name in _BY_XLA for name in ranked) else "counted"
     ids = (*comparison.new, *comparison.changed.values())
     text = "; ".join(filter(None, (consequence, equations)))
     yield Finding(f"{subject(comparison.causes, edited)}: {text}.", trust, ids)

@@ -374,7 +374,8 @@ def table(kernels: Sequence[KernelCost]) -> Table:
         for kernel in ordered[:_ROWS]
     )
     left = len(ordered) - len(rows)
-    note = "Flops as XLA counts them, loops by their trips; bytes without any cache."
+    note = "A multiply-add is 2 flops, of complex numbers 8; loops by their trips; bytes without "
+    note += "any cache."
     note += f" flop/B is of {main}." if others else ""
     if any(kernel.open for kernel in kernels):
         note += f" Of a run{passes(loop for kernel in kernels for loop in kernel.open)}."

@@ -128,10 +128,11 @@ class _Uses:
             if node.opcode.startswith("scatter"):
                 update = _bytes(types.get(names[2]))
                 return _Use(update, update, (0,))
-        uses = [
-            self._body(name, place, times, carry, whole)
-            for name, place, times, carry in self._bodies(node, index)
-        ]
+        try:
+            bodies = [*self._bodies(node, index)]
+        except LookupError:  # an equation of another JAX
+            bodies = []
+        uses = [self._body(*body, whole) for body in bodies]
         if not uses:
             return _Use(whole)
         kept = dict.fromkeys(n for use in uses for n in use.kept)

@@ -8,9 +8,10 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import Limits
+from jaxlens.ir.trips import Runs, runs
 from jaxlens.lenses.cost.published_limits import PUBLISHED, published
 from jaxlens.lenses.cost.roofline import facts, limits_of, points, roofline
-from jaxlens.lenses.program.kernel_cost import executed, kernel_costs
+from jaxlens.lenses.program.kernel_cost import kernel_costs
 from jaxlens.views.questions import cost as cost_view
 from tests.support import fixed_captures as fixed
 from tests.support.paths import CAPTURES, RECORDS
@@ -75,17 +76,13 @@ ENTRY main (x: f32[100,64], w: f32[64,32]) -> f32[100,32] {
 
 
 def test_a_loops_kernels_count_for_every_trip():
-    assert executed(fixed.module(LOOP)) == {
-        "main": (1, False),
-        "body": (100, False),
-        "cond": (101, False),
-    }
+    assert runs(fixed.module(LOOP)) == {"main": Runs(1), "body": Runs(100), "cond": Runs(101)}
     by_name = costs(LOOP)
     assert sorted(by_name) == ["dot", "less", "stacked", "taken"]
     assert (by_name["stacked"].once, by_name["stacked"].flops) == (64, 6400)
     assert by_name["less"].flops == 101
     unsure = costs(LOOP.replace('"known_trip_count"', '"nothing"'))["stacked"]
-    assert (unsure.runs, unsure.open, unsure.flops) == (1, True, 64)
+    assert (unsure.runs, unsure.open, unsure.flops) == (1, ("loop",), 64)
 
 
 def test_of_what_is_sliced_only_the_slice_is_read_and_written():
