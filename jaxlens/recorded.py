@@ -211,15 +211,16 @@ def _stages(root: Path) -> StageOf:
 
 
 def opened(path: str | os.PathLike[str]) -> Capture:
-    """Opens a saved capture, a program of a record, a folder of XLA's dumps, or a module's text.
+    """Opens a saved capture, a program of a record, a folder of XLA's dumps, or a module.
 
     Raises:
-        CaptureFileError: The file holds none of these.
+        CaptureFileError: The file cannot be read, or is a script.
+        ReadError: It holds none of these.
     """
-    from jaxlens.api import capture
-
     file = Path(path)
     if file.is_dir():
+        from jaxlens.api import capture
+
         return capture(str(file))
     try:
         data = read_file(file, LARGEST_FILE)
@@ -232,16 +233,9 @@ def opened(path: str | os.PathLike[str]) -> Capture:
             f"it compiles, jaxlens explore {file.stem}:FUNCTION writes a function's page"
         )
     if data[:2] != b"PK":
-        from jaxlens.stages.existing.module_text import is_program_text
+        from jaxlens.stages.existing.program_file import of_bytes
 
-        text = data.decode(errors="replace")
-        if not is_program_text(text):  # `capture` would call the text a name
-            cure = ", or XLA's dumps with XLA_FLAGS=--xla_dump_hlo_as_text" * (file.suffix == ".pb")
-            raise CaptureFileError(
-                f"{file.name} is no program: give a saved capture, the text of an HLO or StableHLO "
-                f"module{cure}"
-            )
-        return capture(text)
+        return of_bytes(data, None, "", where=file.name)
     try:
         from jaxlens.stages.record.opened import opened_program
     except ImportError:  # no JAX here: what is in the file can be read

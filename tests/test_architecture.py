@@ -85,7 +85,7 @@ PACKAGES = {
     ),
     "stages.record": (
         "captures errors ir.* stages.compat stages.arguments stages.call stages.compile "
-        "stages.existing stages.keys stages.session stages.trace stages.watch"
+        "stages.experiments stages.existing stages.keys stages.session stages.trace stages.watch"
     ),
     "lenses": "captures errors ir.* links.* report",
     "lenses.timeline": "errors ir.* report",

@@ -1,7 +1,7 @@
 """Lowers with large constants as arguments; prints lowered programs."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -128,13 +128,40 @@ def hlo(lowered: Any) -> Any:
         mlir = private("interpreters.mlir")
         from jaxlib import _jax
 
-        refined = mlir.refine_polymorphic_shapes(lowered.compiler_ir("stablehlo"))
+        refined = refined_module(lowered)
         return _jax.mlir.mlir_module_to_xla_computation(
             mlir.module_to_bytecode(refined),
             use_tuple_args=lowered._lowering.compile_args["tuple_args"],
         )
     except (ImportError, AttributeError, KeyError, TypeError):
         return lowered.compiler_ir("hlo")
+
+
+def refined_module(lowered: Any) -> Any:
+    """Returns the StableHLO of a lowered program without the symbolic sizes of what it calls.
+
+    Gone: its StableHLO as it is.
+    """
+    module = lowered.compiler_ir("stablehlo")
+    try:
+        return private("interpreters.mlir").refine_polymorphic_shapes(module)
+    except (ImportError, AttributeError):
+        return module
+
+
+def symbols(size: Any) -> tuple[str, ...]:
+    """Returns the names in a symbolic size ("b" and "n" of 2*b + n); () for a number.
+
+    Gone: ().
+    """
+    names = getattr(size, "_get_vars", None)
+    return tuple(sorted(names())) if names is not None else ()
+
+
+@when_gone(None)
+def number(size: Any, values: Mapping[str, int]) -> int | None:
+    """Returns a size, symbolic or not, with values for its names. Gone: None."""
+    return size if isinstance(size, int) else int(size._evaluate(dict(values)))
 
 
 @contextmanager

@@ -173,9 +173,14 @@ class FolderDriver(OptimizedDriver):
             return sources.sources(self.first.module)
 
 
-def is_folder(value: Any) -> bool:
-    """Whether a value is the path of an existing folder."""
+def is_path(value: Any) -> bool:
+    """Whether a value can be a path: a program's text is too long, or has several lines."""
     if not isinstance(value, str | os.PathLike):
         return False
-    path = os.fspath(value)  # a program's text is too long for one, or has several lines
-    return len(path) < 4096 and "\n" not in path and "\0" not in path and os.path.isdir(path)
+    path = os.fspath(value)
+    return len(path) < 4096 and "\n" not in path and "\0" not in path
+
+
+def is_folder(value: Any) -> bool:
+    """Whether a value is the path of an existing folder."""
+    return is_path(value) and os.path.isdir(value)

@@ -1,7 +1,7 @@
 """Reads HLO and StableHLO text, and compiles it when a later stage is needed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from jaxlens.stages.experiments.first_in_child import tried
 from jaxlens.stages.session.existing_trace import ExistingTrace
 from jaxlens.stages.trace import sources
 
+_Leaves = tuple[Input, ...]
 CURE = "look at the call itself: jaxlens.capture(f, x)"
 _HLO = re.compile(r"\s*HloModule\b")
 _MLIR = re.compile(
@@ -65,12 +66,38 @@ def of_text(text: str, target: str | None = None, name: str = "") -> Capture:
     return _staged(stage.module, lowered, name, "HLO text", {"hlo": stage}, missing)
 
 
-def stablehlo_capture(module: Any, platform: str, name: str, holder: str) -> Capture:
-    """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed."""
+def stablehlo_capture(
+    module: Any,
+    platform: str,
+    name: str,
+    holder: str,
+    *,
+    unsized: str = "",
+    inputs: Callable[[_Leaves], _Leaves] = tuple,
+    outputs: Callable[[_Leaves], _Leaves] = tuple,
+) -> Capture:
+    """Returns the capture of an MLIR StableHLO module, compiled when a later stage is needed.
+
+    Args:
+        module: The module.
+        platform: The platform of this process to compile for; "" for the default one.
+        name: The program's name; "" for the module's.
+        holder: What it was read from, as a noun.
+        unsized: Why it is not compiled: which sizes are no numbers, and what gives them.
+        inputs: Completes the inputs that the module shows.
+        outputs: Completes the outputs.
+    """
     read = stablehlo.read(module)
     sizes = [read.attrs.get(f"mhlo.num_{n}", "1") for n in ("partitions", "replicas")]
-    lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes))
-    return _staged(read, lowered, name, holder, {}, {"jaxpr": "jaxpr"})
+    dynamic = [f"{leaf.name} {leaf.type}" for leaf in entry_inputs(read) if "?" in leaf.type.shape]
+    if dynamic and not unsized:
+        unsized = (
+            f"sizes of {', '.join(dynamic)} are not in the text, and XLA compiles numbers: open "
+            "the jax.export.Exported that it is from, with sizes={...}"
+        )
+    lowered = _ModuleOnly(module, None, *_devices(platform or None, *sizes), unsized)
+    missing = {"jaxpr": "jaxpr"}
+    return _staged(read, lowered, name, holder, {}, missing, inputs, outputs)
 
 
 def _staged(
@@ -80,15 +107,17 @@ def _staged(
     holder: str,
     stages: Mapping[str, Stage],
     missing: Mapping[str, str],
+    inputs: Callable[[_Leaves], _Leaves] = tuple,
+    outputs: Callable[[_Leaves], _Leaves] = tuple,
 ) -> Capture:
     staging = ExistingTrace(
         name or module.name.removeprefix("jit_"),
-        entry_inputs(module),
+        inputs(entry_inputs(module)),
         target_of(lowered.devices),
         holder,
         CURE,
         make=lambda: lowered,
-        outputs=lambda: entry_outputs(module),
+        outputs=lambda: outputs(entry_outputs(module)),
     )
     return captured(staging, stages, missing)
 
@@ -126,11 +155,18 @@ class _ModuleOnly:
         text: The HLO text; None for StableHLO.
         devices: The devices to compile for.
         partitions: Number of partitions (`num_partitions`).
+        unsized: Why the module is not compiled; "" if it is.
     """
 
     def __init__(
-        self, module: Any, text: str | None, devices: tuple[Any, ...], partitions: int
+        self,
+        module: Any,
+        text: str | None,
+        devices: tuple[Any, ...],
+        partitions: int,
+        unsized: str = "",
     ) -> None:
+        self._unsized = unsized
         self._module = module
         self._text = text
         self.devices = devices
@@ -162,6 +198,8 @@ class _ModuleOnly:
 
     def compile(self, compiler_options: Mapping[str, Any]) -> "LoadedExecutable":
         """Compiles the module with XLA's client, without JAX's caches."""
+        if self._unsized:
+            raise UnavailableError(self._unsized)
         count = self._partitions
         if len(self.devices) % count:
             raise UnavailableError(

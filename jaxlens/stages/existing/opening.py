@@ -10,18 +10,23 @@ import jax
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError
 from jaxlens.stages.existing import stage_objects
-from jaxlens.stages.existing.dump_folder import is_folder, of_folder
+from jaxlens.stages.existing.dump_folder import is_folder, is_path, of_folder
+from jaxlens.stages.existing.exported import of_exported
 from jaxlens.stages.existing.module_text import is_program_text, of_text
+from jaxlens.stages.existing.program_file import is_program_bytes, of_bytes, of_file
 
 
 def is_program(value: Any) -> bool:
     """Whether a value is an existing program, which is read and not traced.
 
     True for a `jax.stages.Traced`, `Lowered` or `Compiled`, for Equinox's or Flax's wrapper of one,
-    for a `jax.export.Exported`, the text of an HLO or StableHLO module, and a folder.
+    for a `jax.export.Exported`, the text or bytes of an HLO or StableHLO module, a file, and a
+    folder.
     """
     if isinstance(value, str | os.PathLike):
-        return is_program_text(value) or is_folder(value)
+        return is_program_text(value) or (is_path(value) and os.path.exists(value))
+    if isinstance(value, bytes | bytearray):
+        return is_program_bytes(value)
     return stage_objects.stage_object(value) is not None
 
 
@@ -38,7 +43,8 @@ def opened(
     Args:
         value: A value for which `is_program` is True.
         args: Arguments to run it with, for a `jax.stages.Compiled` only.
-        kwargs: Keyword arguments to run it with; `module` for a folder with several modules.
+        kwargs: Keyword arguments to run it with; `module` for a folder with several modules,
+            `sizes` for an Exported with symbolic sizes.
         target: A platform of this process to compile text for.
         name: Name of the program in the user's code.
 
@@ -47,14 +53,22 @@ def opened(
         ReadError: The text cannot be read.
     """
     keywords = dict(kwargs or {})
-    if isinstance(value, str | os.PathLike) and not is_program_text(value):
+    if is_path(value) and is_folder(value):
         module = keywords.pop("module", "")
         _check(args, keywords, target)
         return of_folder(Path(value), str(module))
-    if isinstance(value, str):
+    if isinstance(value, str) and is_program_text(value):
         _check(args, keywords, None)
         return of_text(value, target, name)
+    sizes = keywords.pop("sizes", None)
+    if isinstance(value, str | os.PathLike | bytes | bytearray):
+        _check(args, keywords, None)
+        if isinstance(value, bytes | bytearray):
+            return of_bytes(bytes(value), target, name, sizes)
+        return of_file(Path(value), target, name, sizes)
     stage = stage_objects.stage_object(value)
+    if sizes is not None and isinstance(stage, stage_objects.KINDS):
+        keywords["sizes"] = sizes
     noun = f"a {type(stage).__name__} object"
     if isinstance(stage, jax.stages.Compiled):
         _check((), {}, target, noun)
@@ -64,14 +78,14 @@ def opened(
         return stage_objects.of_traced(stage, name)
     if isinstance(stage, jax.stages.Lowered):
         return stage_objects.of_lowered(stage, name)
-    return stage_objects.of_exported(stage, name)
+    return of_exported(stage, name, sizes)
 
 
 def _check(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     target: str | None,
-    noun: str = "text or a folder",
+    noun: str = "text, a file or a folder",
 ) -> None:
     if args or kwargs:
         arguments = ", ".join([*("..." for _ in args), *(f"{key}=..." for key in kwargs)])

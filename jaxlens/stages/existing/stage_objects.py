@@ -1,4 +1,4 @@
-"""Captures of `jax.stages.Traced`, `Lowered` and `Compiled`, and of `jax.export.Exported`.
+"""Captures of `jax.stages.Traced`, `Lowered` and `Compiled`.
 
 The objects are not modified: a Lowered is compiled from a copy, without JAX's caches.
 """
@@ -17,14 +17,12 @@ from jaxlens.errors import OptionError
 from jaxlens.ir.driver import Run
 from jaxlens.ir.facts import Input, Limits, Memory, Target
 from jaxlens.ir.jaxpr.types import type_of
-from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages import compat
 from jaxlens.stages.call.target import resolve, target_of
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
 from jaxlens.stages.existing.existing_driver import captured, read_capture
-from jaxlens.stages.existing.module_text import CURE, OptimizedDriver, stablehlo_capture
-from jaxlens.stages.experiments.first_in_child import tried
+from jaxlens.stages.existing.module_text import CURE, OptimizedDriver
 from jaxlens.stages.measure.execute import run
 from jaxlens.stages.measure.instruction_times import run_profiled
 from jaxlens.stages.measure.measured_limits import measured
@@ -88,17 +86,6 @@ def of_compiled(
     driver = CompiledDriver(compiled, target, arguments)
     name = name or driver.stage("optimized").module.name.removeprefix("jit_")
     return read_capture(driver, name, _inputs(compiled), target)
-
-
-def of_exported(exported: Any, name: str) -> Capture:
-    """Returns the capture of an Exported: StableHLO, compiled for this process if possible."""
-    tried(exported.mlir_module_serialized)
-    return stablehlo_capture(
-        stablehlo.parse(exported.mlir_module_serialized),
-        exported.platforms[0] if len(exported.platforms) == 1 else "",
-        name or exported.fun_name,
-        "a jax.export.Exported",
-    )
 
 
 def _target(stage: Any) -> Target:

@@ -175,7 +175,11 @@ class Compiling:
         """Returns HLO before optimisation if a compile has begun and dumps it, else ""."""
         with self._staging.lock:
             early = self._running.lowered_text() if self._running is not None else ""
-            return early or (self.hlo().lowered_text if self.begun else "")
+            if early or not self.begun:
+                return early
+            with suppress(UnavailableError):  # it fails again where its result is used
+                return self.hlo().lowered_text
+            return ""
 
     @property
     def begun(self) -> bool:

@@ -1,0 +1,153 @@
+"""Programs in files and bytes are opened by what they hold, whatever they are called."""
+
+import os
+from pathlib import Path
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import pytest
+
+import jaxlens
+from jaxlens.errors import OptionError, PackageError, ReadError, UnavailableError
+from jaxlens.stages import compat
+
+S = jax.ShapeDtypeStruct
+
+
+def step(x, w):
+    return jnp.tanh(x) @ w
+
+
+def proto(module: bytes) -> bytes:
+    """An `HloProto` as XLA dumps it: its first field is the module."""
+    length, head = len(module), [10]
+    while length > 127:
+        head.append(length & 127 | 128)
+        length >>= 7
+    return bytes([*head, length]) + module
+
+
+@pytest.fixture(scope="module")
+def lowered():
+    return jax.jit(step).lower(S((4, 3), jnp.float32), S((3, 2), jnp.float32))
+
+
+FILES = {
+    "m.hlo": lambda t: t.as_text(dialect="hlo").encode(),
+    "windows.hlo": lambda t: b"\xef\xbb\xbf" + t.as_text("hlo").replace("\n", "\r\n").encode(),
+    "m.txt": lambda t: t.compile().as_text().encode(),
+    "m.mlir": lambda t: t.as_text().encode(),
+    "m.bin": lambda t: compat.bytecode(t.compiler_ir("stablehlo")),
+    "m.hlo.pb": lambda t: proto(t.compiler_ir("hlo").as_serialized_hlo_module_proto()),
+    "module": lambda t: t.compiler_ir("hlo").as_serialized_hlo_module_proto(),
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("kind", [str, Path, bytes])
+def test_a_file_is_opened_by_its_content(lowered, tmp_path, file, kind):
+    data = FILES[file](lowered)
+    path = tmp_path / "é a" / file
+    path.parent.mkdir()
+    path.write_bytes(data)
+    cap = jaxlens.capture(data if kind is bytes else kind(path))
+    assert cap.program.name == "step"
+    assert [str(leaf.type) for leaf in cap.program.inputs] == ["f32[4,3]", "f32[3,2]"]
+    assert "tanh(" in cap.optimized.text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"hello", "a.txt is no program: give the text of"),
+        ("a.pb", b"\n\x05hello", "a.pb is no program: give the text of"),
+        ("a.hlo.pb", b"\n\xff\xff\xff", "a.hlo.pb is no program: give the text of"),
+        ("empty.hlo", b"", "empty.hlo is no program"),
+        ("a.mlir", b"module {", "cannot parse the StableHLO"),
+        ("bad.bin", b"ML\xefR\x0dStableHLO_v1.0.0\0bad", "cannot parse the StableHLO"),
+    ],
+)
+def test_what_is_no_program_says_what_is(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ReadError, match=message) as error:
+        jaxlens.capture(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_pipe_is_not_waited_for_and_a_name_not_found(tmp_path):
+    os.mkfifo(tmp_path / "pipe.hlo")
+    with pytest.raises(ReadError, match="pipe or a device"):
+        jaxlens.capture(tmp_path / "pipe.hlo")
+    with pytest.raises(OptionError, match="no file or folder"):
+        jaxlens.capture(tmp_path / "gone.hlo")
+
+
+@pytest.fixture(scope="module")
+def exported():
+    b, n = jax.export.symbolic_shape("b, n", constraints=["n >= 2"])
+    shapes = S((b, n), jnp.float32), S((n, 2 * n), jnp.float32)
+    return jax.export.export(jax.jit(step))(*shapes)
+
+
+def test_symbolic_sizes_are_named_and_the_stablehlo_is_shown(exported):
+    cap = jaxlens.capture(exported)
+    assert [str(leaf.type) for leaf in (*cap.program.inputs, *cap.outputs)] == [
+        "f32[b,n]",
+        "f32[n,2*n]",
+        "f32[b,2*n]",
+    ]
+    assert "with symbolic sizes (b, n)" in cap.program.origin
+    assert "stablehlo.tanh" in jaxlens.hlo(cap, stage="stablehlo").text()
+    assert "sizes={'b': 8, 'n': 8}" in jaxlens.explore(cap).text()
+    for verb in (jaxlens.hlo, jaxlens.cost, jaxlens.memory, jaxlens.compile):
+        with pytest.raises(UnavailableError, match=r"\(b, n\).*sizes=\{'b': 8, 'n': 8\}"):
+            verb(cap).text()
+    with pytest.raises(UnavailableError, match=r"f32\[\?,\?\].*open the jax.export.Exported"):
+        _ = jaxlens.capture(exported.mlir_module()).optimized
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_numbers_for_symbolic_sizes_compile(exported, n):
+    cap = jaxlens.capture(exported, sizes={"b": 8, "n": n})
+    assert [leaf.type.shape for leaf in cap.program.inputs] == [(8, n), (n, 2 * n)]
+    plain = jax.jit(step).lower(S((8, n), jnp.float32), S((n, 2 * n), jnp.float32)).compile()
+    assert cap.cost["flops"] == plain.cost_analysis()["flops"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"b": 8}, r"a number for each symbolic size \(b, n\)"),
+        ({"b": 8, "n": 4, "m": 1}, "a number for each symbolic size"),
+        ({"b": 8, "n": 0}, "a number for each symbolic size"),
+        ({"b": 8, "n": "4"}, "a number for each symbolic size"),
+        ({"b": 8, "n": 1}, "n >= 2"),
+    ],
+)
+def test_sizes_that_do_not_fit_say_which_do(exported, sizes, message):
+    with pytest.raises(OptionError, match=message) as error:
+        jaxlens.capture(exported, sizes=sizes)
+    assert "\n" not in str(error.value)
+
+
+def test_sizes_are_for_symbolic_programs_only(lowered):
+    with pytest.raises(OptionError, match="leave them out"):
+        jaxlens.capture(FILES["m.bin"](lowered), sizes={"b": 1})
+    with pytest.raises(OptionError, match="leave sizes out"):
+        given = S((4, 3), jnp.float32), S((3, 2), jnp.float32)
+        jaxlens.capture(jax.export.export(jax.jit(step))(*given), sizes={"b": 1})
+
+
+def test_a_serialised_exported_is_opened_or_names_its_package(exported):
+    try:
+        import flatbuffers  # noqa: F401
+    except ImportError:
+        with pytest.raises(PackageError, match="pip install flatbuffers"):
+            jaxlens.capture(b"\x20\0\0\0" + exported.mlir_module_serialized)
+        return
+    data = exported.serialize()
+    assert jaxlens.capture(data).program.inputs == jaxlens.capture(exported).program.inputs
+    assert jaxlens.capture(data, sizes={"b": 8, "n": 4}).optimized.text
+    with pytest.raises(ReadError, match="looks like a serialised"):
+        jaxlens.capture(b"\x20\0\0\0" + exported.mlir_module_serialized)
