@@ -64,6 +64,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", cell.cell_begins)
     shell.events.register("post_run_cell", cell.cell_done)
     shell.events.register("post_run_cell", watch.cell_done)
+    watch.begin()
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
 
 

@@ -368,6 +368,8 @@ def test_a_kernel_opens_what_the_output_left_out(show, monkeypatch):
         }""",
         answers,
     )
+    note = page.locator(".jaxlens-drawing .drawing-note").text_content()
+    assert note == drawn.note  # every box opens now
     fold = page.locator(".graph-box.called[aria-expanded=false]").first
     path = fold.get_attribute("data-path")
     fold.dblclick()

@@ -12,6 +12,7 @@ from traitlets import Bool, observe
 
 from jaxlens.errors import CellError, OptionError, nearest
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
+from jaxlens.notebook.magics.after_import import AfterImport
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 from jaxlens.report import count
@@ -31,6 +32,7 @@ class JaxLens(WholeCellMagics):
 
     _session: "SessionWatch | None" = None
     _stderr: KernelStderr | None = None
+    _import: AfterImport | None = None
     _has_failed = False
     # Cells that ended after the last error, and after the last compile; %explain does not count.
     _since_error = _since_compile = 0
@@ -52,7 +54,7 @@ class JaxLens(WholeCellMagics):
             %jaxlens            says whether it is on
             %explain            why the last cell that compiled did so, and what would avoid it
 
-        Cells count from the one after `import jax`. In ipython_config.py, for every session:
+        Cells count from the one that imports jax. In ipython_config.py, for every session:
 
             c.InteractiveShellApp.extensions = ["jaxlens"]
             c.JaxLens.watch = True
@@ -66,7 +68,7 @@ class JaxLens(WholeCellMagics):
             )
         if state:
             self.watch = state == "on"
-            self._begin()
+            self.begin()
         print(self._state())
         return None
 
@@ -143,7 +145,7 @@ class JaxLens(WholeCellMagics):
         if not self.watch:
             return "jaxlens is off: %jaxlens on watches every cell"
         if self._session is None:
-            return "jaxlens is on; it watches from the end of the cell that imports jax"
+            return "jaxlens is on; it watches from the moment that a cell imports jax"
         programs = count(self._session.programs, "program")
         return f"jaxlens is on: {programs} compiled in {count(self._session.cells, 'cell')}"
 
@@ -158,16 +160,30 @@ class JaxLens(WholeCellMagics):
             self._session.stop()
         if self._stderr is not None:
             self._stderr.stop()
-        self._session, self._stderr = None, None
+        if self._import is not None:
+            self._import.stop()
+        self._session, self._stderr, self._import = None, None, None
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Starts the watch as soon as JAX is there; importing it is left to the user's cells."""
-        if self.watch and self._session is None and "jax" in sys.modules:
+        if not self.watch or self._session is not None:
+            return
+        if "jax" not in sys.modules:
+            self._import = self._import or AfterImport("jax", self.begin)
+            return
+        try:
             from jaxlens.watches import SessionWatch
 
             self._stderr = KernelStderr()
             self._stderr.start()
             self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Ends the watch: a fault of jaxlens must not be the user's."""
+        self.watch = False
+        print(f"jaxlens is off: {type(error).__name__}: {error}"[:300], file=sys.stderr)
 
     def cell_done(self, result: Any) -> None:
         """Shows a line if the cell compiled, and warnings; called by IPython after each cell."""
@@ -178,7 +194,7 @@ class JaxLens(WholeCellMagics):
             self._since_compile += 1
         try:
             if self._session is None:
-                return self._begin()
+                return self.begin()
             is_captured = isinstance(self.shell.display_pub, CapturingDisplayPublisher)
             if is_captured and not result.info.store_history:
                 return None  # the inside of %%capture: the line belongs to the whole cell
@@ -187,9 +203,8 @@ class JaxLens(WholeCellMagics):
                 self._has_failed, self._since_compile = has_failed, 0
             if after.compiles or after.growth:
                 self._show(after)
-        except Exception as error:  # a fault of jaxlens must not be the user's
-            self.watch = False
-            print(f"jaxlens is off: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+        except Exception as error:
+            self._fail(error)
         return None
 
     def _show(self, after: Any) -> None:

@@ -50,7 +50,7 @@ def graph_data(
         budget: Approximate maximum size of the JSON in bytes. Panels are included breadth first:
             repeats (the first copy right after), other calls, loops and folds, then fusions,
             then boxes with the text of an earlier one, plain lists last. A box whose panel is
-            left out does not open, and the note counts such boxes.
+            left out opens only with a running kernel, and `locked` counts such boxes.
         most: Maximum number of panels; to make one and lay it out takes some 4 ms.
         edges: Maximum number of edges of a panel other than the first: many take long to lay out.
         hues: Index of the hue of each source line.
@@ -67,7 +67,8 @@ def graph_data(
           the curve, label]` where its label is shown; the label is left out where it is the
           type.
         - `open`: paths of the boxes that are open at first, "3.1" for box 1 of the panel of box 3.
-        - `note`: what was folded or left out.
+        - `note`: what was folded.
+        - `locked`: how many boxes do not open without a running kernel.
         - `stage`: the stage whose ids these are.
         - `hues`: index of the hue of each source line that has one.
         - `links`: `Box.link` of the first panel's boxes, by id; left out where none has one.
@@ -81,18 +82,16 @@ def graph_data(
     lines = {box[6] for row in rows for box in row[4]}
     places = ".".join
     paths = sorted(open_paths(figure, figure.depth), key=lambda path: (len(path), path))
-    notes = [clean(figure.note)] if figure.note else []
-    if left_out:
-        notes = [note.removesuffix("; every box opens") for note in notes]  # now untrue
-        noun = "box does" if left_out == 1 else "boxes do"
-        notes.append(f"{left_out:,} {noun} not open in this output, to keep it small")
+    noun = "box does" if left_out == 1 else "boxes do"
+    locked = f"{left_out:,} {noun} not open in this output, to keep it small" if left_out else ""
     links = {clean(box.id): box.link for box in figure.panels[0].boxes if box.link}
     return {
         **({"links": links} if links else {}),
         "kinds": list(KINDS),
         "panels": rows,
         "open": [places(map(str, path)) for path in paths],
-        "note": "; ".join(notes),
+        "note": clean(figure.note),
+        "locked": locked,
         "stage": figure.stage,
         "hues": {line: hues[line] for line in sorted(lines) if hues and line in hues},
         "shut": shut,

@@ -1,7 +1,8 @@
 """Opens a profile that was recorded elsewhere: by JAX's profiler, Nsight Systems, or a timeline.
 
-`jax.profiler.trace` writes an XSpace (`.xplane.pb`) and the same as trace events (`.json.gz`). It
-names no line of the user's, and of waits only those for a value that is read, such as `float(x)`.
+`jax.profiler.trace` writes an XSpace (`.xplane.pb`) and the same as trace events (`.json.gz`). Of
+Python it names the functions that began while it ran, each with its first line and the name of its
+file, and of waits only those for a value that is read, such as `float(x)`.
 """
 
 import gzip
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jaxlens.errors import OptionError, ReadError, first_line
-from jaxlens.ir.run.timeline import UNKNOWN_LINE, RunTimeline
+from jaxlens.ir.run.timeline import RunTimeline
 from jaxlens.ir.run.trace_events import is_own, of_trace_events
 from jaxlens.reading import parsed, read_file
 from jaxlens.stages.timeline import read_profile
+from jaxlens.stages.timeline.function_log import FunctionLog
 from jaxlens.stages.timeline.nsys import lines_of_export
 from jaxlens.stages.timeline.read_profile import Lines, ProfileEvent
 from jaxlens.stages.timeline.record import in_seconds
@@ -29,6 +31,10 @@ _KINDS = (
 )
 _REPORTS = (".nsys-rep", ".qdrep")
 _ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
+_FUNCTIONS = (
+    "which line of a function ran, and waits in block_until_ready: a profile of JAX's has the "
+    "first line of each function that began while it was recorded"
+)
 _NO_PAIRS = "where Python waits: the file has not both ends of each wait"
 _NO_CALLS = "what Python does: the profile has no call of a compiled function"
 
@@ -93,9 +99,10 @@ def _of_lines(found: Lines) -> RunTimeline:
     known = read_profile.read_lines(lines, lambda events: events is main)
     if not (known.dispatches or known.executions or known.activities):
         raise ReadError("it has no event of a program that JAX ran")
+    functions = FunctionLog(main)
     waits, executions = read_profile.linked(
-        tuple(replace(d, line=UNKNOWN_LINE) for d in known.dispatches),
-        tuple(replace(w, line=UNKNOWN_LINE) for w in known.waits),
+        tuple(replace(d, line=functions.at(d.start)) for d in known.dispatches),
+        tuple(replace(w, line=functions.at(w.start)) for w in known.waits),
         known.executions,
     )
     activities = read_profile.owned(known.activities, executions)
@@ -105,10 +112,11 @@ def _of_lines(found: Lines) -> RunTimeline:
     origin = min(start for start, _ in spans)
     end = max(e.end for e in main) if main else max(end for _, end in spans)
     unpaired = not waits and any(e.name.endswith(_AWAIT) for e in main)
-    unknown = _NO_PAIRS if unpaired else _ELSEWHERE if main else _NO_CALLS
+    named = _FUNCTIONS if functions.lines else _ELSEWHERE
+    unknown = _NO_PAIRS if unpaired else named if main else _NO_CALLS
     return RunTimeline(
         (end - origin) * 1e-9,
-        tuple(in_seconds(replace(d, line=UNKNOWN_LINE), origin) for d in known.dispatches),
+        tuple(in_seconds(replace(d, line=functions.at(d.start)), origin) for d in known.dispatches),
         tuple(in_seconds(w, origin) for w in waits),
         tuple(in_seconds(e, origin) for e in executions),
         unknown,

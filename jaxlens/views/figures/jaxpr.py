@@ -56,7 +56,7 @@ def figure(
     panels = Panels(_DrawnPanels(bodies))
     body = bodies[module.entry]
     shown = sum(box.kind not in ("input", "output", "constant") for box in panels[0].boxes)
-    folded = f"{len(body):,} {body.nouns[1]} folded into {shown} boxes; every box opens"
+    folded = f"{len(body):,} {body.nouns[1]} folded into {shown} boxes"
     note = folded if body.folded else ""
     drawing = Figure(panels, max(1, depth), note)
     return drawing if depth != AUTO else Figure(panels, fitting_depth(drawing), note)

@@ -133,7 +133,8 @@ def test_data_beyond_the_budget_is_left_out_and_said():
     whole, part = graph_data(drawn, budget=10**9), graph_data(drawn, budget=4_000)
     assert len(whole["panels"]) == len(drawn.panels)
     assert len(part["panels"]) < len(drawn.panels)
-    assert "not open in this output" in part["note"]
+    assert (part["note"], whole["locked"]) == (whole["note"], "")
+    assert "not open in this output" in part["locked"]  # hidden once a kernel opens them
     shut = [box for row in part["panels"] for box in row[4] if box[4] < 0]
     assert shut
     assert all(-1 <= box[4] < len(part["panels"]) for row in part["panels"] for box in row[4])

@@ -50,8 +50,8 @@ export class Drawing {
     this.keys = keyTable();
     const tools = this.toolbar();
     this.near = /** @type {HTMLElement} */ (tools.firstElementChild);
+    this.note = create("div", "drawing-note", {});
     this.draw();
-    this.note = create("div", "drawing-note", {}, data.note);
     host.replaceChildren(tools, this.keys, this.view.box, this.note);
     this.closed.root.addEventListener("jl-kernel", () => this.draw());
     drawings.set(this.svg, this);
@@ -114,6 +114,8 @@ export class Drawing {
     this.at(this.chosen)?.setAttribute("tabindex", "0");
     this.markEdges(this.chosen, "on", this.picked);
     this.links.mark();
+    const { note, locked } = this.data;
+    this.note.textContent = [note, this.closed.fetch ? "" : locked].filter(Boolean).join("; ");
   }
 
   /** @param {string} path */

@@ -10,7 +10,7 @@
  * @typedef {any[]} Edge tail, head, type, points, columns of the label, x, y, place, label
  * @typedef {[string, number, number, number, Box[], Edge[]]} Panel
  * title, free, w, h, boxes, edges
- * @typedef {{kinds: string[], panels: Panel[], open: string[], note: string, stage: string,
+ * @typedef {{kinds: string[], panels: Panel[], open: string[], note: string, locked: string, stage: string,
  *   hues: Record<string, number>, links?: Record<string, string>, shut: [number, number, string][]}} Data
  * @typedef {{path: string, box: Box, x: number, y: number, w: number, h: number,
  *   open: boolean}} Drawn

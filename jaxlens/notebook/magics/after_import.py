@@ -1,0 +1,54 @@
+"""Calls a function once a module has been imported, in the middle of the cell that imports it."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class AfterImport(MetaPathFinder, Loader):
+    """Waits for the import of one module; nothing of it is left in the module.
+
+    Args:
+        name: The module, which is not imported yet.
+        then: Called after the import, once.
+    """
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name, self._then = name, then
+        self._loader: Loader | None = None
+        self._is_finding = False
+        sys.meta_path.insert(0, self)
+
+    def stop(self) -> None:
+        """Waits no longer."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._name or self._is_finding:
+            return None
+        self._is_finding = True  # so that the other finders are asked
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._is_finding = False
+        if spec is not None and spec.loader is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        assert self._loader is not None
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert self._loader is not None
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self.stop()
+        self._then()
