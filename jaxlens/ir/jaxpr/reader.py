@@ -42,9 +42,7 @@ def read(
         scope: Gives a name stack's text.
 
     Returns:
-        A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
-        that are captured constants; they come before the inputs. Nodes are made when they
-        are looked at.
+        A module whose entry is "main". Nodes are made when they are looked at.
     """
     with paused():
         by_identity = bodies(opened(jaxpr))
@@ -52,19 +50,23 @@ def read(
         program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description)
     reader.columns = program
     regions: dict[str, Region] = {
-        body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
+        body.name: unfilled(
+            _Region,
+            name=body.name,
+            kind="jaxpr",
+            constants=len(body.jaxpr.constvars),
+            _body=body,
+            _reader=reader,
+        )
         for body in by_identity.values()
     }
-    main = next(iter(by_identity.values()))
-    constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
-    attrs = {"constants": constants} if constants else {}
     return unfilled(
         ColumnsModule,
         name=name,
         stage="jaxpr",
-        entry=main.name,
+        entry=next(iter(regions)),
         regions=regions,
-        attrs=attrs,
+        attrs={},
         unknown=(),
         columns=program,
         locate=reader.locate,
