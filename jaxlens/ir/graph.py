@@ -196,6 +196,7 @@ class Region:
             it is unknown or JAX's own.
         arguments: What that function calls each parameter ("h", "carry[0]"), "" where unknown;
             empty where all are.
+        constants: How many of the first parameters are constants of its own, which no call gives.
     """
 
     name: str
@@ -205,6 +206,7 @@ class Region:
     kind: str
     function: str = ""
     arguments: tuple[str, ...] = ()
+    constants: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region
 from jaxlens.ir.jaxpr.bodies import operand, running
+from jaxlens.ir.jaxpr.refs import READS, WRITES
 
 Place = tuple[str, str]
 """A variable: the name of its region, and its own name."""
@@ -28,7 +29,7 @@ def live_equations(jaxpr: Module) -> frozenset[str]:
     for region in reversed(list(flow.regions.values())):  # callees before callers
         for node in region.nodes:
             # Whether the equation, or one in its bodies, has an effect.
-            acts = not node.results or "callback" in node.opcode
+            acts = not node.results or "callback" in node.opcode or node.opcode in WRITES
             if node.regions:
                 bodies = (flow.regions[name].nodes for name in running(node))
                 acts = any(inner.id in ids for inner in chain.from_iterable(bodies))
@@ -56,6 +57,7 @@ class ValueFlow:
         callers: The regions and equations that execute a body, by its name.
         makers: The equation that defines a variable.
         places: The index of a body's parameter.
+        writes: The equations that write a ref, by where it was made.
     """
 
     def __init__(self, jaxpr: Module) -> None:
@@ -75,11 +77,38 @@ class ValueFlow:
                     self.makers[region.name, value.name] = region, node
                 for name in running(node):
                     self.callers[name].append((region, node))
+        self.writes: defaultdict[Place, list[tuple[Region, Node]]] = defaultdict(list)
+        for region in self.regions.values():
+            for node in region.nodes:
+                if node.opcode in WRITES:
+                    for origin in self._origins((region.name, node.operands[0])):
+                        self.writes[origin].append((region, node))
+
+    def _origins(self, ref: Place) -> set[Place]:
+        """Returns the variables that a ref was first: inputs, and results of equations."""
+        pending, visited, origins = [ref], set[Place](), set[Place]()
+        while pending:
+            place = pending.pop()
+            if place not in visited:
+                visited.add(place)
+                around = list(self.outer(place))
+                pending += around
+                origins |= set() if around else {place}
+        return origins
+
+    def written(self, region: Region, node: Node) -> list[Place]:
+        """Returns the variables that were written to the ref that an equation reads."""
+        if not self.writes or node.opcode not in READS:
+            return []
+        origins = self._origins((region.name, node.operands[0]))
+        writes = (write for origin in origins for write in self.writes.get(origin, ()))
+        return list(dict.fromkeys((body.name, write.operands[1]) for body, write in writes))
 
     def whole(self, region: Region, node: Node) -> Iterator[Place]:
-        """Yields the operands of an equation and the results of its bodies."""
+        """Yields the operands of an equation, what it reads of a ref, and its bodies' results."""
         for name in node.operands:
             yield region.name, name
+        yield from self.written(region, node)
         for inner in running(node):
             for name in self.regions[inner].results:
                 yield inner, name

@@ -44,9 +44,7 @@ def read(
         modules: Gives the modules of a name stack, for `Node.modules`.
 
     Returns:
-        A module whose entry is "main". `attrs["constants"]` lists the entry's parameters
-        that are captured constants; they come before the inputs. Nodes are made when they
-        are looked at.
+        A module whose entry is "main". Nodes are made when they are looked at.
     """
     with paused():
         by_identity = bodies(opened(jaxpr))
@@ -56,19 +54,23 @@ def read(
         )
     reader.columns = program
     regions: dict[str, Region] = {
-        body.name: unfilled(_Region, name=body.name, kind="jaxpr", _body=body, _reader=reader)
+        body.name: unfilled(
+            _Region,
+            name=body.name,
+            kind="jaxpr",
+            constants=len(body.jaxpr.constvars),
+            _body=body,
+            _reader=reader,
+        )
         for body in by_identity.values()
     }
-    main = next(iter(by_identity.values()))
-    constants = " ".join(reader.name(main.name, n) for n in range(len(main.jaxpr.constvars)))
-    attrs = {"constants": constants} if constants else {}
     return unfilled(
         ColumnsModule,
         name=name,
         stage="jaxpr",
-        entry=main.name,
+        entry=next(iter(regions)),
         regions=regions,
-        attrs=attrs,
+        attrs={},
         unknown=(),
         columns=program,
         locate=reader.locate,

@@ -20,7 +20,9 @@ LOOPS = ("scan", "while")
 INSIDE = frozenset({*CALLS, *LOOPS, "cond", "shard_map"})
 """Primitives whose bodies are measured; others with bodies are measured as a whole."""
 
-MOVES = frozenset("abs broadcast_in_dim copy neg pvary rev reshape squeeze transpose".split())
+MOVES = frozenset(
+    "abs broadcast_in_dim copy neg new_ref pvary rev reshape squeeze transpose".split()
+)
 """Primitives whose results have the elements of the first operand, but for order and sign.
 
 A result has a NaN or an infinity where that operand has, so nothing is measured.
@@ -71,7 +73,8 @@ class NonFiniteRun:
         inf: The first execution with infinities, likewise.
         nan_inputs: Indices of the program's inputs with a NaN.
         inf_inputs: Those with an infinity.
-        nan_results: Indices of the program's results with a NaN.
+        nan_results: Indices of the program's results with a NaN; after them count its constants and
+            inputs that are refs, with what they hold at the end.
         inf_results: Those with an infinity.
     """
 

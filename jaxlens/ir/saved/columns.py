@@ -90,10 +90,12 @@ def to_columns(module: Module) -> dict[str, Any]:
 
 
 def _origin(region: Region, pools: _Pools) -> dict[str, Any]:
-    """The function that a region was traced from, where it is known."""
+    """The number of a region's constants, and the function that it was traced from."""
+    constants = {"constants": region.constants} if region.constants else {}
     if not region.function:
-        return {}
-    return {"function": region.function, "arguments": pools.strings(region.arguments)}
+        return constants
+    arguments = pools.strings(region.arguments)
+    return {**constants, "function": region.function, "arguments": arguments}
 
 
 def _node_columns(nodes: Iterable[Node], pools: _Pools) -> dict[str, list[Any]]:
@@ -133,6 +135,7 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
     _check_length(data, strings, types, most)
     spans = [_span(row, strings) for row in data["spans"]]
     stacks = [tuple(spans[i] for i in row) for row in data["stacks"]]
+    attrs = {checked(str, key): checked(str, value) for key, value in data["attrs"].items()}
     regions: dict[str, Region] = {}
     for row in data["regions"]:
         nodes = tuple(_nodes(row["nodes"], strings, types, stacks))
@@ -144,8 +147,13 @@ def from_columns(data: Any, most: int = 1 << 30) -> Module:
         if arguments and len(arguments) != len(parameters):
             raise ValueError("a region has other arguments than parameters")
         kind = checked(str, row["kind"])
-        regions[name] = Region(name, parameters, nodes, results, kind, function, arguments)
-    attrs = {checked(str, key): checked(str, value) for key, value in data["attrs"].items()}
+        constants = checked(int, row.get("constants", 0))
+        if not regions and "constants" in attrs:  # as it was written once, of the entry alone
+            constants = len(attrs.pop("constants").split())
+        if not 0 <= constants <= len(parameters):
+            raise ValueError("a region has more constants than parameters")
+        rest = kind, function, arguments, constants
+        regions[name] = Region(name, parameters, nodes, results, *rest)
     unknown = tuple(checked(str, line) for line in data["unknown"])
     entry = checked(str, data["entry"])
     if len(regions) != len(data["regions"]) or next(iter(regions), None) != entry:

@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 
 from jaxlens.ir.graph import Module, Node, Region
+from jaxlens.ir.jaxpr.refs import ON_REFS
 from jaxlens.lenses.depth.moves import COMPUTED, PADDING, SAME, Ids, attribute, moved
 from jaxlens.lenses.program.equation_flops import ELEMENTWISE, TRANSCENDENTAL
 
@@ -131,7 +132,10 @@ class _Tracker:
 
     def run(self, region: Region, operands: Sequence[Ids]) -> list[Ids]:
         """Runs a body, and returns its results."""
-        values = dict(zip((v.name for v in region.parameters), operands, strict=True))
+        called = len(operands) < len(region.parameters)  # a call gives no constants
+        own = region.parameters[: region.constants] if called else ()
+        given = [*(np.full(_shape(value.type.shape), COMPUTED) for value in own), *operands]
+        values = dict(zip((v.name for v in region.parameters), given, strict=True))
         for node in region.nodes:
             self.steps += 1
             if self.steps > _MOST_STEPS:
@@ -144,6 +148,8 @@ class _Tracker:
 
     def _results(self, node: Node, operands: list[Ids]) -> list[Ids]:
         shapes = [_shape(value.type.shape) for value in node.results]
+        if node.opcode in ON_REFS:
+            raise TooLargeError("it writes refs, whose elements are not followed")
         rule = _RULES.get(node.opcode)
         try:
             if rule is not None:
@@ -279,7 +285,7 @@ class _Tracker:
     def call(self, node: Node, operands: list[Ids], shapes: list[tuple[int, ...]]) -> list[Ids]:
         """The body of a jit, and of what else runs its body once."""
         region = self._module.regions[node.regions[0]]
-        if len(region.parameters) != len(operands):
+        if len(region.parameters) != len(operands) + region.constants:
             raise LookupError("a call whose operands are not the body's")
         return self.run(region, operands)
 

@@ -8,6 +8,7 @@ from math import prod
 
 from jaxlens.captures import Capture
 from jaxlens.ir.graph import Module, Region
+from jaxlens.ir.jaxpr.refs import MAKES, WRITES, is_ref
 from jaxlens.lenses.depth.element_flow import CALLS, Flow, TooLargeError, follow
 from jaxlens.lenses.depth.moves import attribute
 from jaxlens.lenses.program.equation_flops import FREE
@@ -260,7 +261,9 @@ def _array_levels(
     module: Module, region: Region, levels: Sequence[int], steps: list[int]
 ) -> list[int]:
     at = dict(zip((value.name for value in region.parameters), levels, strict=False))
+    refs = {v.name for v in region.parameters if is_ref(v.type)}
     for node in region.nodes:
+        refs |= {value.name for value in node.results if node.opcode in MAKES}
         steps[0] += 1
         if steps[0] > _STEPS:
             raise TooLargeError("too many equations")
@@ -279,4 +282,7 @@ def _array_levels(
         elif node.opcode not in CALLS:
             deepest += 1
         at.update((value.name, start + deepest) for value in node.results)
+        if node.opcode in WRITES or (node.regions and node.opcode != "pallas_call"):
+            # What reads a ref after it was written waits for that.
+            at.update((name, start + deepest) for name in node.operands if name in refs)
     return [at.get(name, 0) for name in region.results]

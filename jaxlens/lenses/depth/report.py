@@ -19,9 +19,10 @@ def findings(depth: Depth) -> Iterator[Finding]:
     """Yields what waits for what, in sentences."""
     equations = count(depth.equations, "equation")
     if depth.why:
+        smaller = "; smaller inputs have one" if " over " in depth.why else ""
         yield Finding(
             f"{count(depth.depth, 'level')} deep by whole arrays: of its {equations} that many "
-            f"wait for one another, loops counted. No tree: {depth.why}; smaller inputs have one."
+            f"wait for one another, loops counted. No tree: {depth.why}{smaller}."
         )
         return
     if not depth.levels:

@@ -124,7 +124,7 @@ def facts(capture: Capture) -> FirstNan:
     nan = kind == "nan"
     had = look.kind(nan=nan)
     results = run.nan_results if nan else run.inf_results
-    origins = walker.back(walker.results(results), had)
+    origins = walker.back(walker.results(results, had), had)
     bad_inputs = had.inputs & origins.inputs if kind else frozenset()
     every = _makers_of_nan(look)
     if not kind or bad_inputs or not origins.makers:

@@ -288,7 +288,7 @@ class Look:
                 return CureTrial(tuple(paths), self.changes(paths), True, infinite, change)
             look, infinity = Look(self.capture, self.walker, self.owner, run), False
             kind = look.kind(nan=bool(run.nan_results))
-            makers = self.walker.back(self.walker.results(left), kind).makers
+            makers = self.walker.back(self.walker.results(left, kind), kind).makers
             if not {look.to_guard(path, infinity) for path in makers} - set(paths):
                 break
         return made(tuple(paths), self.changes(paths), change=change)

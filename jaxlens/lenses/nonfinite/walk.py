@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jaxlens.ir.graph import Module, Node
+from jaxlens.ir.jaxpr.refs import is_ref
 from jaxlens.ir.run.nonfinite import INSIDE, LOOPS, MOVES, NonFiniteExecution, Path
 from jaxlens.links.live_equations import Place, ValueFlow
 
@@ -65,17 +66,40 @@ class Walker:
         names = {node.id: body.name for body in bodies for node in body.nodes}
         object.__setattr__(self, "regions", names)
 
-    def results(self, indices: Iterable[int]) -> list[Spot]:
-        """Returns results of the program by index."""
+    def results(self, indices: Iterable[int], kind: NonFiniteKind) -> list[Spot]:
+        """Returns results of the program by index, then what was written to a ref among inputs."""
         main = self.module.body()
-        return [((), (main.name, main.results[n]), ()) for n in indices]
+        refs = [value.name for value in main.parameters if is_ref(value.type)]
+        names = [(main.name, name) for name in (*main.results, *refs)]
+        written = [
+            (prefix, (body.name, write.operands[1]), ())
+            for n in indices
+            if n >= len(main.results)
+            for body, write in self.flow.writes.get(names[n], ())
+            for prefix in self.calls(body.name)
+        ]
+        held = [spot for spot in written if self.has(spot, kind)]
+        return [*(((), names[n], ()) for n in indices), *held]
 
     def operands(self, path: Path, indices: Iterable[int] | None = None) -> list[Spot]:
-        """Returns operands of an equation; by default all."""
+        """Returns operands of an equation, by default all, and what it reads of a ref."""
         node = self.nodes[path[-1]]
         region = self.regions[path[-1]]
         chosen = range(len(node.operands)) if indices is None else indices
-        return [(path[:-1], (region, node.operands[n]), path) for n in chosen]
+        spots = [(path[:-1], (region, node.operands[n]), path) for n in chosen]
+        for place in self.flow.written(self.module.regions[region], node):
+            spots += [(prefix, place, path) for prefix in self.calls(place[0])]
+        return spots
+
+    def calls(self, region: str) -> list[Path]:
+        """Returns the equations whose bodies lead to a body, each way from the program to it."""
+        if region == self.module.entry:
+            return [()]
+        return [
+            (*prefix, node.id)
+            for around, node in self.flow.callers[region]
+            for prefix in self.calls(around.name)
+        ]
 
     def back(self, spots: Iterable[Spot], kind: NonFiniteKind) -> NonFiniteOrigins:
         """Walks back from values along operands that had such elements."""

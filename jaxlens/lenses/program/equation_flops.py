@@ -38,9 +38,9 @@ FREE = frozenset(
     "pad pbroadcast ppermute pvary random_unwrap random_wrap reshape reshard rev scan scatter "
     "sharding_constraint slice split squeeze stack stop_gradient transpose while".split()
 ) | frozenset(  # primitives on refs, and those of Pallas kernels that do no arithmetic
-    "bitcast broadcast_to delay dma_start dma_wait get get_barrier_semaphore masked_load "
-    "masked_swap multiple_of num_programs program_id roll semaphore_read semaphore_signal "
-    "semaphore_wait swap".split()
+    "accum_grad_in_ref bitcast broadcast_to delay dma_start dma_wait empty_ref free_ref freeze get "
+    "get_barrier_semaphore masked_load masked_swap multiple_of new_ref num_programs program_id "
+    "roll semaphore_read semaphore_signal semaphore_wait swap".split()
 )
 # Starts of primitives whose body is applied to elements: `applied` counts how often, or `flops` has
 # a rule.

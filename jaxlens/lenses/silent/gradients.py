@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from jaxlens.ir.facts import root_name
 from jaxlens.ir.graph import Module, Node, Region, Span, Type
-from jaxlens.ir.jaxpr.bodies import running
 from jaxlens.links.live_equations import Place, ValueFlow
 
 _CUTS = frozenset("stop_gradient round floor ceil sign nextafter".split())
@@ -142,7 +141,7 @@ class _Walk:
             return
         region, node = made
         smooth = node.opcode not in _CUTS and is_float(self.types[place])
-        whole = node.opcode in _OWN_RULE or not running(node)
+        whole = node.opcode in _OWN_RULE
         operands = ((region.name, name) for name in node.operands)
         for before in operands if whole else self.flow.behind(region, node, place[1]):
             if (kind := self.types.get(before)) is not None:  # no literal

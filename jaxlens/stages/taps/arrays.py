@@ -12,6 +12,7 @@ from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ExecutionArray
 from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
+from jaxlens.stages.taps.refs import is_ref
 from jaxlens.stages.taps.values import real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side
@@ -85,7 +86,7 @@ def array_at(closed: Any, args: Sequence[Any], ident: str) -> ExecutionArray | N
     eqns = equations(closed)
     eqn = eqns[ident]
     aval = eqn.outvars[0].aval if eqn.outvars else None
-    if aval is None or not isinstance(getattr(aval, "dtype", None), np.dtype):
+    if is_ref(aval) or not isinstance(getattr(aval, "dtype", None), np.dtype):
         return None
     probe = _LastArray(ident, aval, deepest(closed))
     _, rows = execute(closed, probe, args)

@@ -12,9 +12,10 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import NonFiniteRun, Path
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
-from jaxlens.stages.taps.evaluate import bind, deepest
+from jaxlens.stages.taps.evaluate import deepest
 from jaxlens.stages.taps.execute import CompiledPieces, execute
 from jaxlens.stages.taps.nonfinite import FirstNonFinite, Unmeasured, is_inexact, run_of
+from jaxlens.stages.taps.refs import bind
 from jaxlens.stages.taps.shadow import Shadow, ShadowedValue, is_float
 
 _EXPONENTIALS = {"exp": math.e, "exp2": 2.0, "expm1": math.e}  # and their bases
@@ -99,18 +100,18 @@ def _guarded(
         (x,) = operands
         axes = softmaxes.get(id(eqn), ()) if name != "expm1" else ()
         if axes:
-            return list(bind(eqn, [x - jnp.max(x, axes, keepdims=True)]))
+            return bind(eqn, [x - jnp.max(x, axes, keepdims=True)])
         most = math.log(float(jnp.finfo(x.dtype).max)) - _ROOM  # type: ignore[no-untyped-call]
-        return list(bind(eqn, [jnp.minimum(x, most / math.log(_EXPONENTIALS[name]))]))
+        return bind(eqn, [jnp.minimum(x, most / math.log(_EXPONENTIALS[name]))])
     if name == "select_n":
         large = min(1e30, float(jnp.finfo(results[0].dtype).max) / 2)  # type: ignore[no-untyped-call]
         return [jnp.where(jnp.isinf(y), jnp.sign(y) * large, y).astype(y.dtype) for y in results]
     if name in ("log", "sqrt", "rsqrt"):
         (x,) = operands
         tiny = jnp.finfo(x.dtype).tiny  # type: ignore[no-untyped-call]
-        return list(bind(eqn, [jnp.maximum(x, tiny)]))
+        return bind(eqn, [jnp.maximum(x, tiny)])
     if name in ("acos", "asin"):
-        return list(bind(eqn, [jnp.clip(operands[0], -1, 1)]))
+        return bind(eqn, [jnp.clip(operands[0], -1, 1)])
     zero = [jnp.asarray(x == 0) for x in operands[: 1 if name == "pow" else 2] if is_inexact(x)]
     any_zero = functools.reduce(jnp.logical_or, zero)
     return [jnp.where(any_zero, jnp.zeros_like(y), y) for y in results]

@@ -26,6 +26,7 @@ from jaxlens.stages.taps.pieces import (
     WrittenOperand,
     open_calls,
 )
+from jaxlens.stages.taps.refs import bind
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ class Evaluator:
                     results, rows = self.call(eqn, operands, replace(context, path=path))
                 inside.append(rows)
             else:
-                results = list(bind(eqn, operands))
+                results = bind(eqn, operands)
             at = Site(eqn, context.iterations, context.device)
             if self.change is not None and path in self.changed:
                 results = list(self.change(eqn, operands, results))
@@ -377,13 +378,6 @@ def evaluated_bodies(eqn: Any) -> list[Any]:
     if name == "while":
         return [params[key] for key in sorted(params) if opened(params[key]) is not None]
     return [params["jaxpr"]] if name in ("scan", "shard_map") else []
-
-
-def bind(eqn: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    """Executes an equation on operands."""
-    with eqn.ctx.manager:
-        results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
-    return results if eqn.primitive.multiple_results else [results]
 
 
 def _value(number: int | WrittenOperand, values: dict[int, Any]) -> Any:

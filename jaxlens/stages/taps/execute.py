@@ -15,6 +15,7 @@ from jaxlens.stages.call import isolate
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.stages.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
+from jaxlens.stages.taps.refs import content, fresh, is_ref, makes_ref
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 # A piece runs once, and many small kernels are most of its compile. On a CPU XLA's older emitters
@@ -47,7 +48,8 @@ class CompiledPieces:
     context: Any = field(default_factory=isolate.context, repr=False)
 
     def __call__(self, key: Any, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        places = tuple(x.sharding if isinstance(x, jax.Array) else None for x in operands)
+        placed = jax.Array | jax.Ref
+        places = tuple(x.sharding if isinstance(x, placed) else None for x in operands)
         if (key, places) not in self.executables:
             lowered = jax.jit(function).trace(*operands).lower()
             devices: set[Any] = {d for place in places if place for d in place.device_set}
@@ -125,7 +127,8 @@ def execute(
         compiled: Keeps what is compiled, for other runs of the same program.
 
     Returns:
-        The program's flat results, and the rows of each measured equation, of shape [rows, width].
+        The program's flat results, then what its constants and arguments that are refs hold at the
+        end, and the rows of each measured equation, of shape [rows, width].
     """
     kept = CompiledPieces() if compiled is None else compiled
     which = (id(closed), probe.key, frozenset(changed))
@@ -133,7 +136,9 @@ def execute(
         kept.plans[which] = _plan(closed, probe, change, which[-1], kept.tokens)
     plan = kept.plans[which]
     program, last = plan.program, plan.last
-    values = dict(zip(program.inputs, args, strict=True)) | program.consts
+    values = program.consts | dict(zip(program.inputs, args, strict=True))
+    values = {n: fresh(value) for n, value in values.items()}
+    refs = list(filter(is_ref, values.values()))
     measured: list[tuple[list[Any], list[Any]]] = []
 
     def collect(*gathered: Any) -> Any:
@@ -142,7 +147,10 @@ def execute(
     with isolate.untouched(kept.context), compat.persistent_cache_off():
         for index, part in enumerate(plan.parts):
             operands = [values[n] for n in part.piece.reads]
-            results, gathered, inside = kept(part.key, part.function, operands)
+            if makes_ref(part.piece.steps[0].eqn):
+                results, gathered, inside = part.function(*operands)
+            else:
+                results, gathered, inside = kept(part.key, part.function, operands)
             # Apart, for equations next to measurements make large kernels, each compiled anew.
             rows = []
             for group in gathered:
@@ -156,6 +164,7 @@ def execute(
                 if last[n] == index and n not in program.results:
                     del values[n]
         given = [n.value if isinstance(n, WrittenOperand) else values[n] for n in program.results]
+        given += map(content, refs)
         results = jax.block_until_ready(given)  # type: ignore[no-untyped-call]
     isolate.retire()
     every: dict[Path, Any] = {}

@@ -27,6 +27,7 @@ from jaxlens.stages.taps.evaluate import (
     evaluated_bodies,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
+from jaxlens.stages.taps.refs import content, is_ref
 
 _HEAD = 3  # elements of a row before the iterations
 _BITS = 30  # of an integer that are used
@@ -196,8 +197,9 @@ def run_of(
         }
         for n in range(2)
     )
+    held = [content(x) for x in args]
     return NonFiniteRun(
-        nan, inf, *(_with(test, values) for values in (args, results) for test in _TESTS)
+        nan, inf, *(_with(test, values) for values in (held, results) for test in _TESTS)
     )
 
 
@@ -260,7 +262,7 @@ def _range(row: Any, aval: Any) -> ValueRange | None:
 
 def is_inexact(value: Any) -> bool:
     """Whether a value has floating-point or complex elements; it may be a number of Python's."""
-    dtype = getattr(value, "dtype", None)
+    dtype = None if is_ref(value) else getattr(value, "dtype", None)
     if dtype is None:
         return isinstance(value, float | complex)
     return bool(jnp.issubdtype(dtype, jnp.inexact))

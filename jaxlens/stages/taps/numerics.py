@@ -12,7 +12,8 @@ from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
-from jaxlens.stages.taps.shadow import BF16, TF32, Shadow, ShadowedValue, bind, is_float, ulps, wide
+from jaxlens.stages.taps.refs import bind, content, fresh, is_ref
+from jaxlens.stages.taps.shadow import BF16, TF32, Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}
 _LITERAL = compat.extend("core", "Literal")
@@ -33,7 +34,7 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     known = bodies(opened(closed))
     values = [ShadowedValue(x) for x in args]
     shadow = Shadow(known)
-    results = shadow.body(closed, values)
+    results = shadow.run(closed, values)
     floats = [n for n, x in enumerate(results) if is_float(x.own) and str(x.own.dtype) in BITS]
     compiled = _compiled(closed, args)
     differences = _differences(compiled, results)
@@ -43,7 +44,7 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
         strict = _differences(_compiled(closed, args, _EXCESS), results)
         differs, compiles = _first_difference(closed, args, known)
     rounded = [
-        Shadow(known, follow=False, mantissa=mantissa).body(closed, values)
+        Shadow(known, follow=False, mantissa=mantissa).run(closed, values)
         for mantissa in (TF32, BF16)
         if shadow.dots
     ]
@@ -114,11 +115,14 @@ def _largest(x: Any, less: Any = 0.0) -> float:
 def _compiled(
     closed: Any, args: Sequence[Any], options: Any = None, stop: int | None = None
 ) -> Any:
-    """Compiles and runs a program; with `stop` up to that equation, whose results it returns."""
-    jaxpr = opened(closed)
+    """Compiles and runs a program; with `stop` up to that equation, whose results it returns.
+
+    What refs among its constants and arguments hold at the end counts as results.
+    """
+    jaxpr, consts, args = opened(closed), [*map(fresh, closed.consts)], [*map(fresh, args)]
 
     def function(*args: Any) -> list[Any]:
-        values = dict(zip(map(id, jaxpr.constvars), closed.consts, strict=True))
+        values = dict(zip(map(id, jaxpr.constvars), consts, strict=True))
         values.update(zip(map(id, jaxpr.invars), args, strict=True))
 
         def value(atom: Any) -> Any:
@@ -128,10 +132,12 @@ def _compiled(
             results = bind(eqn, [value(atom) for atom in eqn.invars])
             values.update(zip(map(id, eqn.outvars), results, strict=True))
         atoms = jaxpr.outvars if stop is None else jaxpr.eqns[stop - 1].outvars
-        return [value(atom) for atom in atoms]
+        return [value(atom) for atom in atoms if not is_ref(atom.aval)]
 
     lowered = jax.jit(function).trace(*args).lower()
-    return jax.block_until_ready(lowered.compile(options)(*args))  # type: ignore[no-untyped-call]
+    results = lowered.compile(options)(*args)  # type: ignore[no-untyped-call]
+    held = [content(x) for x in (*consts, *args) if is_ref(x) and stop is None]
+    return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
 
 
 def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Path | None, int]:
@@ -144,7 +150,8 @@ def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Pat
 
     def same(stop: int) -> bool:
         compiled = _compiled(closed, args, stop=stop)
-        return not any(one.unequal for one in _differences(compiled, made[stop - 1][1]))
+        results = [one for one in made[stop - 1][1] if not is_ref(one.own)]
+        return not any(one.unequal for one in _differences(compiled, results))
 
     # Alone, the last equation may agree: what else the program returns changes how it is compiled.
     jaxpr = opened(closed)

@@ -18,6 +18,7 @@ import numpy as np
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.run.nonfinite import CALLS, Path
 from jaxlens.stages import compat
+from jaxlens.stages.taps.refs import makes_ref
 
 _LITERAL = compat.extend("core", "Literal")
 _LONG = 32  # equations of a piece
@@ -76,6 +77,8 @@ class ProgramPiece:
         reads: The numbers of the values that they take from before.
         writes: The numbers of those that are read after them.
         key: Equal for pieces that compute the same.
+
+    One with an equation that makes a ref has no other equation.
     """
 
     steps: tuple[OpenedEquation, ...]
@@ -147,8 +150,12 @@ def cut(
     counts = Counter(tuple(run) for run in _runs(tokens, sums, ()))
     start = 0
     for run in _runs(tokens, sums, [run for run, n in counts.items() if n > 1]):
-        yield _piece(steps, start, start + len(run), tokens, last)
-        start += len(run)
+        stop = start + len(run)
+        apart = {n for n in range(start, stop) if makes_ref(steps[n].eqn)}
+        ends = sorted({stop, *apart, *(n + 1 for n in apart)} - {start})
+        for end in ends:
+            yield _piece(steps, start, end, tokens, last)
+            start = end
 
 
 def _runs(

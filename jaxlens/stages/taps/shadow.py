@@ -13,11 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens.errors import UnavailableError, first_line
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
+from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
 from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
 from jaxlens.stages import compat
+from jaxlens.stages.taps.refs import bind, fresh, is_ref, makes_ref
 
 _LITERAL = compat.extend("core", "Literal")
 _MOST = 50_000  # executions of equations that are measured
@@ -50,6 +53,18 @@ class ShadowedValue:
         """Returns the value in float64, or as it is if it is no float."""
         return wide(self.own) if self.exact is None else self.exact
 
+    def held(self) -> "ShadowedValue":
+        """Returns what a ref holds now."""
+        with in_float64():
+            exact = np.asarray(self.exact[...])
+        return ShadowedValue(self.own[...], exact, self.maker)
+
+    def hold(self, value: "ShadowedValue") -> None:
+        """Writes a ref, and that in float64."""
+        self.own[...], self.maker = value.own, value.maker
+        with in_float64():
+            self.exact[...] = value.shadow()
+
 
 @dataclass(slots=True)
 class Shadow:
@@ -62,6 +77,7 @@ class Shadow:
         executions: What was measured.
         dots: Products, by equation.
         unknown: Equations without a float64.
+        refs: The program's constants and inputs that are refs.
     """
 
     known: dict[int, JaxprBody] = field(repr=False)
@@ -70,6 +86,11 @@ class Shadow:
     executions: list[RoundingExecution] = field(default_factory=list)
     dots: dict[Path, DotRounding] = field(default_factory=dict)
     unknown: dict[Path, None] = field(default_factory=dict)
+    refs: list[ShadowedValue] = field(default_factory=list)
+
+    def run(self, closed: Any, args: Sequence[ShadowedValue]) -> list[ShadowedValue]:
+        """Evaluates a program; returns its results, then what refs among its inputs hold."""
+        return self.body(closed, args) + [ref.held() for ref in self.refs]
 
     def body(
         self,
@@ -82,6 +103,9 @@ class Shadow:
         """Evaluates a body; `each` receives the results of its equations."""
         jaxpr = opened(closed)
         consts = [ShadowedValue(const) for const in getattr(closed, "consts", ())]
+        if not path:  # each run begins with refs of its own
+            consts, args = ([_begun(x) for x in values] for values in (consts, args))
+            self.refs = [x for x in (*consts, *args) if is_ref(x.own)]
         values = dict(
             zip(map(id, [*jaxpr.constvars, *jaxpr.invars]), [*consts, *args], strict=True)
         )
@@ -120,12 +144,15 @@ class Shadow:
             index = min(max(int(operands[0].own), 0), len(branches) - 1)
             return self.body(branches[index], operands[1:], path, iterations)
         if name in LOOPS:
-            before = len(self.executions)
+            before, refs = len(self.executions), [x for x in operands if is_ref(x.own)]
+            held = [ref.held() for ref in refs]
             try:
                 loop = self.scan if name == "scan" else self.loop
                 return loop(params, operands, path, iterations)
             except TooManyError:
                 del self.executions[before:]
+                for ref, value in zip(refs, held, strict=True):
+                    ref.hold(value)
         return self.single(eqn, operands, path, iterations)
 
     def scan(
@@ -170,9 +197,18 @@ class Shadow:
     ) -> list[ShadowedValue]:
         """Evaluates an equation by its primitive, and measures it."""
         own = [operand.own for operand in operands]
+        if makes_ref(eqn) or any(map(is_ref, own)):
+            return self.on_refs(eqn, operands, path)
         if self.mantissa and eqn.primitive.name in _DOTS:
             own = [rounded(x, self.mantissa) for x in own]
-        made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
+        try:
+            made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
+        except (jax.errors.JaxRuntimeError, FloatingPointError):
+            raise
+        except Exception as error:  # whatever a primitive of the user's raises
+            name = eqn.primitive.name
+            text = f"`{name}` cannot be executed by itself, op by op: {first_line(error, 100)}"
+            raise UnavailableError(text) from None
         results = [ShadowedValue(x) for x in made]
         if not self.follow or not any(is_float(x) for x in made):
             return results
@@ -209,6 +245,29 @@ class Shadow:
                     self.dot(eqn, own, mine, error, path, dtype)
         return results
 
+    def on_refs(
+        self, eqn: Any, operands: list[ShadowedValue], path: Path
+    ) -> list[ShadowedValue]:
+        """Reads or writes a ref, and that in float64 beside it; what it reads was made before."""
+        results = [ShadowedValue(x) for x in bind(eqn, [x.own for x in operands])]
+        if not self.follow:
+            return results
+        refs = [x for x in operands if is_ref(x.own)]
+        maker = refs[0].maker if refs else operands[0].maker if operands else -1
+        if eqn.primitive.name in ON_REFS:
+            with in_float64():
+                exact = bind(eqn, [x.exact if is_ref(x.own) else x.shadow() for x in operands])
+            for result, its in zip(results, exact, strict=True):
+                result.exact = its if is_ref(its) else np.asarray(its)
+                result.maker = maker
+            if eqn.primitive.name in WRITES:
+                refs[0].maker = operands[1].maker
+            return results
+        self.unknown[path] = None
+        for ref in refs:
+            ref.hold(ShadowedValue(ref.own[...]))
+        return results
+
     def dot(self, eqn: Any, own: Any, exact: Any, here: float, path: Path, dtype: str) -> None:
         """Measures a product with its operands rounded as other devices may round them."""
         if max(np.size(x) for x in own) > _BIG:
@@ -238,14 +297,6 @@ def in_float64() -> Iterator[None]:
         host = None
     with jax.enable_x64(True), jax.default_device(host):
         yield
-
-
-def bind(eqn: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Executes an equation by itself."""
-    with eqn.ctx.manager:
-        params = eqn.primitive.get_bind_params({**eqn.params, **changed})
-        results = eqn.primitive.bind(*operands, **params)
-    return list(results) if eqn.primitive.multiple_results else [results]
 
 
 def exactly(eqn: Any, operands: Sequence[Any]) -> list[Any]:
@@ -347,6 +398,15 @@ def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[flo
         error = np.where(finite & ~(noise & np.isfinite(value)), error, 0.0)
     worst = int(np.argmax(error))
     return float(error[worst]), worst
+
+
+def _begun(x: ShadowedValue) -> ShadowedValue:
+    """Returns a ref with a copy of its content, and that in float64; other values as they are."""
+    if not is_ref(x.own):
+        return x
+    with in_float64():
+        exact = jax.new_ref(wide(x.own[...]))
+    return ShadowedValue(fresh(x.own), exact)
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:

@@ -19,6 +19,7 @@ from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
 from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
+from jaxlens.stages.taps.refs import is_ref
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied
@@ -233,9 +234,11 @@ class Statistics(Probe):
 
 
 def float_results(eqn: Any) -> Iterator[tuple[int, Any]]:
-    """Yields the index and type of each float result that has elements."""
+    """Yields the index and type of each float result that has elements; a ref has none."""
     for index, var in enumerate(eqn.outvars):
         aval = var.aval
+        if is_ref(aval):
+            continue
         dtype = getattr(aval, "dtype", np.int32)  # a token has none
         if jnp.issubdtype(dtype, jnp.inexact) and math.prod(aval.shape):
             yield index, aval

@@ -172,16 +172,13 @@ def bodies_of(
     for name, region in module.regions.items():
         rows = program.regions[name]
         naming = namer(module, rows)
-        rest = (), frozenset[int](), max_boxes, costs, nouns
+        rest = (), frozenset(range(region.constants)), max_boxes, costs, nouns
         bodies[name] = DrawnRegion(region, rows, program, naming, {}, called, *rest)
     entry = module.regions[module.entry]
-    captured = frozenset(module.attrs.get("constants", "").split())
-    constants = frozenset(n for n, value in enumerate(entry.parameters) if value.name in captured)
-    numbers = [n for n in range(len(entry.parameters)) if n not in constants]
+    numbers = range(entry.constants, len(entry.parameters))
     bodies[module.entry] = replace(
         bodies[module.entry],
         inputs=dict(zip(numbers, inputs, strict=True)) if len(inputs) == len(numbers) else {},
         results=tuple(outputs) if len(outputs) == len(entry.results) else (),
-        constants=constants,
     )
     return bodies

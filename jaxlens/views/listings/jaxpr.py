@@ -95,7 +95,7 @@ def _body(
         start = [*start, Piece(region.name, "keyword"), Piece(" = ")]
     # The entry's are above it, in comments of their own.
     own = {} if region.name == page.module.entry else page.lines.called(region.name)
-    rows = binders(page.module, region, sum(len(piece.text) for piece in start) + 9, own)
+    rows = binders(region, sum(len(piece.text) for piece in start) + 9, own)
     for index, row in enumerate(rows):
         head = [*start, Piece("{ "), Piece("lambda ", "keyword")] if index == 0 else []
         tail = [Piece(". "), Piece("let", "keyword")] if index == len(rows) - 1 else []

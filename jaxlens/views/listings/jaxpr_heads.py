@@ -16,7 +16,7 @@ _FEW = 8  # rows of binders that are not folded; results shown of more than `_MA
 def named_inputs(module: Module, inputs: Sequence[str], captured: Sequence[str]) -> Iterator[Line]:
     """Yields comment lines with the input that each variable is, and which are captured."""
     names = [value.name for value in module.body().parameters]
-    split = _constants(module)
+    split = module.body().constants
     matching = len(inputs) == len(names) - split
     pairs = list(zip(names[split:], inputs, strict=True)) if matching else []
     if len(captured) != split:
@@ -53,18 +53,15 @@ def _by_argument(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
             yield f"{names[0]} to {names[-1]} = {root} ({len(names)} arrays)"
 
 
-def binders(
-    module: Module, region: Region, start: int, called: Mapping[int, str]
-) -> list[list[Piece]]:
+def binders(region: Region, start: int, called: Mapping[int, str]) -> list[list[Piece]]:
     """Returns a jaxpr's binders in rows, constvars first; most of many are folded.
 
     Args:
-        module: The program.
         region: The nested or outer jaxpr.
         start: Width of the text before each row.
         called: What the user's code calls a parameter, by its number.
     """
-    split = _constants(module) if region.name == module.entry else 0
+    split = region.constants
     groups = [
         [*binder(value, called.get(n, "")), Piece(" ")] for n, value in enumerate(region.parameters)
     ]
@@ -89,10 +86,6 @@ def results(region: Region) -> list[Piece]:
     few, rest = ", ".join(names[:_FEW]), ", ".join(names[_FEW:])
     more = Piece(f", ... {len(names) - _FEW:,} more", "comment")
     return [Piece(f"({few}"), more, Piece(f": {rest}", "fold"), Piece(") }")]
-
-
-def _constants(module: Module) -> int:
-    return len(module.attrs.get("constants", "").split())
 
 
 def _wrapped(groups: Sequence[list[Piece]], start: int = 2) -> list[list[Piece]]:
