@@ -23,7 +23,8 @@ Mistake = Literal[
     "branches",
     "other",
 ]
-"""What the code needed from a traced value; "other" where only JAX's message says it."""
+"""What the code needed from a traced value; "other" where `Failure.reason` says it, or
+JAX's message alone."""
 
 
 _WHY: Mapping[Mistake, str] = {
@@ -127,6 +128,7 @@ class Failure:
         remedies: Changes that avoid it.
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
+        reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
     """
 
     error: str
@@ -141,6 +143,7 @@ class Failure:
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[Ran, ...] = ()
     skipped: int = 0
+    reason: str = ""
 
 
 def where(failure: Failure) -> str:
@@ -151,10 +154,10 @@ def where(failure: Failure) -> str:
 
 
 def why(failure: Failure) -> str:
-    """Why it fails, and which value is traced."""
+    """Why it fails, and which value is traced; "" where the exception alone says it."""
     reason = _WHY[failure.mistake]
     if not reason:
-        return _ended(f"{failure.error}: {failure.message}")
+        return _ended(failure.reason) if failure.reason else ""
     if failure.mistake in _NAMES_TYPES:
         reason = f"{reason}. {failure.message}"
     value = failure.value
