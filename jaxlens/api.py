@@ -173,6 +173,13 @@ def explain(error: BaseException | None = None, *, remedies: bool = True) -> Vie
     return View(None, lambda: document(shown))
 
 
+def add_note(error: Exception) -> None:
+    """Adds what `explain` says of an exception as a note, in a few lines."""
+    from jaxlens.stages.failure.explain import add_note
+
+    add_note(error)
+
+
 def glossary(word: str) -> View:
     """What a word of a program means: for a first meeting, then what an expert wants to know.
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 _AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
 _PREFIXES = ("", *"kMGTPE")
-Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared"]
+Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared", "jax"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Finding:
     Attributes:
         text: The sentence.
         trust: How the facts are known: measured here; counted from the program; XLA's own
-            figure; an estimate; unknown; seen while JAX traced; or by comparing keys or programs.
+            figure; an estimate; unknown; seen while JAX traced; by comparing keys or programs; or
+            said by JAX in its message.
         ids: Ids of the nodes that it refers to.
         lead: Words before the text with measured figures; the stable text leaves them out.
         weight: How much it matters for this program, 0..1, from `saves` or `explains`; findings

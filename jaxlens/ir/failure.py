@@ -23,7 +23,8 @@ Mistake = Literal[
     "branches",
     "other",
 ]
-"""What the code needed from a traced value; "other" where only JAX's message says it."""
+"""What the code needed from a traced value; "other" where `Failure.reason` says it, or
+JAX's message alone."""
 
 
 _WHY: Mapping[Mistake, str] = {
@@ -128,6 +129,7 @@ class Failure:
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
         again: Whether the function was traced again for this, which runs its Python.
+        reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
     """
 
     error: str
@@ -143,6 +145,7 @@ class Failure:
     steps: tuple[Ran, ...] = ()
     skipped: int = 0
     again: bool = False
+    reason: str = ""
 
 
 def where(failure: Failure) -> str:
@@ -153,10 +156,10 @@ def where(failure: Failure) -> str:
 
 
 def why(failure: Failure) -> str:
-    """Why it fails, and which value is traced."""
+    """Why it fails, and which value is traced; "" where the exception alone says it."""
     reason = _WHY[failure.mistake]
     if not reason:
-        return _ended(f"{failure.error}: {failure.message}")
+        return _ended(failure.reason) if failure.reason else ""
     if failure.mistake in _NAMES_TYPES:
         reason = f"{reason}. {failure.message}"
     value = failure.value

@@ -49,7 +49,7 @@ from jaxlens.notebook.cell.find_calls import (
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
-from jaxlens.notebook.magics.tracebacks import copy_notes, in_traced_code
+from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
 from jaxlens.views.questions.cell_calls import after_run, not_looked_at
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Looking:
         try:
             yield
         except Exception as error:
-            copy_notes(self._failure[1], error)
+            add_notes(self._failure[1], error)
             raise
         finally:
             self._done = True  # a generator that outlives the cell may still offer its calls

@@ -96,12 +96,17 @@ def in_traced_code(error: Exception) -> bool:
     return any(not (file.own or file.library) for file in inner)
 
 
-def copy_notes(failure: BaseException | None, error: BaseException) -> None:
-    """Adds the notes of a capture's error to the cell's error of the same type."""
+def add_notes(failure: BaseException | None, error: Exception) -> None:
+    """Adds the notes of a capture's error to the cell's error of the same type, or explains it."""
+    from jaxlens import api  # imports JAX, which %load_ext does not
+
     if type(failure) is type(error):
         for note in getattr(failure, "__notes__", ()):
             if note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
+    is_explained = any(note.startswith("jaxlens: ") for note in getattr(error, "__notes__", ()))
+    if "jax" in sys.modules and not is_explained:
+        api.add_note(error)
 
 
 def _is_own(link: TracebackType) -> bool:

@@ -40,6 +40,7 @@ TRUST: dict[Trust, str] = {
     "unknown": "unknown",
     "traced": "seen while tracing",
     "compared": "compared",
+    "jax": "from JAX's message",
 }
 
 

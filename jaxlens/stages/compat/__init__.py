@@ -74,6 +74,7 @@ from jaxlens.stages.compat.tracing import (
     origin,
     recorded,
     shardings_within,
+    stack_before_transform,
     varying_axes,
 )
 from jaxlens.stages.compat.transformed import (

@@ -1,6 +1,7 @@
 """Reads the current trace, and the origin of its tracers."""
 
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from jaxlens.stages.compat.import_private import private, when_gone
@@ -71,6 +72,18 @@ def origin(tracer: Any) -> ValueOrigin:
     equations = (eqn for eqn in frame.get_eqns() if any(v is tracer.val for v in eqn.outvars))
     names = tuple(debug.arg_names[position] for position in positions or ())
     return ValueOrigin(next(equations, None), names, debug.func_name, debug.func_filename or "")
+
+
+def stack_before_transform(error: BaseException) -> TracebackType | None:
+    """Returns the stack of the equation that a transform failed on; None where JAX kept none.
+
+    The error of a backward pass is raised where `jax.grad` is called, far from the loop.
+
+    Gone: None, and the line that called the transform is shown.
+    """
+    cause = error.__cause__
+    known = type(cause).__name__ == "JaxStackTraceBeforeTransformation"
+    return cause.__traceback__ if cause is not None and known else None
 
 
 @when_gone(frozenset())

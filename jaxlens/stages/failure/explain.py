@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ import jax
 from jaxlens.errors import LensError
 from jaxlens.ir.facts import TapeStep
 from jaxlens.ir.failure import Failure, Mistake, Ran, note
+from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.failure.failing_line import failing_line
-from jaxlens.stages.failure.failing_value import operands, traced_value
+from jaxlens.stages.failure.causes import Cause, cause_of, is_array
+from jaxlens.stages.failure.failing_line import FailingLine, failing_line
+from jaxlens.stages.failure.failing_value import is_tracer, operands, traced_value
 from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
 from jaxlens.stages.failure.remedies import LEAKED, hashable, opaque, remedies
 from jaxlens.stages.line_trace.record import Recorder
@@ -39,7 +42,7 @@ _CORE = os.path.join(_OWN, "core", "")
 _PATIENCE = 5.0  # seconds; a trace that took longer is not repeated for the explanation
 _STEPS = 12
 _LONGEST_LINE, _LONGEST_MESSAGE = 160, 300  # characters
-_NOT_OF_TRACING = (LensError, RecursionError, MemoryError, jax.errors.JaxRuntimeError)
+_NOT_OF_TRACING = (LensError, RecursionError, MemoryError)
 _OPERANDS: tuple[Mistake, ...] = ("other", "carry", "branches", "data as key")
 _BY_TYPE: dict[str, Mistake] = {
     "TracerBoolConversionError": "condition",
@@ -73,19 +76,22 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def explanation(error: BaseException) -> Failure | None:
-    """Returns why an exception was raised during tracing; None if tracing is not its cause."""
+    """Returns why JAX raised an exception; None where no more is known than it says itself."""
     stored: Failure | None = getattr(error, _KEPT, None)
     return stored or _explained(error, error)
 
 
-def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float) -> None:
-    """Stores the explanation of a tracing failure on the exception, and adds the note.
+def explain(
+    error: Exception, call: TraceableCall, place: ResolvedTarget, seconds: float = inf
+) -> None:
+    """Stores the explanation of a failure on the exception, and adds the note.
 
     Args:
-        error: The exception that tracing raised.
+        error: The exception that tracing or lowering raised.
         call: The call that was traced.
         place: The target device.
-        seconds: Seconds from the start of the trace to the exception.
+        seconds: Seconds from the start of the trace to the exception; infinite for a lowering,
+            which a second trace does not repeat.
     """
     if isinstance(error, LensError) or hasattr(error, _KEPT):
         return
@@ -100,11 +106,21 @@ def explain(error: Exception, call: TraceableCall, place: ResolvedTarget, second
             else:
                 failure = _explained(error, error, None, call, place)
         else:
-            failure = _explained(error, error)
-        if failure is not None:
-            failure = replace(failure, again=seconds < _PATIENCE)
-            setattr(error, _KEPT, failure)
-            error.add_note(note(failure))
+            failure = _explained(error, error, None, call)
+        _keep(error, failure, again=seconds < _PATIENCE)
+
+
+def add_note(error: Exception) -> None:
+    """As `explain`, from the traceback alone, of an exception that has no explanation yet."""
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+        _keep(error, explanation(error))
+
+
+def _keep(error: Exception, failure: Failure | None, again: bool = False) -> None:
+    if failure is not None:
+        failure = replace(failure, again=again)
+        setattr(error, _KEPT, failure)
+        error.add_note(note(failure))
 
 
 def _again(call: TraceableCall, place: ResolvedTarget, recorder: Recorder) -> Exception | None:
@@ -138,7 +154,7 @@ def _explained(
     call: TraceableCall | None = None,
     place: ResolvedTarget | None = None,
 ) -> Failure | None:
-    """Builds the explanation of an exception; None if tracing is not its cause.
+    """Builds the explanation of an exception; None where no more is known than it says itself.
 
     Args:
         error: The exception that the user sees.
@@ -147,12 +163,15 @@ def _explained(
         call: The call that was traced; needed to try static arguments.
         place: The target device.
     """
-    if isinstance(error, _NOT_OF_TRACING):
+    cause = cause_of(error)
+    of_a_run = isinstance(error, jax.errors.JaxRuntimeError)
+    if isinstance(error, _NOT_OF_TRACING) or (of_a_run and cause is None):
         return None
-    mistake = mistake_of(error)
+    mistake = "other" if of_a_run else mistake_of(error)
     failure = partial(Failure, type(error).__name__, _message_of(error), mistake)
     line = failing_line(again.__traceback__)
-    name = call.name if call is not None else line.frame.f_code.co_qualname if line else ""
+    name = call.name if call is not None else _traced_by(line)
+    listed = cause.remedies if cause is not None else ()
     if mistake == "leak":
         binding = holder(again.__traceback__, call.function, call.owner) if call else None
         reads = reading_line(binding) if binding is not None else None
@@ -164,23 +183,75 @@ def _explained(
             name, at, code, value=leaked, remedies=(LEAKED,), steps=steps, skipped=skipped
         )
     if mistake == "static" and call is not None and place is not None:
-        return failure(name, remedies=tuple(hashable(call, place)))  # no line of it has run
+        cures = tuple(hashable(call, place))  # no line of it has run
+        return failure(name, remedies=cures if any(c.outcome for c in cures) else listed or cures)
     if mistake == "argument" and line is not None:
         cures = tuple(opaque(str(error)))
         return failure(name, line.place, line.code, line.file.library, remedies=cures)
-    if line is None or _is_own(again) or (mistake == "other" and not line.below):
+    if mistake in ("other", "static"):
+        return _of_message(failure(name), again, line, cause, recorder)
+    if line is None or _is_own(again):
         return None  # raised by the user's code or a library, with no frame of JAX below it
     value = traced_value(line, mistake)
+    cures = tuple(remedies(line, mistake, value, call, place, str(error)))
     return failure(
         name,
         line.place,
         line.code,
         line.file.library,
         value,
-        operands(line) if mistake in _OPERANDS else (),
-        tuple(remedies(line, mistake, value, call, place, str(error))),
+        operands(line, is_array) if mistake in _OPERANDS else (),
+        cures if call is not None or any(cure.outcome for cure in cures) else (*cures, *listed),
         *_steps(recorder, line.place),
     )
+
+
+def _of_message(
+    failure: Failure,
+    error: BaseException,
+    line: FailingLine | None,
+    cause: Cause | None,
+    recorder: Recorder | None,
+) -> Failure | None:
+    """Completes an explanation by the message's cause and by the arrays on the line.
+
+    Returns None where neither says more than the exception does.
+
+    Args:
+        failure: The explanation.
+        error: The exception.
+        line: The innermost line of the user's on the stack.
+        cause: The cause that the message names.
+        recorder: The recorder of the second trace; None if there was none.
+    """
+    before = failing_line(compat.stack_before_transform(error))
+    if before is not None and not before.file.library:
+        line = before
+    if cause is None and (line is None or not line.below or _is_own(error)):
+        return None  # raised by the user's code or a library, with no frame of JAX below it
+    if line is None:
+        return replace(failure, reason=cause.why, remedies=cause.remedies) if cause else None
+    shown = operands(line, cause.shows if cause is not None else is_array)
+    steps, skipped = _steps(recorder, line.place)
+    failure = replace(
+        failure,
+        place=line.place,
+        code=line.code,
+        library=line.file.library,
+        operands=shown,
+        steps=steps,
+        skipped=skipped,
+    )
+    if cause is not None:
+        return replace(failure, reason=cause.why, remedies=cause.remedies)
+    return failure if shown else None
+
+
+def _traced_by(line: FailingLine | None) -> str:
+    """Returns the name of the line's function, if a tracer among its variables shows a trace."""
+    if line is None or not any(map(is_tracer, line.frame.f_locals.values())):
+        return ""
+    return line.frame.f_code.co_qualname
 
 
 def mistake_of(error: BaseException) -> Mistake:

@@ -20,9 +20,11 @@ from jaxlens.stages.failure.failing_line import FailingLine
 from jaxlens.stages.line_trace.equations import equation_text
 
 _MOST = 6  # operands that are listed
+_DEPTH, _ITEMS = 4, 100  # of containers that are searched for them
 _OF_NO_VALUE: tuple[Mistake, ...] = ("argument", "carry", "branches", "other")
 _OF_AN_EXPRESSION: tuple[Mistake, ...] = ("condition", "number", "shape", "mask", "numpy")
 _OF_ITS_ARGUMENT: tuple[Mistake, ...] = ("number", "numpy")
+_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _CONVERSIONS = ("int", "float", "complex", "bool", "round")
 _FITS: Mapping[Mistake, Callable[[Any], bool]] = {
     "condition": lambda tracer: _is(tracer, np.bool_),
@@ -104,14 +106,30 @@ def _by_core(tracer: Any, text: str) -> TracedValue:
     return TracedValue(text, kind, made_at=place, function=function)
 
 
-def operands(line: FailingLine) -> tuple[str, ...]:
-    """Returns the arrays that the failing expression names, as "name: type"."""
-    arrays = (
-        f"{text}: {notation(type_of(value.aval))}"
-        for text, value in names(line)
-        if is_tracer(value) or issubclass(type(value), jax.Array)
+def operands(line: FailingLine, shows: Callable[[Any], bool]) -> tuple[str, ...]:
+    """Returns the values that the failing expression names, as "name: type".
+
+    Args:
+        line: The failing line.
+        shows: Selects values of these names, and of the containers that they stand for.
+    """
+    values = (part for text, value in names(line) for part in _parts(text, value))
+    shown = (
+        f"{text}: {'None' if value is None else notation(type_of(value.aval))}"
+        for text, value in values
+        if shows(value)
     )
-    return tuple(islice(arrays, _MOST))
+    return tuple(islice(shown, _MOST))
+
+
+def _parts(text: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yields a value, or those that a dict, list or tuple holds, with the code that names them."""
+    if type(value) not in (dict, list, tuple) or depth > _DEPTH:
+        yield text, value
+        return
+    items = value.items() if type(value) is dict else enumerate(value)
+    for key, part in islice(items, _ITEMS):
+        yield from _parts(f"{text}[{key!r}]", part, depth + 1)
 
 
 def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
@@ -120,10 +138,26 @@ def names(line: FailingLine) -> Iterator[tuple[str, Any]]:
     if node is None or isinstance(node, ast.Module):
         return
     variables = line.variables
-    identifiers = (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
-    for name in dict.fromkeys(identifiers):
+    for name in dict.fromkeys(_free(node)):
         if name in variables:
             yield name, variables[name]
+
+
+def _free(node: ast.AST) -> Iterator[str]:
+    """Yields the names that a node reads, but not the parameters of a lambda or comprehension.
+
+    These have no value in the frame: a variable of the same name is another value.
+    """
+    pending: list[tuple[ast.AST, frozenset[str]]] = [(node, frozenset())]
+    while pending:
+        part, bound = pending.pop()
+        if isinstance(part, ast.Name) and part.id not in bound:
+            yield part.id
+        if isinstance(part, _SCOPES):
+            inner = list(ast.walk(part))
+            bound |= {p.id for p in inner if isinstance(p, ast.Name) and type(p.ctx) is ast.Store}
+            bound |= {p.arg for p in inner if isinstance(p, ast.arg)}
+        pending += [(child, bound) for child in reversed(list(ast.iter_child_nodes(part)))]
 
 
 def tracers(frame: FrameType) -> Iterator[Any]:

@@ -260,7 +260,8 @@ def opaque(message: str) -> Iterator[Remedy]:
     if match is None:
         return
     kind = match["type"].rpartition(".")[2]
-    if "." in match["type"]:  # a class of a module, no built-in one
+    # A class of the user's or of a library, which can be changed.
+    if "." in match["type"] and not match["type"].startswith(("jax", "numpy.")):
         yield Remedy(
             f"If it holds arrays, make {kind} a pytree: a dataclass, whose fields become inputs",
             f"@jax.tree_util.register_dataclass\n@dataclass\nclass {kind}:",

@@ -132,7 +132,7 @@ class TracedCall:
             if self.stand_in:
                 done = self._lowered_stand_in()
             else:
-                done = lower.lower(self._trace, self.call, self.place)
+                done = self._lowered()
         # Cache the facts that need the arguments, then drop the strong references to the user's
         # arrays; weak ones remain.
         vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)
@@ -140,6 +140,16 @@ class TracedCall:
         self.call = shaped(self.call)
         self._trace = replace(self._trace, survey=replace(self._trace.survey, captured=()))
         return done
+
+    def _lowered(self) -> lower.Lowering:
+        """Lowers the trace; adds an explanation to an error and raises it unchanged."""
+        try:
+            return lower.lower(self._trace, self.call, self.place)
+        except Exception as error:
+            from jaxlens.stages.failure.explain import explain  # only when lowering fails
+
+            explain(error, self.call, self.place)
+            raise
 
     def _lowered_stand_in(self) -> lower.Lowering:
         return lower.lower_stand_in(self._trace, self.call, self.place, self._array_names)

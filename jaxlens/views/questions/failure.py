@@ -1,4 +1,4 @@
-"""The view of `jaxlens.explain`: the failing line, the traced value, remedies, prior equations."""
+"""The view of `jaxlens.explain`: the failing line, its values, remedies, prior equations."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from jaxlens.ir.failure import Failure, advice, again, operands, origin, where, why
 from jaxlens.lenses.sentences import listed
 from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
-from jaxlens.report import Finding, Table, amount, cells, count
+from jaxlens.report import Finding, Table, Trust, amount, cells, count
 
 _TUNING = (
     "It failed while XLA compiled it: autotuning runs candidates for each kernel on the GPU, on "
@@ -83,8 +83,11 @@ def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Fin
 
 def _blocks(failure: Failure) -> Iterator[Block]:
     came = origin(failure.value) if failure.value else ""
-    texts = (f"{why(failure)} {came}".strip(), operands(failure), again(failure))
-    yield Findings(tuple(Finding(text, "traced") for text in texts if text))
+    texts = (why(failure), came, operands(failure))
+    trust: Trust = "jax" if failure.reason else "traced"
+    found = [Finding(" ".join(filter(None, texts)), trust)]
+    found += [Finding(again(failure), "traced")] if failure.again else []
+    yield Findings(tuple(found))
     for remedy in failure.remedies:
         if remedy.code:
             yield Code("text", remedy.code, title=advice(remedy))

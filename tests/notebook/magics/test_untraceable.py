@@ -81,6 +81,28 @@ def test_a_file_is_the_users_wherever_it_lies(cell: Any, shell: Any, file: Path)
     assert functions == ["<module>", "f", "g"]
 
 
+EXPLAINED = {
+    "raised by the transform": ("jax.grad(lambda x: x * 2)(x)", "a function whose result is one"),
+    "before the trace": ("jax.vmap(lambda a, b: a + b)(x, w)", "whose lengths differ"),
+    "while it lowers": (
+        "def f(x, y):\n"
+        "    g = jax.custom_vjp(lambda a: a * y)\n"
+        "    g.defvjp(lambda a: (a * y, None), lambda _, b: (b * y,))\n"
+        "    return jax.lax.scan(lambda c, _: (g(c), None), x, length=3)[0]\n"
+        "jax.jit(jax.grad(f))(1.0, 2.0)",
+        "uses a traced value of the function around it",
+    ),
+    "while it runs": ("y = x + 1\ny.delete()\nprint(y)", "took its buffer"),
+}
+
+
+@pytest.mark.parametrize(("code", "words"), EXPLAINED.values(), ids=EXPLAINED)
+def test_an_error_of_jaxs_has_a_note(cell: Any, code: str, words: str) -> None:
+    notes = " ".join(getattr(cell(f"%%compile\n{code}").error, "__notes__", ()))
+    assert words in notes
+    assert notes.count("jaxlens: ") == 1
+
+
 RUNS = {
     "a Python if": (
         "def f(x):\n    if x.sum() > 0:\n        return x\n    return -x\nf(x)",
