@@ -360,37 +360,35 @@ def bisect(
     check: Callable[[TrialProgram], Any],
     /,
     *,
-    pythons: Sequence[str | os.PathLike[str]] = (),
     run: int = 3,
 ) -> Bisected:
-    """Which flag, pass or fusion makes it wrong, slow or large? Leaves some out, and checks.
+    """Which flag or pass makes it wrong, slow or large? Leaves some out, and checks.
 
         jaxlens.bisect(cap, lambda program: np.isfinite(program.outputs[0]).all())
         jaxlens.bisect(cap, lambda program: program.temporaries < 1e6)
 
     The program is compiled many times and run on the call's arguments, in another process, which
     XLA may end. First the flags of XLA_FLAGS and of `jax.jit`'s compiler options are left out,
-    then the passes that changed the program, then fusions: one that is left out runs instruction
-    by instruction.
+    then the passes that changed the program.
 
     Args:
         f: A Capture of a program for one device of this process, or a view of it.
         check: Whether a program is as it should be: gets each program, and if it is not returns
-            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy arrays), `.seconds`
-            (median), `.temporaries` (bytes), `.kernels` (their number) and `.hlo`.
-        pythons: Interpreters with other versions of jax, with which the program is run too.
+            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy
+            arrays), `.seconds` (median), `.temporaries` (bytes), `.kernels` (their number) and
+            `.hlo`.
         run: How often each is run; 0 compiles only.
 
     Returns:
-        The result, with `.found` (flags or passes), `.fusions`, `.trials` and `.versions`.
+        The result, with `.found` (flags or passes) and `.trials`.
 
     Raises:
-        OptionError: An interpreter has no jax, or an argument has no data.
+        OptionError: An argument has no data.
         UnavailableError: The program is for several devices, or calls Python.
     """
     from jaxlens.stages.experiments.bisect import bisect
 
-    return bisect(as_capture(f), check, pythons, run)
+    return bisect(as_capture(f), check, run)
 
 
 def receipt(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Receipt:

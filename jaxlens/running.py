@@ -103,8 +103,7 @@ def timeline(
 
     Args:
         f: A function, jitted or not; or a file: `.xplane.pb`, `.json` or `.json.gz` of JAX's
-            profiler, the folder that it wrote to, a `.sqlite` that `nsys export` wrote, or a
-            `trace.json` that was saved here.
+            profiler, the folder that it wrote to, or a `trace.json` that was saved here.
         *args: Its arguments.
         **kwargs: Its keyword arguments.
 

@@ -1,4 +1,4 @@
-"""Which flag, pass, fusion or version makes a program fail a check."""
+"""Which flag or pass makes a program fail a check."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,10 @@ from jaxlens.in_hand.shown import Shown
 from jaxlens.report import Finding, Report, Table, cells, count
 
 CheckOutcome = Literal["fine", "at fault", "unknown"]
-Kind = Literal["flag", "pass", "fusion"]
+Kind = Literal["flag", "pass"]
 _WITHOUT: dict[Kind, tuple[str, str]] = {
     "flag": ("without the flag {}", "without the flags {}"),
     "pass": ("without the pass {}", "without the passes {}"),
-    "fusion": ("with the fusion {} taken apart", "with the fusions {} taken apart"),
 }
 _SHOWN = 4  # names in a sentence
 
@@ -22,8 +21,8 @@ class TrialChange:
     """One thing that a trial leaves out.
 
     Attributes:
-        kind: "flag", "pass" or "fusion".
-        name: The flag as it was set, the pass, or the fusion's instruction.
+        kind: "flag" or "pass".
+        name: The flag as it was set, or the pass.
     """
 
     kind: Kind
@@ -41,7 +40,6 @@ class TrialProgram:
         kernels: Number of its instructions that are run; None where unknown.
         hlo: Its optimised HLO; "" where unknown.
         changes: What was left out.
-        jax: The version of JAX.
     """
 
     outputs: tuple[Any, ...] = field(repr=False)
@@ -50,7 +48,6 @@ class TrialProgram:
     kernels: int | None = None
     hlo: str = field(default="", repr=False)
     changes: tuple[TrialChange, ...] = ()
-    jax: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,48 +74,29 @@ class Bisected(Shown):
     Attributes:
         name: The program's name.
         found: The flags and passes without which the program passes the check; () if unknown.
-        fusions: The fusions without which it does.
-        trials: All trials of this version, in order; the first is the program as it is.
-        versions: The same program with other interpreters, in the order given.
+        trials: All trials, in order; the first is the program as it is.
     """
 
     name: str
     found: tuple[TrialChange, ...]
-    fusions: tuple[TrialChange, ...]
     trials: tuple[TrialOutcome, ...]
-    versions: tuple[TrialOutcome, ...] = ()
 
     @property
     def report(self) -> Report:
         """What makes it fail, in sentences and a table of all trials."""
-        compiled = count(len(self.trials) + len(self.versions), "time")
+        compiled = count(len(self.trials), "time")
         title = f"bisect of {self.name}: compiled {compiled} and run, in processes of their own"
-        rows = tuple(cells(t.tried, t.outcome, t.why) for t in (*self.trials, *self.versions))
-        return Report(title, tuple(self._findings()), (Table("Trials", _COLUMNS, rows),))
+        rows = tuple(cells(t.tried, t.outcome, t.why) for t in self.trials)
+        return Report(title, (self._finding(),), (Table("Trials", _COLUMNS, rows),))
 
-    def _findings(self) -> list[Finding]:
+    def _finding(self) -> Finding:
         first = self.trials[0]
         if first.outcome != "at fault":
             why = f": {first.why}" if first.why else ""
-            findings = [Finding(f"The program as it is is {first.outcome}{why}.", "compared")]
-        elif self.found:
-            findings = [Finding(f"It is fine {in_words(self.found)}.", "compared")]
-        else:
-            text = "No flag that is set and no pass that was left out makes it fine."
-            findings = [Finding(text, "unknown")]
-        if self.fusions:
-            findings.append(Finding(f"It is fine {in_words(self.fusions)}.", "compared"))
-        if self.versions:
-            findings.append(self._versions())
-        return findings
-
-    def _versions(self) -> Finding:
-        by = {
-            outcome: [t.tried for t in self.versions if t.outcome == outcome]
-            for outcome in ("fine", "at fault", "unknown")
-        }
-        parts = [f"{outcome} with {', '.join(tried)}" for outcome, tried in by.items() if tried]
-        return Finding(f"The same file is {'; '.join(parts)}.", "compared")
+            return Finding(f"The program as it is is {first.outcome}{why}.", "compared")
+        if self.found:
+            return Finding(f"It is fine {in_words(self.found)}.", "compared")
+        return Finding("No flag that is set and no pass that was left out makes it fine.", "unknown")
 
 
 _COLUMNS = ("tried", "outcome", "why")

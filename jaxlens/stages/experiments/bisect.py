@@ -1,18 +1,12 @@
-"""Finds the flag, pass or fusion that makes a program fail a check, by leaving some out.
+"""Finds the flag or pass that makes a program fail a check, by leaving some out.
 
 Each trial is compiled and run in another process, which XLA may end. XLA_FLAGS and the program's
 own compiler options are given there as options, so that a trial can leave one out.
 """
 
-import os
-import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 from jaxlens import progress
 from jaxlens.captures import Capture
@@ -35,31 +29,9 @@ from jaxlens.stages.experiments.other_process import (
     flag_value,
     request_of,
 )
-from jaxlens.stages.programs.unfuse import fusions, unfused
 
 Check = Callable[[TrialProgram], Any]
 _DISABLED = "xla_disable_hlo_passes"
-_TIMEOUT = 300.0  # seconds for a program with another interpreter
-# Runs the file of `Capture.reproducer` with another interpreter.
-_OTHER_VERSION = """\
-import runpy, time, jax, numpy as np
-open("version.txt", "w").write(jax.__version__)
-done = runpy.run_path("repro.py")
-compiled, arguments = done["compiled"], done["arguments"]
-seconds = []
-if not done["DONATED"]:
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        jax.block_until_ready(compiled(*arguments))
-        seconds.append(time.perf_counter() - start)
-outputs = [np.asarray(o) for o in done["outputs"]]
-plain = [o if o.dtype.kind in "biufc" else o.astype(np.float32) for o in outputs]
-memory = compiled.memory_analysis()
-temporaries = -1 if memory is None else memory.temp_size_in_bytes
-np.savez("outputs.npz", *plain)
-np.savez("facts.npz", seconds=seconds, temporaries=temporaries)
-open("optimized.txt", "w").write(compiled.as_text())
-"""
 
 
 class _Trials:
@@ -126,9 +98,7 @@ class _Trials:
         passes += [c.name for c in changes if c.kind == "pass"]
         if passes:
             options[_DISABLED] = ",".join(passes)
-        apart = {c.name for c in changes if c.kind == "fusion"}
-        module = unfused(self.answer["editable"], apart) if apart else self._request["module"]
-        request = {**self._request, "module": module, "options": options}
+        request = {**self._request, "options": options}
         return compiled(self._capture, request, RecompileRequest(), 1, clean=True)
 
     def _program(self, answer: Mapping[str, Any], changes: tuple[TrialChange, ...]) -> TrialProgram:
@@ -140,7 +110,6 @@ class _Trials:
             _kernels(answer["dump"], self._capture),
             answer["dump"].optimized,
             changes,
-            self._capture.program.target.jax,
         )
 
     def passes(self) -> list[TrialChange]:
@@ -149,10 +118,6 @@ class _Trials:
         done = CompileOutput("", "", None, dump, (), True)
         names = dict.fromkeys(p.name for p in done.passes if p.changed and p.name != START)
         return [TrialChange("pass", name) for name in names]
-
-    def fusions(self) -> list[TrialChange]:
-        """The fusions of the program as it is that can be run op by op."""
-        return [TrialChange("fusion", name) for name in fusions(self.answer["editable"])]
 
 
 def _kernels(dump: Dump, capture: Capture) -> int | None:
@@ -180,22 +145,15 @@ def judged(words: str, check: Check, program: TrialProgram) -> TrialOutcome:
     return TrialOutcome(words, "fine" if fine else "at fault", "", program.changes)
 
 
-def bisect(
-    capture: Capture, check: Check, pythons: Sequence[str | os.PathLike[str]], run: int
-) -> Bisected:
+def bisect(capture: Capture, check: Check, run: int) -> Bisected:
     """Finds what makes a program fail a check; see `jaxlens.bisect`."""
     trials = _Trials(capture, check, run)
     at_fault: list[TrialChange] = []
-    apart: list[TrialChange] = []
     if trials.outcome() == "at fault":
         at_fault = _needed(trials, trials.flags)
         if trials.answer and not at_fault:
             at_fault = _needed(trials, trials.passes())
-            apart = _needed(trials, trials.fusions())
-    versions = [_version(capture, check, python, run) for python in pythons]
-    return Bisected(
-        capture.program.name, tuple(at_fault), tuple(apart), trials.outcomes, tuple(versions)
-    )
+    return Bisected(capture.program.name, tuple(at_fault), trials.outcomes)
 
 
 def _needed(trials: _Trials, changes: list[TrialChange]) -> list[TrialChange]:
@@ -225,49 +183,3 @@ def _fewest(trials: _Trials, changes: list[TrialChange]) -> list[TrialChange]:
         if rest and trials.outcome(rest) == "fine":
             needed = rest
     return needed
-
-
-def _version(
-    capture: Capture, check: Check, python: str | os.PathLike[str], run: int
-) -> TrialOutcome:
-    """Runs the program's file with another interpreter, and checks it."""
-    code = f"RUNS = {max(run, 1)}\n{_OTHER_VERSION}"
-    environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
-    with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
-        path = Path(folder)
-        capture.reproducer(path / "repro.py", data=True)
-        try:
-            with progress.step(f"another interpreter runs {capture.program.name}"):
-                done = subprocess.run(
-                    [python, "-c", code],
-                    cwd=folder,
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                    timeout=_TIMEOUT,
-                )
-            version = (path / "version.txt").read_text()
-        except (OSError, subprocess.SubprocessError):
-            raise OptionError(
-                f"expected an interpreter with jax, got {os.fspath(python)!r}: "
-                "pythons=['env/bin/python']"
-            ) from None
-        words = f"jax {version}"
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            return TrialOutcome(words, "at fault", (lines or ["it said nothing"])[-1][:200])
-        with np.load(path / "outputs.npz") as saved, np.load(path / "facts.npz") as facts:
-            outputs = tuple(saved[name] for name in saved)
-            seconds = list(facts["seconds"])
-            temporaries = int(facts["temporaries"])
-        text = (path / "optimized.txt").read_text()
-        program = TrialProgram(
-            outputs,
-            float(median(seconds)) if seconds else None,
-            temporaries if temporaries >= 0 else None,
-            _kernels(Dump(optimized=text), capture),
-            text,
-            jax=version,
-        )
-    return judged(words, check, program)

@@ -79,9 +79,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         with jax.enable_x64(request["x64"]):
             return _tried(**request["tried"])
     place = resolve(request["target"]) if request["target"] else None
-    module = request["module"]
-    is_text = isinstance(module, str)  # optimised HLO
-    sent = of_hlo(module) if is_text else of_module(module, place, request["own"])
+    sent = of_module(request["module"], place, request["own"])
     name = request["name"]
     done = compile_lowered(sent.lowered, name=name, passes=True, flags=request["options"])
     cost: dict[str, float] = {}
@@ -91,9 +89,6 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if not dump.optimized:  # as on TPUs
         dump = replace(dump, optimized=done.executable.as_text() or "")
     answer = {"dump": dump, "memory": done.memory, "cost": cost, "times": done.times}
-    if "runs" in request:  # of a bisection
-        (optimized,) = done.executable.runtime_executable().hlo_modules()
-        answer["editable"] = compat.editable_text(optimized)
     if request["arguments"] is not None:
         values, runs = request["arguments"], request["runs"]
         executed = run(done.executable, tuple(map(jnp.asarray, values)), runs)

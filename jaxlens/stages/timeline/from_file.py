@@ -1,4 +1,4 @@
-"""Opens a profile that was recorded elsewhere: by JAX's profiler, Nsight Systems, or a timeline.
+"""Opens a profile that was recorded elsewhere: by JAX's profiler, or by a timeline.
 
 `jax.profiler.trace` writes an XSpace (`.xplane.pb`) and the same as trace events (`.json.gz`). Of
 Python it names the functions that began while it ran, each with its first line and the name of its
@@ -18,18 +18,13 @@ from jaxlens.ir.run.trace_events import is_own, of_trace_events
 from jaxlens.reading import parsed, read_file
 from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.function_log import FunctionLog
-from jaxlens.stages.timeline.nsys import lines_of_export
 from jaxlens.stages.timeline.read_profile import Lines, ProfileEvent
 from jaxlens.stages.timeline.record import in_seconds
 
 _CALL, _AWAIT = "PjitFunction(", "Buffer::Await"
 _MOST = 1 << 30  # bytes of a file, unpacked
 _MOST_OBJECTS = 4 << 30  # bytes of memory of its events
-_KINDS = (
-    "a .xplane.pb, .json or .json.gz file of JAX's profiler, a .sqlite export of Nsight Systems "
-    "or a timeline's trace.json"
-)
-_REPORTS = (".nsys-rep", ".qdrep")
+_KINDS = "a .xplane.pb, .json or .json.gz file of JAX's profiler, or a timeline's trace.json"
 _ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
 _FUNCTIONS = (
     "which line of a function ran, and waits in block_until_ready: a profile of JAX's has the "
@@ -56,16 +51,9 @@ def of_file(path: Path) -> RunTimeline:
             raise OptionError(f"no .xplane.pb file in the folder {path.name!r}: give {_KINDS}")
         path = newest
     name = path.name.lower()
-    if name.endswith(_REPORTS):
-        raise OptionError(
-            f"timeline opens what Nsight Systems exports, got its report {path.name!r}: "
-            f"nsys export --type sqlite {path.name}"
-        )
-    if not name.endswith((".xplane.pb", ".json", ".json.gz", ".sqlite")):
+    if not name.endswith((".xplane.pb", ".json", ".json.gz")):
         raise OptionError(f"timeline opens {_KINDS}; got {path.name!r}")
     try:
-        if name.endswith(".sqlite"):
-            return _of_lines(lines_of_export(path))
         data = _content(path)
         if name.endswith(".xplane.pb"):
             return _of_lines(list(read_profile.lines_of(data)))

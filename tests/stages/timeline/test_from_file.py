@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import sqlite3
-from contextlib import closing
 
 import jax
 import jax.numpy as jnp
@@ -108,9 +106,7 @@ def test_a_profile_without_calls_has_what_the_devices_did(folder, tmp_path) -> N
         ("a.json", b'{"traceEvents": []}', ReadError, "no event of a program that JAX ran"),
         ("a.json.gz", b"\x1f\x8bcut", ReadError, "a.json.gz cannot be read as a profile"),
         ("none.json", None, OptionError, "there is no file 'none.json'"),
-        ("a.sqlite", b"no database", ReadError, "a.sqlite cannot be read as a profile"),
-        ("a.sqlite", b"", ReadError, "no event of a program that JAX ran"),
-        ("a.nsys-rep", b"", OptionError, "nsys export --type sqlite a.nsys-rep"),
+        ("a.sqlite", b"", OptionError, "timeline opens a .xplane.pb"),
         ("", None, OptionError, "no .xplane.pb file in the folder"),
     ],
 )
@@ -173,95 +169,3 @@ def test_a_read_during_which_a_gpu_executes_waits_for_it() -> None:
     assert copies == [(3000, 4000), (5000, 5100)]
     names = {a.name for a in known.activities if a.lane == "GPU 0 instructions"}
     assert names == {"gemm", "loop_add_fusion.3", "other"}
-
-
-def nsys_export(path) -> None:
-    """Writes the tables that "SQLite Export Schema Reference" describes: two runs of a program."""
-    module, thunk = "XlaModule:#hlo_module=jit_train,program_id=3#", "Thunk:#hlo_op=fusion.3#"
-    ours, other = 5 << 24, 6 << 24  # of two processes, whose launches have the same numbers
-    names = {1: module, 2: thunk, 3: "loop_add_fusion", 4: "gemm", 5: "other_range"}
-    with closing(sqlite3.connect(path)) as database, database:
-        database.executescript(
-            """
-            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
-            CREATE TABLE NVTX_EVENTS (start INT NOT NULL, end INT, eventType INT NOT NULL,
-                text TEXT, textId INT, globalTid INT);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT NOT NULL, end INT NOT NULL,
-                globalTid INT, correlationId INT, nameId INT NOT NULL);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT NOT NULL, end INT NOT NULL,
-                deviceId INT NOT NULL, streamId INT NOT NULL, correlationId INT, globalPid INT,
-                demangledName INT NOT NULL, shortName INT NOT NULL);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT NOT NULL, end INT NOT NULL,
-                deviceId INT NOT NULL, streamId INT NOT NULL, correlationId INT, copyKind INT);
-            """
-        )
-        database.executemany("INSERT INTO StringIds VALUES (?, ?)", names.items())
-        for run, start in enumerate((1000, 11_000)):
-            ranges = [
-                (start, start + 900, 59, None, 1, ours + 7),
-                (start + 100, start + 300, 59, None, 2, ours + 7),
-                (start, start + 950, 59, None, 5, ours + 7),
-            ]
-            first = 10 * run
-            calls = [
-                (start + 150, start + 200, ours + 7, first, 9),
-                (start + 400, start + 500, ours + 7, first + 1, 9),
-            ]
-            kernels = [
-                (start + 1000, start + 2000, 0, 14, first, ours, 3, 3),
-                (start + 2000, start + 4000, 0, 14, first + 1, ours, 4, 4),
-            ]
-            for table, rows in (
-                ("NVTX_EVENTS", ranges),
-                ("CUPTI_ACTIVITY_KIND_RUNTIME", calls),
-                ("CUPTI_ACTIVITY_KIND_KERNEL", kernels),
-            ):
-                marks = ", ".join("?" * len(rows[0]))
-                database.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-        kernel = (20_000, 20_100, 0, 16, 10, other, 4, 4)
-        marks = ", ".join("?" * len(kernel))
-        database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({marks})", kernel)
-        copy = (9000, 9500, 0, 15, 99, 2)
-        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, ?, ?, ?, ?)", copy)
-
-
-def test_an_export_of_nsight_systems_has_executions_kernels_and_copies(tmp_path) -> None:
-    path = tmp_path / "job.sqlite"
-    nsys_export(path)
-    run = jaxlens.timeline(path)
-    executions = [(e.device, e.program, e.seconds) for e in run.timeline.executions]
-    assert executions == [("GPU 0", "train", pytest.approx(3e-6))] * 2
-    lanes = {(a.lane, a.name) for a in run.timeline.activities}
-    assert ("GPU 0 instructions", "fusion.3") in lanes
-    assert ("GPU 0 instructions", "gemm") in lanes
-    assert any(name == "MemcpyD2H" for _, name in lanes)
-    assert run.findings[0].text.startswith("Unknown: what Python does")
-
-
-def test_an_export_without_what_xla_names_has_its_kernels(tmp_path) -> None:
-    path = tmp_path / "job.sqlite"
-    nsys_export(path)
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DROP TABLE NVTX_EVENTS")
-    timeline = jaxlens.timeline(path).timeline
-    assert not timeline.executions
-    assert {a.name for a in timeline.activities} >= {"gemm", "loop_add_fusion"}
-
-
-def test_a_cuda_graph_that_is_exported_as_a_whole_is_an_execution(tmp_path) -> None:
-    path = tmp_path / "job.sqlite"
-    nsys_export(path)
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL")
-        database.execute(
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT NOT NULL, end INT NOT NULL, "
-            "deviceId INT NOT NULL, streamId INT NOT NULL, correlationId INT, globalPid INT)"
-        )
-        row = (2000, 5000, 0, 14, 1, 5 << 24)
-        database.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (?, ?, ?, ?, ?, ?)", row
-        )
-    timeline = jaxlens.timeline(path).timeline
-    (execution,) = timeline.executions
-    assert (execution.program, execution.seconds) == ("train", pytest.approx(3e-6))
-    assert "CUDA graph" in {a.name for a in timeline.activities}
