@@ -57,14 +57,11 @@ def test_trips_are_those_of_a_counter_between_literals_or_unknown(f, trips) -> N
 
 
 def test_ten_times_the_steps_are_ten_times_what_a_run_does() -> None:
-    few, many = (jaxlens.capture(steps(n), X) for n in (8, 80))
+    few, many = (jaxlens.capture(steps(n), jnp.ones((64, 64))) for n in (8, 80))
     was, now = (jaxlens.receipt(capture).facts() for capture in (few, many))
-    kernels = was["kernels"] + was["library_calls"]
-    assert (was["executions"], now["executions"]) == (
-        8 * (kernels - 1) + 9,
-        80 * (kernels - 1) + 81,
-    ) or (now["executions"] - was["executions"]) % 72 == 0
-    assert now["flops"] == 10 * was["flops"] == 80 * (2 * 8**3 + 64)
+    more = now["executions"] - was["executions"]
+    assert (more > 0, more % 72) == (True, 0)  # each kernel of the loop 72 times more
+    assert now["flops"] == 10 * was["flops"] == 80 * (2 * 64**3 + 64**2)
     assert 9 < now["moved"] / was["moved"] <= 10
     assert now["xla_bytes"] == was["xla_bytes"]  # as its title says
     said = jaxlens.compare(few, many).findings[0].text
@@ -73,7 +70,8 @@ def test_ten_times_the_steps_are_ten_times_what_a_run_does() -> None:
 
 
 def test_a_loop_of_unknown_trips_is_named_or_its_sum_unknown() -> None:
-    capture = jaxlens.capture(until(lambda i, n: i < n, lambda i: i + 1), X, 3)
+    x = jnp.ones((300, 300))
+    capture = jaxlens.capture(until(lambda i, n: i < n, lambda i: i + 1), x, 3)
     of = "A run with one pass of the loop at test_loops_parts_and_memories.py:"
     fused, cost = jaxlens.fusion(capture), jaxlens.cost(capture, roofline="h100")
     assert any(of in finding.text for finding in fused.findings)
@@ -97,6 +95,13 @@ def over(body, carry=0.0):
     return lambda t: lax.scan(body(t), carry, jnp.arange(8))[0]
 
 
+def carried(table):
+    def body(c, i):
+        return (c[0] + c[1][i, 0], c[1]), None
+
+    return lax.scan(body, (0.0, table), jnp.arange(8))[0][0]
+
+
 @pytest.mark.parametrize(
     ("f", "args", "size"),
     [
@@ -111,7 +116,7 @@ def over(body, carry=0.0):
         (
             lambda t: lax.scan(
                 lambda c, i: ((c[0] + c[1][i, 0], c[1]), None), (0.0, t), jnp.arange(8)
-            )[0][0],  # noqa: E501
+            )[0][0],
             (TABLE,),
             8 * 4 + 4,
         ),
@@ -130,6 +135,7 @@ def test_bytes_are_of_the_parts_that_are_read(f, args, size) -> None:
     assert jaxlens.receipt(f, *args).bytes == size
 
 
+HALF = "%h = f16[100,8] convert(%p)"
 FUSED = """HloModule m
 
 inner (a: f32[100,8], j: s32[]) -> f32[1,8] {
@@ -167,7 +173,8 @@ ENTRY main (x: f32[100,8], k: s32[], v: f32[1,8]) -> f32[] {
         ("ROOT %r = f32[100,8] copy(%p)", "f32[100,8]", 3200, 3200),
         ("ROOT %r = f32[100,8] dynamic-update-slice(%p, %u, %i, %i)", "f32[100,8]", 36, 32),
         (
-            "%w = f32[100,8] dynamic-update-slice(%p, %u, %i, %i)\n ROOT %r = f32[100,8] negate(%w)",
+            "%w = f32[100,8] dynamic-update-slice(%p, %u, %i, %i)\n"
+            "  ROOT %r = f32[100,8] negate(%w)",
             "f32[100,8]",
             3236,
             3200,
