@@ -46,8 +46,9 @@ def runs(module: Module) -> dict[str, Runs]:
     """
     known = {module.entry: Runs(1)}
     for name, region in module.regions.items():
-        here = known.get(name)
-        for node in region.nodes if here else ():
+        if (here := known.get(name)) is None:
+            continue
+        for node in region.nodes:
             if node.opcode in CONTROL:
                 for inner, times, unsure in _bodies(node, region, module):
                     before = known.get(inner, Runs(0))

@@ -74,9 +74,7 @@ class Traffic:
                 read[name] = {}
         if node.opcode in ("iota", "constant"):
             read = {}
-        wrote = by_space(result)
-        if placed:
-            wrote = _part(result, sum(placed.values()))
+        wrote = _part(result, sum(placed.values())) if placed else by_space(result)
         return Moved(_sum(read.values()), wrote)
 
     def _type(self, name: str) -> Type:

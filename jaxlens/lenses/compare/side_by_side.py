@@ -152,7 +152,8 @@ def _sentence(one: Column) -> str:
 def _cell(one: Column, name: str) -> Cell:
     value, unit = one.figures.get(name), FIGURES[name].unit
     if value is None:
-        return Cell("-" if one.missing else "not given")
+        unsure = one.uncounted and name in ("executions", "flops", "moved")
+        return Cell("-" if one.missing else "unknown" if unsure else "not given")
     if name == "flops" and one.uncounted:
         return Cell(f"at least {amount(value, unit)}", value) if value else Cell("unknown")
     return Cell(amount(value, unit) if unit else f"{value:,}", value)

@@ -79,19 +79,23 @@ class Cost:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The loops whose trips are unknown, by line, each once."""
-        loops = (loop.line or loop.id for loop in self.loops if loop.trips is None)
-        return tuple(dict.fromkeys(loops))
+        """The loops and grids whose trips are unknown, by line, each once."""
+        unknown = (loop for loop in self.loops if loop.trips is None and loop.kind != "shard_map")
+        return tuple(dict.fromkeys(loop.line or loop.id for loop in unknown))
+
+    @property
+    def _is_known(self) -> bool:
+        return all(loop.trips is not None for loop in self.loops)
 
     @property
     def flops(self) -> int | None:
         """Arithmetic operations of a run; None where the trips of a loop are unknown."""
-        return None if self.open else self.counted
+        return self.counted if self._is_known else None
 
     @property
     def transcendentals(self) -> int | None:
         """Exponentials, roots and the like of a run; None likewise."""
-        return None if self.open else self.functions
+        return self.functions if self._is_known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,9 @@ class CostFacts(Forwarding):
         seconds are the median of the runs. None without `run`, and without the limits of the device
         that ran it (`roofline`), and where the trips of a loop are unknown.
         """
-        if self._run is None or self.limits is None or self.cost is None or self.cost.open:
+        if self._run is None or self.limits is None or self.cost is None:
+            return None
+        if self.cost.flops is None:
             return None
         if not _is_of(self.limits, self.counted().subject.program.target.kind):
             return None
@@ -126,7 +128,7 @@ class CostFacts(Forwarding):
             products[kernel.dtype] += kernel.flops if kernel.product else 0
         dtype = max(products, key=lambda name: products[name], default="")
         peak = self.limits.flops(dtype, product=True)
-        flops = self.cost.counted - self.cost.recomputed
+        flops = self.cost.flops - self.cost.recomputed
         return flops / (median(self._run.seconds) * peak * self._counted.devices)
 
     @cached_property

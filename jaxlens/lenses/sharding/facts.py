@@ -205,7 +205,7 @@ class Sharding(ProgramFacts):
         """
         sums = Counter[int]()
         for collective in self.collectives:
-            sums.update(collective.by_device or {})  # type: ignore[arg-type]
+            sums.update(collective.by_device or {})
         return sums
 
     @property

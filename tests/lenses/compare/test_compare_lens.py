@@ -166,7 +166,8 @@ def test_the_first_sentence_is_the_biggest_consequence() -> None:
     )
     report = jaxlens.compare(capture, after)
     assert report.findings[0].text == (
-        "The edit: 72 B less temporary memory (24 B, was 96 B), 0 fusions instead of 2; "
+        "The edit: 72 B less temporary memory (24 B, was 96 B), 0 fusions instead of 2, "
+        "220 B more bytes moved (564 B, was 344 B); "
         "1 equation is new (cell 3:3)."
     )
     assert report.findings[0].ids == ("e5",)

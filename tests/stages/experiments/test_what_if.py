@@ -254,7 +254,7 @@ def test_fusions_of_library_programs_are_those_of_their_text(name):
     capture = jaxlens.capture(f, *args)
     answer = jaxlens.fusion(capture)
     assert len(answer.fusions) == joining_fusions(capture.optimized.text)
-    assert answer.saved > 0
+    assert answer.sums[0] > 0
     assert answer.findings[0].text.startswith("A run moves ")
     # What the instructions move is what XLA says that they do, but for scalars that are read twice.
     module = capture.optimized.module
