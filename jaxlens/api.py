@@ -40,9 +40,11 @@ def capture(
     """Captures a call without making it; each stage is computed on first access.
 
     `f` may also be an existing program: `g.trace(x)`, `g.lower(x)`, `g.lower(x).compile()`,
-    `jax.export.export(g)(x)`, the text of an HLO or StableHLO module, or the path of a folder of
-    XLA's dumps. Later stages are then computed from it, without adding to JAX's caches; a compiled
-    program is not compiled again. Stages that it does not have raise `UnavailableError`.
+    `jax.export.export(g)(x)`, the text or bytes of an HLO or StableHLO module, the path of a file
+    that holds such ("m.hlo", "m.mlir", "m.hlo.pb", a serialised Exported, a saved capture) or of a
+    folder of XLA's dumps. Later stages are then computed from it, without adding to JAX's caches; a
+    compiled program is not compiled again. Stages that it does not have raise `UnavailableError`.
+    Text and bytes are tried in another process first, as XLA ends its process on some.
 
     Args:
         f: A function, jitted or not, a bound method, a partial, a callable object such as an
@@ -54,7 +56,7 @@ def capture(
             "gpu:h100"); by default the device on which JAX would run the call.
         **kwargs: Its keyword arguments. If `f` has a parameter called `target`, bind it first:
             `functools.partial(f, target=...)`. For a folder of dumps, `module` is the name of
-            the module to open.
+            the module to open; for an Exported, `sizes={"b": 8}` gives its symbolic sizes.
 
     Returns:
         The capture; see `jaxlens.Capture` for its stages.

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from jaxlens.errors import CaptureFileError, UnavailableError, nearest
+from jaxlens.errors import CaptureFileError, UnavailableError, first_line, nearest
 from jaxlens.in_hand.edited import Edited, changes
 from jaxlens.in_hand.extracted import Extracted
 from jaxlens.ir.driver import Attempt, Driver, Loop, Variant
@@ -368,10 +368,15 @@ class Capture:
         # HLO is converted to StableHLO to be compiled: so is the original, as its unchanged text.
         again = stage == "hlo"
         first = Capture(*self.driver.edited(stage, self.driver.editable(stage))) if again else self
-        kernels = _numbers_of_kernels(first, other)
-        if not run:
-            return Edited(*named, other, kernels=kernels)
-        before, after = first.driver.flat_run(run), other.driver.flat_run(run)
+        try:
+            kernels = _numbers_of_kernels(first, other)
+            if not run:
+                return Edited(*named, other, kernels=kernels)
+            before, after = first.driver.flat_run(run), other.driver.flat_run(run)
+        except RuntimeError as error:  # XLA's
+            raise UnavailableError(
+                f"XLA does not compile or run this {named[1]}: {first_line(error, 200)}"
+            ) from None
         outputs = changes([leaf.name for leaf in self.outputs], before, after)
         return Edited(*named, other, outputs, before.seconds, after.seconds, kernels, before.how)
 

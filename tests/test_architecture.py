@@ -77,7 +77,7 @@ PACKAGES = {
     ),
     "stages.existing": (
         "captures errors ir.* stages stages.compat stages.arguments stages.call stages.trace "
-        "stages.compile stages.experiments stages.measure stages.session"
+        "stages.compile stages.experiments stages.measure stages.session reading"
     ),
     "stages.watch": (
         "progress captures errors ir.* stages.compat stages.arguments stages.call stages.keys "

@@ -42,7 +42,7 @@ from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
 from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
-from jaxlens.stages.experiments.first_in_child import tried
+from jaxlens.stages.experiments.first_in_child import tried, vouch
 from jaxlens.stages.programs import edited_text
 from jaxlens.stages.programs.edited_text import EditedText
 from jaxlens.stages.programs.text import mark_donated
@@ -350,6 +350,9 @@ class LiveDriver(Running):
         program = Program(name, inputs, (), target, origin="with donated inputs")
         return program, ExistingDriver(staging, {}, {"jaxpr": "jaxpr"})
 
+    def editable(self, stage: str) -> str:
+        return vouch(super().editable(stage))
+
     def edited(self, stage: str, text: str) -> Variant:
         """Returns the program of a changed text, with this one's arguments; compiles nothing.
 
@@ -447,6 +450,9 @@ class ExistingDriver(LiveDriver):
 
     def waits_for(self, name: str) -> str | None:
         return None if name in self._missing else super().waits_for(name)
+
+    def editable(self, stage: str) -> str:
+        return Running.editable(self, stage)  # a user may have written it
 
     def _entry_inputs(self) -> tuple[Input, ...]:
         return self.staging.call.inputs

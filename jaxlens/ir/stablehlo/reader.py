@@ -84,7 +84,8 @@ def parse(module: str | bytes) -> Any:
         return ir.Module.parse(module, context)
     except (ir.MLIRError, ValueError) as error:
         reason = next((line for line in str(error).splitlines() if "error" in line), str(error))
-        raise ReadError(f"this jaxlib cannot parse the StableHLO text: {reason}") from None
+        noun = "text" if isinstance(module, str) else "bytecode"
+        raise ReadError(f"this jaxlib cannot parse the StableHLO {noun}: {reason}") from None
 
 
 def _is_deep(text: str) -> bool:

@@ -45,11 +45,21 @@ def serialized_hlo(data: bytes) -> str:
 
 @when_gone(None)
 def to_stablehlo(module: Any) -> bytes | None:
-    """Converts an HLO module to StableHLO bytecode. Gone: None."""
+    """Converts an HLO module to StableHLO bytecode.
+
+    Gone: None.
+
+    Raises:
+        ValueError: XLA finds fault with it, such as a layout that is not of its shape.
+    """
     from jaxlib import _jax
 
-    bytecode: bytes = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
-    return bytecode
+    convert = _jax.mlir.hlo_to_stablehlo
+    try:
+        bytecode: bytes = convert(module.as_serialized_hlo_module_proto())
+        return bytecode
+    except Exception as error:
+        raise ValueError(str(error).strip()) from None
 
 
 @when_gone(None)

@@ -57,8 +57,8 @@ def of_exported(exported: Any, name: str, sizes: Mapping[str, int] | None = None
         platform,
         own,
         f"{_HOLDER} with symbolic sizes ({', '.join(names)})",
-        unsized=f"sizes of the program are symbolic ({', '.join(names)}), and XLA compiles numbers: "
-        f"jaxlens.capture(exported, sizes={ {n: 8 for n in names} }); its StableHLO is there: "
+        unsized=f"sizes of it are symbolic ({', '.join(names)}), and XLA compiles numbers: "
+        f"jaxlens.capture(exported, sizes={dict.fromkeys(names, 8)}); its StableHLO is there: "
         "jaxlens.hlo(cap, stage='stablehlo')",
         inputs=lambda leaves: named(
             leaves, [exported.in_avals[n] for n in exported.module_kept_var_idx]
@@ -75,14 +75,15 @@ def _check(names: list[str], sizes: Mapping[str, int]) -> None:
     if sorted(sizes) != names or len(numbers) != len(names):
         raise OptionError(
             f"expected a number for each symbolic size ({', '.join(names)}), got {dict(sizes)}: "
-            f"sizes={ {n: 8 for n in names} }"
+            f"sizes={dict.fromkeys(names, 8)}"
         )
 
 
 def _sized(exported: Any, sizes: Mapping[str, int]) -> Any:
     """Returns the StableHLO of an Exported for numbers, as JAX refines it where it is called."""
+    struct: Any = jax.ShapeDtypeStruct
     leaves = [
-        jax.ShapeDtypeStruct([number(size, sizes) for size in aval.shape], aval.dtype)
+        struct([number(size, sizes) for size in aval.shape], aval.dtype)
         for aval in exported.in_avals
     ]
     args, kwargs = jax.tree.unflatten(exported.in_tree, leaves)

@@ -298,8 +298,10 @@ def child_environment(platform: str, absent: bool) -> dict[str, str]:
     settings: Any = jax.config
     if settings.jax_num_cpu_devices > 0:
         beside["JAX_NUM_CPU_DEVICES"] = str(settings.jax_num_cpu_devices)
+    # pytest changes one variable from test to test, for which no process is started anew.
+    inherited = {name: v for name, v in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     return {
-        **os.environ,
+        **inherited,
         **beside,
         "PYTHONPATH": path,
         "JAX_PLATFORMS": "cpu" if absent else already or names.get(platform, platform),

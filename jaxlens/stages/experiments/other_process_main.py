@@ -114,13 +114,14 @@ def _tried(program: str | bytes, compile: Mapping[str, Any] | None) -> dict[str,
     if isinstance(program, bytes) and not is_bytecode(program):
         return {"text": compat.serialized_hlo(program)}
     with suppress(Exception):
-        is_hlo = isinstance(program, str) and program.lstrip().startswith("HloModule")
-        parsed = compat.from_hlo(program) if is_hlo else None
-        if is_hlo and is_scheduled(program):
-            if compile is not None:
-                of_hlo(program, compile["options"]).lowered.compile()
-            return {}
-        module = stablehlo.parse(compat.to_stablehlo(parsed) if is_hlo else program)
+        if isinstance(program, str) and program.lstrip().startswith("HloModule"):
+            parsed = compat.from_hlo(program)
+            if is_scheduled(program):
+                if compile is not None:
+                    of_hlo(program, compile["options"]).lowered.compile()
+                return {}
+            program = compat.to_stablehlo(parsed) or ""
+        module = stablehlo.parse(program)
         with suppress(Exception):  # with symbolic sizes
             compat.to_hlo(module)
         if compile is not None:

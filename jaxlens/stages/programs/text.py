@@ -148,12 +148,13 @@ def of_hlo(text: str, options: Any = ()) -> TextProgram:
         UnavailableError: This jaxlib does not compile HLO text.
         UnsuitedError: An argument or result is no array.
     """
+    scheduled = is_scheduled(text)
     try:
         parsed = compat.from_hlo(text)
+        bytecode = compat.to_stablehlo(parsed) if parsed is not None and not scheduled else None
     except ValueError as error:
         raise _at("HLO", error) from None
-    if not is_scheduled(text):
-        bytecode = compat.to_stablehlo(parsed) if parsed is not None else None
+    if not scheduled:
         if bytecode is None:
             raise UnavailableError("this jaxlib does not compile HLO text; edit StableHLO")
         return of_module(bytecode, options=options)

@@ -21,7 +21,6 @@ from jaxlens.ir.run.numerics import NumericsRun
 from jaxlens.ir.run.values import ExecutionArray, ValuesRun
 from jaxlens.stages import compat
 from jaxlens.stages.experiments import scan
-from jaxlens.stages.experiments.first_in_child import vouch
 from jaxlens.stages.measure.execute import check, check_local, run
 from jaxlens.stages.measure.instruction_times import ONE_BY_ONE, launches_graphs, run_profiled
 from jaxlens.stages.measure.measured_limits import measured
@@ -188,12 +187,12 @@ class Running(Driver):
         self.stage(stage)  # raises if this program does not have it
         with self._taken("an edited program") as lowered:
             if stage == "stablehlo":
-                operation = lowered.compiler_ir("stablehlo").operation
-                return vouch(str(operation.get_asm(enable_debug_info=False)))
+                text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
+                return str(text)
             if stage == "hlo":
-                return vouch(compat.editable_text(compat.hlo_computation(lowered).as_hlo_module()))
+                return compat.editable_text(compat.hlo_computation(lowered).as_hlo_module())
             (module,) = self.executable.runtime_executable().hlo_modules()
-            return vouch(compat.editable_text(module))
+            return compat.editable_text(module)
 
     def _extraction(self, name: str, n: int) -> ExtractedRun:
         """Runs one instruction of the optimised program alone, and the whole, `n` times each."""
