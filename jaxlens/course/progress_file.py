@@ -70,7 +70,10 @@ def join(code: str, folder: str | os.PathLike[str] = ".") -> None:
     """
     try:
         packed = base64.urlsafe_b64decode(code.strip())
-        text = zlib.decompressobj().decompress(packed, JSON_MEMORY)
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(packed, JSON_MEMORY)
+        if not unpacker.eof:
+            raise ValueError("it is cut, or stands for too much")
         stored = _known(parsed(text, JSON_MEMORY))
     except (ValueError, zlib.error):
         raise OptionError(

@@ -1,12 +1,14 @@
 """Records of CPU, TPU and GPU contain stamps: every instruction is linked."""
 
+from itertools import combinations
+
 import pytest
 
 from jaxlens.captures import Capture, load
 from tests.support.paths import CAPTURES
 
 
-@pytest.fixture(params=CAPTURES, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=CAPTURES, ids=lambda path: path.stem)
 def record(request: pytest.FixtureRequest) -> Capture:
     return load(request.param)
 
@@ -28,3 +30,14 @@ def test_an_equation_is_followed_into_what_computes_it_and_back(record: Capture)
     for id, fate in fates.items():
         for instruction in fate.instructions:
             assert id in record.links.back(instruction, "jaxpr", at="optimized"), fate
+
+
+def test_links_are_the_same_in_both_directions(record: Capture) -> None:
+    links = record.links
+    stages = ("source", "jaxpr", "stablehlo", "hlo", "optimized", "kernels")
+    linked = links.linked("optimized")
+    ids = {stage: links._atoms(linked, stage) for stage in stages}
+    for one, other in combinations(stages, 2):
+        there = {(id, to) for id in ids[one] for to in links.forward(id, other, one)}
+        back = {(to, id) for id in ids[other] for to in links.back(id, one, other)}
+        assert there == back, (one, other)

@@ -64,7 +64,52 @@ def test_both_formats_say_the_same(folder) -> None:
         assert all(abs(a.seconds - b.seconds) < 1e-8 for a, b in pairs)
 
 
+CALLS = """
+$threading.py:9 run            0 1000
+$train.py:20 main             10  990
+$array.py:615 _value          20   40
+PjitFunction(step)            50   60
+$train.py:9 batch             70  200
+PjitFunction(fill)            80   90
+$core.py:1280 stage           95  150
+PjitFunction(stage)          100  110
+$train.py:9 batch            160  170
+PjitFunction(fill)           165  166
+PjitFunction(iota)           180  190
+$<ipython-input-3-5d2>:1 <module> 210 230
+PjitFunction(cell)           215  216
+PjitFunction(last)           995  996
+"""
+RAN = {
+    "step": "train.py:20 in main",
+    "fill": "train.py:9 in batch",
+    "stage": "train.py:9 in batch",  # by JAX for the user's function
+    "iota": "train.py:9 in batch",
+    "cell": "<ipython-input-3-5d2>:1 in <module>",
+    "last": "an unknown line",  # none of the user's that began while it was recorded
+}
+
+
+@pytest.mark.parametrize("name", RAN)
+def test_the_functions_of_a_profile(name, tmp_path) -> None:
+    thread = {"pid": 1, "tid": 1}
+    rows = [line.rsplit(maxsplit=2) for line in CALLS.strip().splitlines()]
+    events = [
+        {"ph": "X", "name": name, "ts": int(start), "dur": int(end) - int(start), **thread}
+        for name, start, end in rows
+    ]
+    inside = [e for e in events if e["name"].startswith("Pjit")]
+    events += [{**e, "name": "Executable::Execute"} for e in inside]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    run = jaxlens.timeline(path)
+    lines = {d.line for d in run.timeline.dispatches if d.program == name}
+    assert [f"{line.place} {line.text}".strip() for line in lines] == [RAN[name]]
+    assert run.findings[0].text.startswith("Unknown: which line of a function ran")
+
+
 def test_a_folder_is_its_newest_profile(folder) -> None:
+    (folder / "none.xplane.pb").symlink_to("nowhere")
     assert jaxlens.timeline(folder).waits == TURNS
 
 
@@ -118,6 +163,13 @@ def test_another_file_is_one_line(tmp_path, name, content, kind, words) -> None:
         jaxlens.timeline(path)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_json_that_stands_for_much_is_refused(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("jaxlens.stages.timeline.from_file._MOST_OBJECTS", 10_000)
+    (tmp_path / "a.json").write_bytes(b"[" + b"{}," * 100 + b"{}]")
+    with pytest.raises(ReadError, match="in memory it would take more than 10,000 bytes"):
+        jaxlens.timeline(tmp_path / "a.json")
 
 
 def test_a_gpus_profile_has_the_executions_of_its_loop(tmp_path) -> None:

@@ -1,0 +1,167 @@
+"""No file makes jaxlens wait or take memory without end: no pipe, device, or link to one."""
+
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+import jaxlens
+from jaxlens.course import own, progress_file
+from jaxlens.course.class_report import answers_in
+from jaxlens.errors import LensError
+from jaxlens.ir.saved.job_files import ProcessFolder, read_job
+from jaxlens.pytest_plugin import files as receipts
+from jaxlens.reading import parsed, read_file, read_json
+from jaxlens.recorded import opened
+from jaxlens.stages.trace.sources import source_text
+from jaxlens.sweeps.journal import Journal
+from tests.lenses.record.job_records import compiled, process
+
+MB = 1_000_000
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def link_to_a_pipe(path: Path) -> None:
+    os.mkfifo(path.with_name("pipe"))
+    path.symlink_to("pipe")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+ODD = [pipe, endless, link_to_a_pipe, folder, link_to_itself, sparse]
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_what_is_no_file_is_an_error_at_once(make, tmp_path) -> None:
+    make(tmp_path / "a")
+    descriptors = len(os.listdir("/dev/fd"))
+    with pytest.raises(OSError, match=r"pipe or a device|larger than|symbolic links"):
+        read_file(tmp_path / "a", MB)
+    assert len(os.listdir("/dev/fd")) == descriptors
+
+
+def test_a_file_is_read_up_to_the_limit(tmp_path) -> None:
+    path = tmp_path / "a b é"
+    path.write_bytes(b"x" * 100)
+    assert read_file(path, 100) == b"x" * 100
+    with pytest.raises(OSError, match="larger than 99 bytes"):
+        read_file(path, 99)
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "none", 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" + b"[]," * (2 * MB) + b"[]]",
+        b"[" + b"{}," * (2 * MB) + b"{}]",
+        b'["' + b'","' * MB + b'"]',
+        "[" * MB,
+        b"[" + b"1," * (3 * MB) + b"1]",
+        '["\N{PILE OF POO}' + "a" * (8 * MB) + '"]',
+        b"[",
+        b"\xff\xfe\x00",
+    ],
+    ids=["lists", "objects", "strings", "nested", "numbers", "wide letters", "cut", "no text"],
+)
+def test_json_that_is_damaged_or_stands_for_much_is_refused_first(data, tmp_path) -> None:
+    (tmp_path / "a").write_bytes(data.encode() if isinstance(data, str) else data)
+    tracemalloc.start()
+    with pytest.raises((OSError, ValueError)):
+        read_json(tmp_path / "a", 24 * MB)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * MB
+    assert parsed(b'{"a": [1]}', 1000) == {"a": [1]}
+
+
+DOORS = {
+    "load": (jaxlens.load, "a.jaxlens"),
+    "opened": (opened, "a.hlo"),
+    "timeline": (jaxlens.timeline, "a.json"),
+    "packed timeline": (jaxlens.timeline, "a.json.gz"),
+    "profile": (jaxlens.timeline, "a.xplane.pb"),
+    "receipts": (lambda path: receipts.read(path, {}), "a.json"),
+    "sweep": (Journal, "a.json"),
+    "my_jax": (lambda path: own.sections(path), "my_jax.py"),
+}
+
+
+@pytest.mark.parametrize("make", [pipe, endless])
+@pytest.mark.parametrize("name", DOORS)
+def test_every_door_answers_in_one_line(name, make, tmp_path) -> None:
+    read, file = DOORS[name]
+    make(tmp_path / file)
+    with pytest.raises(LensError) as caught:
+        read(tmp_path / file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_doors_that_go_on_without_a_file(make, tmp_path) -> None:
+    make(tmp_path / "a")
+    assert source_text(str(tmp_path / "a")) == ""  # a program's text can name any file
+    assert progress_file.is_damaged(tmp_path / "a")
+    assert not any(progress_file.read(tmp_path / "a").values())
+    with pytest.raises((OSError, ValueError)):  # as `class_report` expects
+        list(answers_in(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("make", [pipe, endless])
+def test_a_folder_of_dumps(make, tmp_path) -> None:
+    make(tmp_path / "module_0001.jit_f.before_optimizations.txt")
+    with pytest.raises(LensError, match=r"cannot read module_0001.*dump it again"):
+        jaxlens.capture(str(tmp_path))
+
+
+# ---- records ------------------------------------------------------------------------------------
+
+
+def much(path: Path) -> None:
+    path.write_bytes(b"[" + b"[]," * (2 * MB) + b"[]]")
+
+
+def nested(path: Path) -> None:
+    path.write_bytes(b"[" * MB)
+
+
+@pytest.mark.parametrize("make", [*ODD, much, nested])
+@pytest.mark.parametrize("name", ["000002.json", "process.json"])
+def test_a_record_with_an_odd_file_has_the_rest(make, name, tmp_path) -> None:
+    written = ProcessFolder(tmp_path, 0, "host", 1)
+    written.write_compile(compiled(1))
+    make(written.path / name)
+    (read,) = read_job(tmp_path).processes
+    assert read.damaged == ((name,) if name != "process.json" or make != link_to_itself else ())
+    assert [compile.number for compile in read.compiles] == [1]
+
+
+@pytest.mark.parametrize("make", [pipe, endless, link_to_itself, lambda p: p.write_text("text")])
+def test_a_record_with_a_file_in_the_place_of_a_folder(make, tmp_path) -> None:
+    written = ProcessFolder(tmp_path, 0, "host", 1)
+    written.write_process(process(0).process)
+    make(tmp_path / "process-1-host-2")
+    make(tmp_path / "programs" / "p.jaxlens")
+    first, second = read_job(tmp_path).processes
+    assert (first.damaged, second.damaged) == ((), ("process-1-host-2",))
+    assert json.loads(json.dumps(str(jaxlens.runs(tmp_path))))
