@@ -8,9 +8,9 @@ from jaxlens.lenses.compare.causes import sides
 from jaxlens.lenses.compare.facts import NAMES, Comparison, Names
 from jaxlens.lenses.compare.facts import facts as compare_facts
 from jaxlens.lenses.compare.tables import Runs, runs, times
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.questions.show import execute
 from jaxlens.render.document import Document, TableBlock
-from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line, where
 from jaxlens.views.links import weave
 from jaxlens.views.questions import compare as compare_view
@@ -54,12 +54,12 @@ def compare(
     measured = [TableBlock(runs(run, called), asked=True)] if run else []
     seconds = times(before, after, called) if facts.instructions is not None else []
     answer, *rest = compare_view.blocks(facts, called, seconds, full)
-    runs = as_written(after)
-    first = header_line(after.program, runs)
+    written = as_written(after)
+    first = header_line(after.program, written)
     other = header_line(before.program, as_written(before))
-    if header_line(replace(after.program, flags=before.program.flags), runs) == other:
+    if header_line(replace(after.program, flags=before.program.flags), written) == other:
         other = "the same call before" if called == NAMES else called[0]
-    elif header_line(replace(after.program, target=before.program.target), runs) == other:
+    elif header_line(replace(after.program, target=before.program.target), written) == other:
         other = f"the same call {where(before.program.target)}"
     deviations = (
         f"({name}) {sentence}"

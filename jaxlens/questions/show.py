@@ -15,6 +15,7 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.ir.driver import Run
 from jaxlens.lenses.cost.roofline import CostFacts
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.lenses.sharding.facts import Sharding
 from jaxlens.questions.about_jaxprs import LADDER
 from jaxlens.questions.panes import PANES
@@ -22,7 +23,6 @@ from jaxlens.questions.question import Question
 from jaxlens.questions.table import COST, of_verb
 from jaxlens.render.document import Block, Document, Tabs
 from jaxlens.views.answer import Answer
-from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line
 from jaxlens.views.report_blocks import run_blocks
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError
 from jaxlens.lenses.compare.side_by_side import SideBySide, column
+from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.lenses.sentences import listed
 from jaxlens.questions.panes import overview
 from jaxlens.render.document import Document
-from jaxlens.lenses.program.jitted_calls import as_written
 from jaxlens.views.header import header_line, where
 from jaxlens.views.target_links import weave_targets
 from jaxlens.views.verbs.targets import TargetsFacts, blocks

@@ -1,6 +1,5 @@
 """Where the program shown is not the one that runs, the first lines of every view say so."""
 
-import functools
 from dataclasses import replace
 
 import jax
@@ -76,20 +75,3 @@ def test_saving_keeps_them(cap, tmp_path):
     loaded = jaxlens.load(tmp_path / "cap")
     assert loaded.deviations == loaded.program.deviations == SENTENCES
     assert str(jaxlens.jaxpr(loaded)) == str(jaxlens.jaxpr(cap))
-
-
-@pytest.mark.parametrize(
-    ("wrap", "jitted"),
-    [
-        (jax.jit, True),
-        (lambda f: functools.partial(jax.jit(f)), True),
-        (jax.pmap, True),
-        (lambda f: f, False),
-        (lambda f: jax.grad(jax.jit(f)), False),
-    ],
-    ids=["jit", "partial of jit", "pmap", "plain", "grad of jit"],
-)
-def test_what_is_not_jitted_says_so(wrap, jitted):
-    cap = jaxlens.capture(wrap(loss), X[None])
-    assert cap.program.unjitted is not jitted
-    assert ("runs op by op" in str(jaxlens.jaxpr(cap)).splitlines()[0]) is not jitted

@@ -21,21 +21,6 @@ from tests.support.paths import environment
 
 pytestmark = [pytest.mark.backend, *MARKS]
 
-# By the words that begin their names: the library that a call needs.
-LIBRARIES = {
-    "nnx": "flax",
-    "equinox": "equinox",
-    "linen": "flax",
-    "haiku": "haiku",
-    "optax": "optax",
-    "diffrax": "diffrax",
-    "optimistix": "optimistix",
-    "lineax": "lineax",
-    "numpyro": "numpyro",
-    "blackjax": "blackjax",
-    "mjx": "mujoco.mjx",
-}
-
 
 def assert_shown(f, args, kwargs):
     """Looks first: the call may donate its arguments, or write to them."""
@@ -48,9 +33,7 @@ def assert_shown(f, args, kwargs):
 @pytest.mark.filterwarnings("ignore")  # the libraries' own; MuJoCo's, that it misses Warp
 @pytest.mark.parametrize("name", list(jitted_programs.CALLS))
 def test_of_a_jitted_function(name):
-    library = LIBRARIES.get(name.partition("_")[0])
-    if library:
-        pytest.importorskip(library)
+    jitted_programs.require(name)
     with jitted_programs.surroundings(name):
         cap = assert_shown(*jitted_programs.CALLS[name]())
     assert not cap.program.unjitted

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -580,6 +581,28 @@ ON_EIGHT_DEVICES = _named(
     fsdp_step, jitted_shard_map, mapped_over_eight, shardings_told_to_jit, explicit_mesh
 )
 """These need a process with eight devices."""
+
+
+# By the words that begin their names: the library that a call needs.
+LIBRARIES = {
+    "nnx": "flax",
+    "equinox": "equinox",
+    "linen": "flax",
+    "haiku": "haiku",
+    "optax": "optax",
+    "diffrax": "diffrax",
+    "optimistix": "optimistix",
+    "lineax": "lineax",
+    "numpyro": "numpyro",
+    "blackjax": "blackjax",
+    "mjx": "mujoco.mjx",
+}
+
+
+def require(name: str) -> None:
+    """Skips the test where the library of a call is not installed."""
+    if library := LIBRARIES.get(name.partition("_")[0]):
+        pytest.importorskip(library)
 
 
 def surroundings(name: str) -> Any:

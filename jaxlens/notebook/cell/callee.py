@@ -109,7 +109,8 @@ def is_foreign(value: Any) -> bool:
     root = name.partition(".")[0]
     if not root or root == "__main__":
         return False  # defined by exec in a bare dict, or in the notebook
-    if root in _FOREIGN and (type(value).__name__ in _STAGES or type(holder).__name__ == "Exported"):
+    is_run = type(holder).__name__ == "Exported"  # its method `call`
+    if root in _FOREIGN and (type(value).__name__ in _STAGES or is_run):
         return False
     library = root in _FOREIGN or root in sys.stdlib_module_names or not _knows_jax(name)
     return library and not (_is_made(value) and not _is_at_home(value, name))

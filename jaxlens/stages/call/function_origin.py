@@ -64,7 +64,7 @@ def function_origin(fun: Any) -> FunctionOrigin:
             fun = fun.__wrapped__
         else:
             break
-    code = getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
+    code = compat.attribute(fun, "__code__") or getattr(type(fun).__call__, "__code__", None)
     if code is None:
         return FunctionOrigin(tuple(wrappers), "", 0, function_name(fun))
     place = code.co_filename, code.co_firstlineno, code.co_qualname

@@ -43,7 +43,7 @@ def attribute(f: Any, name: str) -> Any:
     An object that lends the attributes of a function (`trace`, `__code__`) may call it otherwise.
     A bound method has those of its function.
     """
-    holders = (f, f.__func__) if isinstance(f, MethodType) else (f,)
+    holders = (f, f.__func__) if type(f) is MethodType else (f,)
     is_found = any(inspect.getattr_static(holder, name, None) is not None for holder in holders)
     return getattr(f, name, None) if is_found else None
 

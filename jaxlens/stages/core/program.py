@@ -142,7 +142,7 @@ def jitted(f: Any) -> Callable[..., Any]:
 
 def transform(f: Any) -> str:
     """Returns the name of the core's transform that returned a function; "" for none."""
-    code = getattr(f, "__code__", None)
+    code = compat.attribute(f, "__code__")
     if code is None or not _is_part(f):
         return ""
     name, inner, _ = code.co_qualname.partition(".<locals>.")

@@ -186,9 +186,7 @@ def test_a_plain_function_has_no_cache():
 
     verdict = ask(plain, X)
     assert verdict.hit is None
-    assert verdict.reasons == (
-        "plain is not jitted; called like this it runs op by op and has no cache of its own",
-    )
+    assert verdict.reasons == ("plain is not jitted, and has no cache of its own",)
 
 
 def test_a_decorator_of_a_jitted_function_is_not_called_eager():
