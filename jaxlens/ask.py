@@ -376,8 +376,9 @@ def bisect(
     Args:
         f: A Capture of a program for one device of this process, or a view of it.
         check: Whether a program is as it should be: gets each program, and if it is not returns
-            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy arrays), `.seconds`
-            (median), `.temporaries` (bytes), `.kernels` (their number) and `.hlo`.
+            what is falsy (but None), or fails an assertion. A program has `.outputs` (NumPy
+            arrays), `.seconds` (median), `.temporaries` (bytes), `.kernels` (their number) and
+            `.hlo`.
         pythons: Interpreters with other versions of jax, with which the program is run too.
         run: How often each is run; 0 compiles only.
 

@@ -1,6 +1,7 @@
-"""Refs, and primitives that no verb knows: each question has an answer, and a look writes nothing."""
+"""Refs and unknown primitives: each question has an answer, and a look writes nothing."""
 
 import inspect
+import re
 
 import jax
 import jax.numpy as jnp
@@ -103,13 +104,12 @@ def primitive(name, *, multiple=False, evaluated=True, effect=None):
     return fresh
 
 
-EFFECT = jax.debug.print  # any effect that JAX allows in loops: that of a callback
 ONE = primitive("fresh_one")
 TWO = primitive("fresh_two", multiple=True)
 COMPILED = primitive("fresh_compiled", evaluated=False)
-ACTS = primitive(
-    "fresh_acts", effect=next(iter(jax.make_jaxpr(lambda: jax.debug.print(""))().effects))
-)
+# An effect that JAX allows in loops: that of a callback.
+(DEBUG,) = jax.make_jaxpr(lambda: jax.debug.print(""))().effects
+ACTS = primitive("fresh_acts", effect=DEBUG)
 
 
 def unknown(given, x):
@@ -126,13 +126,10 @@ def test_every_question_has_an_answer_and_writes_nothing(f):
     for name, question in ASKED.items():
         if name not in APART:
             assert str(ask(question, cap)), name
-    assert cap.jaxpr.module.entry
     np.testing.assert_array_equal(given[...], X)
     np.testing.assert_array_equal(CLOSED[...], X)
-    cost = jaxlens.cost(cap)
-    assert not ON_REFS & set(str(cost).partition("Not counted")[2].split("[")[0].split())
-    (facts,) = (jaxlens.numerics(cap).facts,)
-    assert not any(one.unequal and one.ulps is None for one in facts.run.differences)
+    unknown_to_cost = str(ask(ASKED["cost"], cap)).partition("Not counted")[2].partition("[")[0]
+    assert not ON_REFS & set(re.findall(r"\w+", unknown_to_cost))
 
 
 def in_a_loop(r, x):

@@ -248,9 +248,7 @@ class Shadow:
                     self.dot(eqn, own, mine, error, path, dtype)
         return results
 
-    def on_refs(
-        self, eqn: Any, operands: list[ShadowedValue], path: Path
-    ) -> list[ShadowedValue]:
+    def on_refs(self, eqn: Any, operands: list[ShadowedValue], path: Path) -> list[ShadowedValue]:
         """Reads or writes a ref, and that in float64 beside it; what it reads was made before."""
         results = [ShadowedValue(x) for x in bind(eqn, [x.own for x in operands])]
         if not self.follow:
