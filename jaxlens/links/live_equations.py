@@ -96,19 +96,37 @@ class ValueFlow:
                 origins |= set() if around else {place}
         return origins
 
-    def written(self, region: Region, node: Node) -> list[Place]:
-        """Returns the variables that were written to the ref that an equation reads."""
+    def written(self, region: Region, node: Node) -> tuple[list[Place], bool]:
+        """Returns what was written to the ref that an equation reads.
+
+        Returns:
+            The variables, and whether nothing is left of what the ref held before: of what stands
+            in one body, the last write of the whole ref is taken, and those after it.
+        """
         if not self.writes or node.opcode not in READS:
-            return []
-        origins = self._origins((region.name, node.operands[0]))
-        writes = (write for origin in origins for write in self.writes.get(origin, ()))
-        return list(dict.fromkeys((body.name, write.operands[1]) for body, write in writes))
+            return [], False
+        ref = region.name, node.operands[0]
+        writes = [w for origin in self._origins(ref) for w in self.writes.get(origin, ())]
+        here = [w for body, w in writes if body is region and w.operands[0] == ref[1]]
+        before = [w for w in here if _number_of(w) < _number_of(node)]
+        whole = [w for w in before if w.results and w.results[0].type.shape == self._shape(ref)]
+        if whole:
+            last = _number_of(whole[-1])
+            own = {w.id for w in before if _number_of(w) >= last}
+            writes = [(body, w) for body, w in writes if body is not region or w.id in own]
+        return list(dict.fromkeys((body.name, w.operands[1]) for body, w in writes)), bool(whole)
+
+    def _shape(self, place: Place) -> tuple[int | str, ...]:
+        region, node = self.makers.get(place, (self.regions[place[0]], None))
+        values = region.parameters if node is None else node.results
+        return next(value.type.shape for value in values if value.name == place[1])
 
     def whole(self, region: Region, node: Node) -> Iterator[Place]:
         """Yields the operands of an equation, what it reads of a ref, and its bodies' results."""
-        for name in node.operands:
+        places, whole = self.written(region, node)
+        yield from places
+        for name in node.operands[whole:]:
             yield region.name, name
-        yield from self.written(region, node)
         for inner in running(node):
             for name in self.regions[inner].results:
                 yield inner, name
@@ -155,6 +173,10 @@ class ValueFlow:
         looped = self.regions[running(node)[0]]
         if first <= index < first + carry and index - first < len(looped.results):
             yield looped.name, looped.results[index - first]
+
+
+def _number_of(node: Node) -> int:
+    return int(node.id[1:])  # in the order of execution, bodies in place
 
 
 def _number(node: Node, name: str) -> int:

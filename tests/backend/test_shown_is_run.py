@@ -5,6 +5,7 @@ constants, same inputs and outputs, same donation, as XLA's own text without nam
 """
 
 import json
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import jaxlens
+from jaxlens.ir.jaxpr.bodies import bodies
+from jaxlens.views.listings.jaxpr import listing
 from tests.support import jitted_programs, programs
 from tests.support.compiled_by_jax import Executables, difference, ran
 from tests.support.model_programs import MARKS, NAMES, program
@@ -26,8 +29,31 @@ def assert_shown(f, args, kwargs):
     """Looks first: the call may donate its arguments, or write to them."""
     cap = jaxlens.capture(f, *args, **kwargs)
     shown = cap.optimized.text
+    assert_printed_as_by_jax(cap)
     assert not difference(shown, ran(f, args, kwargs))
     return cap
+
+
+def headings(text):
+    """The types of the constants and of the parameters of each jaxpr in a text."""
+    found = re.findall(r"\{ lambda ([^;]*); (.*?)\. let\b", text, re.DOTALL)
+    return {tuple(tuple(re.findall(r"[\w)]:(\S+)", names)) for names in pair) for pair in found}
+
+
+def assert_printed_as_by_jax(cap):
+    """Each nested jaxpr has the constants, parameters and results that it has for JAX."""
+    jaxpr = cap.driver.staging.traced.jaxpr
+    regions = cap.jaxpr.module.regions
+    for body in bodies(jaxpr.jaxpr).values():
+        region = regions[body.name]
+        counts = region.constants, len(region.parameters), len(region.results)
+        inner = body.jaxpr
+        variables = len(inner.constvars) + len(inner.invars), len(inner.outvars)
+        assert counts == (len(inner.constvars), *variables), body.name
+    lines = listing(cap.jaxpr.module, limit=10**6)
+    rows = (*lines.lines, *lines.more)
+    printed = "\n".join("".join(piece.text for piece in line.pieces) for line in rows)
+    assert headings(printed) == headings(str(jaxpr))
 
 
 @pytest.mark.filterwarnings("ignore")  # the libraries' own; MuJoCo's, that it misses Warp
@@ -43,6 +69,7 @@ def test_of_a_jitted_function(name):
 def test_of_a_function_that_is_not_jitted_it_is_what_jit_would_run(name):
     f, args = program(name) if name in NAMES else programs.SMALL[name]()
     cap = jaxlens.capture(f, *args)
+    assert_printed_as_by_jax(cap)
     jax.clear_caches()  # the programs are shared, so another test may have compiled this one
     assert not difference(cap.optimized.text, ran(jax.jit(f), args, {}))
     assert cap.program.unjitted

@@ -285,4 +285,5 @@ def _array_levels(
         if node.opcode in WRITES or (node.regions and node.opcode != "pallas_call"):
             # What reads a ref after it was written waits for that.
             at.update((name, start + deepest) for name in node.operands if name in refs)
-    return [at.get(name, 0) for name in region.results]
+    written = [value.name for value in region.parameters if value.name in refs]
+    return [at.get(name, 0) for name in (*region.results, *written)]

@@ -85,9 +85,10 @@ class Walker:
         """Returns operands of an equation, by default all, and what it reads of a ref."""
         node = self.nodes[path[-1]]
         region = self.regions[path[-1]]
-        chosen = range(len(node.operands)) if indices is None else indices
+        places, whole = self.flow.written(self.module.regions[region], node)
+        chosen = range(whole, len(node.operands)) if indices is None else indices
         spots = [(path[:-1], (region, node.operands[n]), path) for n in chosen]
-        for place in self.flow.written(self.module.regions[region], node):
+        for place in places:
             spots += [(prefix, place, path) for prefix in self.calls(place[0])]
         return spots
 

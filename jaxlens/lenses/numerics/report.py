@@ -298,8 +298,8 @@ def _equations(facts: Numerics, most: int | None) -> Iterator[Table]:
     )
     note = (
         "Own: against float64 of the same operands. Total: against the program in float64. Of the "
-        "worst element, from 100 on to a power of 2; an element of an array counts as no smaller than the root "
-        "mean square. Digits lost: of those that the narrowest type on the way had."
+        "worst element, from 100 on to a power of 2; an element of an array counts as no smaller "
+        "than the root mean square. Digits lost: of those that the narrowest type on the way had."
     )
     more = sum(one.total > 1 for one in facts.equations) - len(shown)
     note += f" {count(more, 'more equation')}, with less." if more > 0 else ""

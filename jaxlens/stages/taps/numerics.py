@@ -80,7 +80,9 @@ def difference(index: int, compiled: Any, own: Any) -> ResultDifference:
     unequal = (mine != its) & ~(np.isnan(x) & np.isnan(y))
     # The numbers of a type have consecutive integers as bits, but for the sign.
     sign = np.array(1 << (8 * mine.itemsize - 1), mine.dtype)
-    sizes = [np.where(np.signbit(v), n & ~sign, n).astype(np.int64) for v, n in ((x, mine), (y, its))]
+    sizes = [
+        np.where(np.signbit(v), n & ~sign, n).astype(np.int64) for v, n in ((x, mine), (y, its))
+    ]
     apart = np.abs(sizes[0] - sizes[1]).astype(np.float64)
     sums = sizes[0].astype(np.float64) + sizes[1]
     away = np.where(np.signbit(x) == np.signbit(y), apart, sums)

@@ -55,6 +55,8 @@ class ShadowedValue:
 
     def held(self) -> "ShadowedValue":
         """Returns what a ref holds now."""
+        if self.exact is None:
+            return ShadowedValue(self.own[...])
         with in_float64():
             exact = np.asarray(self.exact[...])
         return ShadowedValue(self.own[...], exact, self.maker)
@@ -62,8 +64,9 @@ class ShadowedValue:
     def hold(self, value: "ShadowedValue") -> None:
         """Writes a ref, and that in float64."""
         self.own[...], self.maker = value.own, value.maker
-        with in_float64():
-            self.exact[...] = value.shadow()
+        if self.exact is not None:
+            with in_float64():
+                self.exact[...] = value.shadow()
 
 
 @dataclass(slots=True)
@@ -245,23 +248,24 @@ class Shadow:
                     self.dot(eqn, own, mine, error, path, dtype)
         return results
 
-    def on_refs(
-        self, eqn: Any, operands: list[ShadowedValue], path: Path
-    ) -> list[ShadowedValue]:
+    def on_refs(self, eqn: Any, operands: list[ShadowedValue], path: Path) -> list[ShadowedValue]:
         """Reads or writes a ref, and that in float64 beside it; what it reads was made before."""
         results = [ShadowedValue(x) for x in bind(eqn, [x.own for x in operands])]
         if not self.follow:
             return results
+        if makes_ref(eqn):
+            value = operands[0] if operands else ShadowedValue(results[0].own[...])
+            return [_with_exact(results[0].own, value)]
         refs = [x for x in operands if is_ref(x.own)]
-        maker = refs[0].maker if refs else operands[0].maker if operands else -1
-        if eqn.primitive.name in ON_REFS:
+        name, ref = eqn.primitive.name, refs[0]
+        if name in ON_REFS and ref.exact is not None:
             with in_float64():
                 exact = bind(eqn, [x.exact if is_ref(x.own) else x.shadow() for x in operands])
             for result, its in zip(results, exact, strict=True):
-                result.exact = its if is_ref(its) else np.asarray(its)
-                result.maker = maker
-            if eqn.primitive.name in WRITES:
-                refs[0].maker = operands[1].maker
+                result.exact, result.maker = np.asarray(its), ref.maker
+            if name in WRITES:
+                ref.maker = operands[1].maker
+        if name in ON_REFS:
             return results
         self.unknown[path] = None
         for ref in refs:
@@ -404,9 +408,16 @@ def _begun(x: ShadowedValue) -> ShadowedValue:
     """Returns a ref with a copy of its content, and that in float64; other values as they are."""
     if not is_ref(x.own):
         return x
+    return _with_exact(fresh(x.own), ShadowedValue(x.own[...]))
+
+
+def _with_exact(ref: Any, value: ShadowedValue) -> ShadowedValue:
+    """Returns a ref, with a ref in float64 beside it if it is one of floats."""
+    if not is_float(ref):
+        return ShadowedValue(ref)
     with in_float64():
-        exact = jax.new_ref(wide(x.own[...]))
-    return ShadowedValue(fresh(x.own), exact)
+        exact = jax.new_ref(value.shadow())
+    return ShadowedValue(ref, exact, value.maker)
 
 
 def _element(x: Any, index: int, shape: tuple[int, ...]) -> float | None:

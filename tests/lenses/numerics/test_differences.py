@@ -89,7 +89,9 @@ def test_jit_differs_from_eager_in_as_many_elements_as_it_says(f, args):
         args = tuple(map(jnp.asarray, args))
         eager, compiled = (jax.tree.leaves(g(*args)) for g in (f, jax.jit(f)))
         facts = jaxlens.numerics(f, *args).facts
-    counts = [int((np.asarray(a) != np.asarray(b)).sum()) for a, b in zip(eager, compiled)]
+    counts = [
+        int((np.asarray(a) != np.asarray(b)).sum()) for a, b in zip(eager, compiled, strict=True)
+    ]
     assert [one.unequal for one in facts.run.differences] == counts
     (text,) = (one.text for one in report(facts).findings if one.text.startswith("Compiled"))
     assert ("bit for bit" in text) == (not any(counts))

@@ -121,7 +121,15 @@ def test_products_of_one_line_name_their_modules():
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(0.3, "<1"), (10.0, "10"), (99.0, "99"), (120.0, "128"), (9000.0, "8,192"), (7e5, "524,288"), (1e6 - 1, "1e+06")],
+    [
+        (0.3, "<1"),
+        (10.0, "10"),
+        (99.0, "99"),
+        (120.0, "128"),
+        (9000.0, "8,192"),
+        (7e5, "524,288"),
+        (1e6 - 1, "1e+06"),
+    ],
 )
 def test_errors_are_written_in_one_manner_by_their_size(error, text):
     assert ulps(error) == text

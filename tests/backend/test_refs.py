@@ -1,0 +1,229 @@
+"""Refs and unknown primitives: each question has an answer, and a look writes nothing."""
+
+import inspect
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import hijax
+from jax.experimental import pallas as pl
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+import jaxlens
+from jaxlens.ir.jaxpr.refs import ON_REFS
+from jaxlens.links.live_equations import live_equations
+from jaxlens.questions.panes import PANES
+from jaxlens.questions.show import ask
+from jaxlens.questions.table import QUESTIONS
+
+pytestmark = pytest.mark.backend
+
+X = jnp.arange(1, 5, dtype=jnp.float32)
+CLOSED = jax.new_ref(X)
+# These are asked of several programs, or of an option's value.
+APART = {"against", "key", "recompiles", "timeline", "arrays", "without", "fits", "hlo", "ladder"}
+ASKED = {question.name: question for question in (*QUESTIONS, *PANES.values())}
+
+
+def everywhere(given, x):
+    """Refs that are made, given and closed over, in each kind of body."""
+    made = jax.new_ref(x)
+
+    @jax.jit
+    def add(y):
+        CLOSED[...] += y
+        return CLOSED[0]
+
+    def step(c, i):
+        given[0] = c + given[1]
+        local = jax.new_ref(c)
+        local[...] = local[...] * i
+        return jax.freeze(local), made[...].sum()
+
+    def double():
+        made[...] = made[...] * 2
+
+    total, ys = jax.lax.scan(step, add(x), jnp.arange(3.0))
+    jax.lax.cond(total > 0, double, lambda: None)
+    jax.lax.while_loop(lambda n: n < 2, lambda n: (double(), n + 1)[1], 0)
+    return total, ys, made[jnp.array([0, 2])], jax.freeze(made)
+
+
+def _of_refs(refs):
+    refs[0][...] = refs[0][...] * refs[1][...]
+
+
+def _kernel(x_ref, o_ref):
+    o_ref[...] = jnp.sin(x_ref[...])
+
+
+class Cube(hijax.VJPHiPrimitive):
+    """x to the power of 3."""
+
+    def __init__(self, aval):
+        self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+        super().__init__()
+
+    def expand(self, x):
+        return x**3
+
+    def vjp_fwd(self, nzs_in, x):
+        return self(x), x
+
+    def vjp_bwd(self, x, cotangent, accumulate):
+        accumulate.accum(cotangent * 3 * x**2)
+
+
+def new_kinds(given, x):
+    """A Pallas kernel on what a ref holds, a hi primitive under grad, remat, and `run_state`."""
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    y = pl.pallas_call(_kernel, out_shape=out, interpret=True)(given[...])
+    given[...] = y
+    run_state = pytest.importorskip("jax._src.state.discharge").run_state
+    product, _ = run_state(_of_refs)((x, y))
+    slope = jax.grad(lambda x: jax.checkpoint(jnp.sin)(Cube(jax.typeof(x))(x)).sum())(x)
+    return product, slope
+
+
+def primitive(name, *, multiple=False, evaluated=True, effect=None):
+    """A primitive as a user defines it."""
+    fresh = Primitive(name)
+    fresh.multiple_results = multiple
+    one = lambda x: [x * 2, x + 1] if multiple else x * 2  # noqa: E731
+    shape = lambda aval: [aval, aval] if multiple else aval  # noqa: E731
+    if evaluated:
+        fresh.def_impl(one)
+    if effect is None:
+        fresh.def_abstract_eval(shape)
+    else:
+        fresh.def_effectful_abstract_eval(lambda aval: (shape(aval), {effect}))
+    mlir.register_lowering(fresh, mlir.lower_fun(one, multiple_results=multiple))
+    return fresh
+
+
+ONE = primitive("fresh_one")
+TWO = primitive("fresh_two", multiple=True)
+COMPILED = primitive("fresh_compiled", evaluated=False)
+# An effect that JAX allows in loops: that of a callback.
+(DEBUG,) = jax.make_jaxpr(lambda: jax.debug.print(""))().effects
+ACTS = primitive("fresh_acts", effect=DEBUG)
+
+
+def unknown(given, x):
+    """Primitives that no verb knows, with an effect, without evaluation, and in a loop."""
+    a, b = TWO.bind(COMPILED.bind(jnp.sin(x)))
+    c, _ = jax.lax.scan(lambda c, _: (ACTS.bind(ONE.bind(c)), None), a, None, length=2)
+    return b + c
+
+
+@pytest.mark.parametrize("f", [everywhere, new_kinds, unknown], ids=lambda f: f.__name__)
+def test_every_question_has_an_answer_and_writes_nothing(f):
+    given = jax.new_ref(X)
+    cap = jaxlens.capture(f, given, X)
+    for name, question in ASKED.items():
+        if name not in APART:
+            assert str(ask(question, cap)), name
+    np.testing.assert_array_equal(given[...], X)
+    np.testing.assert_array_equal(CLOSED[...], X)
+    unknown_to_cost = str(ask(ASKED["cost"], cap)).partition("Not counted")[2].partition("[")[0]
+    assert not ON_REFS & set(re.findall(r"\w+", unknown_to_cost))
+
+
+def in_a_loop(r, x):
+    made = jax.new_ref(x)
+
+    def step(n):
+        made[...] = jnp.log(made[...] - 2)  # here
+        return n + 1
+
+    jax.lax.while_loop(lambda n: n < 3, step, 0)
+    return made[...]
+
+
+def in_a_call(r, x):
+    made = jax.new_ref(x)
+
+    @jax.jit
+    def write(y):
+        made[1] = jnp.sqrt(y[0] - 4)  # here
+
+    write(x)
+    return jax.freeze(made).sum()
+
+
+def in_a_branch(r, x):
+    made = jax.new_ref(x)
+
+    def write():
+        made[...] = jnp.log(-x)  # here
+
+    jax.lax.cond(x[0] > 0, write, lambda: None)
+    return made[...] * 2
+
+
+def in_what_was_given(r, x):
+    r[0] = jnp.log(x[0] - 3)  # here
+    return x
+
+
+def in_a_scan_over_what_was_given(r, x):
+    def step(c, i):
+        r[...] = r[...] + jnp.sqrt(i - 1)  # here
+        return c, i
+
+    return jax.lax.scan(step, 0.0, x - 1)
+
+
+def over_what_is_written_again(r, x):
+    made = jax.new_ref(jnp.log(-x))
+    made[...] = x
+    made[...] = jnp.arccos(made[...] + 1)  # here
+    return made[...]
+
+
+NAN = [
+    in_a_loop,
+    in_a_call,
+    in_a_branch,
+    in_what_was_given,
+    in_a_scan_over_what_was_given,
+    over_what_is_written_again,
+]
+
+
+@pytest.mark.parametrize("f", NAN, ids=lambda f: f.__name__)
+def test_a_nan_is_followed_through_refs_to_the_line_that_made_it(f):
+    lines, start = inspect.getsourcelines(f)
+    (line,) = (n for n, text in enumerate(lines, start) if text.rstrip().endswith("# here"))
+    given = jax.new_ref(X)
+    found = jaxlens.first_nan(f, given, X)
+    assert (found.kind, found.span.line) == ("nan", line)
+    np.testing.assert_array_equal(given[...], X)
+
+
+def test_digits_are_lost_through_refs_at_the_line_that_loses_them():
+    def f(r, x):
+        r[...] = x + 1e4
+        r[...] = r[...] - 1e4  # the error of the sum is that of the difference
+
+    facts = jaxlens.numerics(f, jax.new_ref(X), X * 1.1).facts
+    assert facts.losses[0].span.line == inspect.getsourcelines(f)[1] + 2
+    assert facts.losses[0].kind == "cancellation"
+    assert [one.dtype for one in facts.run.differences] == ["float32"]  # what the ref holds
+
+
+def test_what_is_written_to_a_ref_is_live_and_waited_for():
+    def f(x, y):
+        r = jax.new_ref(jnp.zeros(4))
+        r[...] = jnp.sin(x)
+        r[...] = jnp.sin(r[...])
+        return jax.freeze(r) * 2 + y
+
+    cap = jaxlens.capture(f, X, X)
+    module = cap.jaxpr.module
+    assert live_equations(module) >= {n.id for n in module.nodes() if n.opcode in ("sin", "swap")}
+    assert not jaxlens.silent(cap).found
+    assert jaxlens.tree(cap).depth == 4  # sin, sin, mul, add
