@@ -11,6 +11,7 @@ from IPython.display import display
 from traitlets import Bool, observe
 
 from jaxlens.errors import CellError, OptionError, nearest
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
@@ -152,6 +153,7 @@ class JaxLens(WholeCellMagics):
         if not self.watch:
             self.stop()
 
+    @undoing
     def stop(self) -> None:
         """Ends the watch."""
         if self._session is not None:
@@ -165,9 +167,10 @@ class JaxLens(WholeCellMagics):
         if self.watch and self._session is None and "jax" in sys.modules:
             from jaxlens.watches import SessionWatch
 
-            self._stderr = KernelStderr()
-            self._stderr.start()
-            self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
+            with deferred(self.stop):
+                self._stderr = KernelStderr()
+                self._stderr.start()
+                self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
 
     def cell_done(self, result: Any) -> None:
         """Shows a line if the cell compiled, and warnings; called by IPython after each cell."""

@@ -6,9 +6,7 @@ own compiler options are given there as options, so that a trial can leave one o
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,6 +23,7 @@ from jaxlens.in_hand.bisected import (
     TrialProgram,
     in_words,
 )
+from jaxlens.interrupts import temporary_folder
 from jaxlens.ir.hlo.passes import START
 from jaxlens.stages.compile.dump_files import Dump
 from jaxlens.stages.compile.xla import CompileOutput
@@ -224,14 +223,13 @@ def _version(
     """Runs the program's file with another interpreter, and checks it."""
     code = f"RUNS = {max(run, 1)}\n{_OTHER_VERSION}"
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
-    with tempfile.TemporaryDirectory(prefix="jaxlens-") as folder:
-        path = Path(folder)
+    with temporary_folder() as path:
         capture.reproducer(path / "repro.py", data=True)
         try:
             with progress.step(f"another interpreter runs {capture.program.name}"):
                 done = subprocess.run(
                     [python, "-c", code],
-                    cwd=folder,
+                    cwd=path,
                     env=environment,
                     capture_output=True,
                     text=True,

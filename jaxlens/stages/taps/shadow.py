@@ -5,7 +5,6 @@ the host, with the program's own integers, booleans and branches: both go the sa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
@@ -229,7 +229,7 @@ class Shadow:
         self.dots[path] = DotRounding(text, here, highest, *errors)
 
 
-@contextmanager
+@uninterrupted
 def in_float64() -> Iterator[None]:
     """Evaluates the block with 64 bits, on the host where that is to be had."""
     try:
