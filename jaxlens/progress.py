@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from jaxlens.interrupts import uninterrupted
 
 SILENT = 1.0  # seconds before anything shows
 _EVERY = 0.5  # seconds between two updates
@@ -175,7 +177,7 @@ def begin(name: str, detail: Callable[[], str] = lambda: "") -> Callable[[bool],
     return end
 
 
-@contextmanager
+@uninterrupted
 def step(name: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Shows a step while the block runs, after its first second."""
     end, done = begin(name, detail), False
@@ -189,7 +191,7 @@ def step(name: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
 _idle: list[Callable[[], None]] = []
 
 
-@contextmanager
+@uninterrupted
 def when_idle(work: Callable[[], None]) -> Iterator[None]:
     """Calls `work` at most once, from `idle`, if the block waits while a step is shown."""
     _idle.append(work)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxlens.errors import OptionError
+from jaxlens.interrupts import deferred
 from jaxlens.stages.record.when_imported import when_imported
 
 if TYPE_CHECKING:
@@ -46,14 +47,17 @@ class JobRecording:
         self._cancel: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "JobRecording":
-        self.start()
-        return self
+        with deferred(self.stop):
+            self.start()
+            return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
-        self.settle(error)
-        self.stop()
+        try:
+            self.settle(error)
+        finally:
+            self.stop()
 
     def start(self) -> None:
         """Starts the recording once JAX is imported."""
@@ -116,8 +120,9 @@ class JobRecording:
             programs, megabytes = self._limits
             parent = self._parent or (self._pid if os.getpid() != self._pid else 0)
             recording = Recording(self.path, programs, int(megabytes * 1e6), parent)
-            recording.start()
-            self._recording = recording
+            with deferred():
+                recording.start()
+                self._recording = recording
 
     def _compiles(self, is_meant: Callable[[dict[str, Any]], bool]) -> int:
         """Returns the number of compiles in the folder, of the processes that are meant."""

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from jaxlens.errors import OptionError
+from jaxlens.interrupts import deferred
 from jaxlens.ir.run.timeline import RunTimeline
 from jaxlens.ir.run.trace_events import trace_events
 from jaxlens.lenses.memory import live_arrays
@@ -68,8 +69,9 @@ class TimelineBlock:
         self._recording = TimelineRecording(caller)
 
     def __enter__(self) -> "TimelineBlock":
-        self._recording.__enter__()
-        return self
+        with deferred(self.__exit__):
+            self._recording.__enter__()
+            return self
 
     def __exit__(self, *_: object) -> None:
         self._recording.__exit__()

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jaxlens.errors import OptionError, RecompileError
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import CompileLog, Cure
 from jaxlens.lenses.recompile.after_cell import AfterCell
 from jaxlens.lenses.recompile.report import Recompiles, facts, one_line
@@ -66,9 +67,11 @@ class RecompileLog:
         self._with_cures: tuple[CompileLog, CompileLog] | None = None
 
     def __enter__(self) -> "RecompileLog":
-        self._watch.start()
-        return self
+        with deferred(self.__exit__):
+            self._watch.start()
+            return self
 
+    @undoing
     def __exit__(self, *_: object) -> None:
         self._watch.stop()
 

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from jaxlens.course.library import puzzle
 from jaxlens.course.puzzle import Puzzle
+from jaxlens.interrupts import temporary_folder
 from jaxlens.reading import read_json
 
 _SECONDS = 120.0  # for each answer, with the start of its process, which is seconds itself
@@ -42,8 +42,8 @@ class GivenAnswer:
 
 def judge_in_process(answer: GivenAnswer) -> tuple[bool, str]:
     """Judges an answer in a new process; returns whether it is solved, and the sentence."""
-    with tempfile.TemporaryDirectory(prefix="jaxlens-") as name:
-        verdict = Path(name) / "verdict"
+    with temporary_folder() as folder:
+        verdict = folder / "verdict"
         given = json.dumps({"verdict": str(verdict), **asdict(answer)})
         command = [sys.executable, "-m", "jaxlens", "course", "judge"]
         why = "the process that judged it ended early"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jaxlens.errors import LensError
+from jaxlens.interrupts import deferred
 
 _TICK = 0.05  # seconds between two looks
 _STUCK = (
@@ -64,15 +65,17 @@ def limited(seconds: float, memory: int = 1_500_000_000) -> Iterator[None]:
 
     watcher = threading.Thread(target=watch, daemon=True)
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.SIG_IGN:  # as in a background job of a shell: no interrupt would arrive
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    watcher.start()
     try:
         try:
+            if handler is signal.SIG_IGN:  # as in a background job of a shell: none would arrive
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            watcher.start()
             yield
         finally:
-            done.set()
-            watcher.join()  # an interrupt that was sent arrives inside the outer block
+            with deferred():
+                done.set()
+                if watcher.ident is not None:
+                    watcher.join()  # an interrupt that was sent arrives inside the outer block
             if handler is signal.SIG_IGN:
                 signal.signal(signal.SIGINT, handler)
     except KeyboardInterrupt:

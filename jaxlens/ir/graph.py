@@ -9,11 +9,12 @@ name the regions they call; nothing here recurses, however deep a program nests.
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import TypeVar
+
+from jaxlens.interrupts import uninterrupted
 
 R = TypeVar("R", bound="Region")
 
@@ -315,7 +316,7 @@ def check_calls(module: Module) -> None:
                     raise ValueError(f"{name!r} stands before {region.name!r}, which calls it")
 
 
-@contextmanager
+@uninterrupted
 def paused() -> Iterator[None]:
     """Pauses the garbage collector while a reader makes many nodes, all of which stay.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jaxlens.interrupts import deferred
 from jaxlens.ir.graph import paused
 from jaxlens.ir.stamps import KERNEL, escaped, plain, stamp, stamps
 
@@ -184,18 +185,11 @@ def assign(name: str, values: Iterable[tuple[Any, Any]]) -> None:
 
     Args:
         name: The attribute.
-        values: Pairs of object and value; iterated again after an interrupt.
+        values: Pairs of object and value.
 
     Raises:
         KeyboardInterrupt: The user interrupted; raised when all attributes are set.
     """
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            for thing, value in values:
-                setattr(thing, name, value)
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
+    with deferred():
+        for thing, value in values:
+            setattr(thing, name, value)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from jaxlens.interrupts import undoing
 from jaxlens.ir.spans import describe
 
 _MOST = 4_000  # objects that are visited
@@ -55,6 +56,7 @@ class Reached:
         for space, names in self._spaces.values():
             self._keep_names(space, names)
 
+    @undoing
     def put_back(self) -> None:
         """Restores the saved state of every reached object."""
         for undo in self._undo:

@@ -6,6 +6,8 @@ from typing import Any
 
 from IPython.utils.capture import capture_output
 
+from jaxlens.interrupts import deferred, undoing
+
 
 class Printed:
     """Context manager that buffers what this thread prints and displays.
@@ -21,16 +23,21 @@ class Printed:
         self._before: tuple[Any, Any] = (None, None)
 
     def __enter__(self) -> "Printed":
-        self._displayed = self._displays.__enter__()
-        self._before = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = (_Stream(stream, self._parts) for stream in self._before)
-        return self
+        with deferred(self._undo):
+            self._before = sys.stdout, sys.stderr
+            self._displayed = self._displays.__enter__()
+            sys.stdout, sys.stderr = (_Stream(stream, self._parts) for stream in self._before)
+            return self
 
     def __exit__(self, *raised: Any) -> None:
-        sys.stdout, sys.stderr = self._before
-        self._displays.__exit__(*raised)
+        self._undo()
         if raised[0] is not None:
             self.show()
+
+    @undoing
+    def _undo(self) -> None:
+        sys.stdout, sys.stderr = self._before
+        self._displays.__exit__(None, None, None)
 
     def show(self) -> None:
         """Prints and displays the buffered output."""

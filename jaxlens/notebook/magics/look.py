@@ -381,13 +381,15 @@ class Looking:
             self._fail(call_text(call), error)
             return False
         view = None
-        with self._calls.paused(), Printed() as printed:
-            try:
-                view = self._view(call, results=True)
-            except Exception as error:
-                self._refused(call, error, staged)
-        if view is None or not staged:
-            reached.put_back()
+        try:
+            with self._calls.paused(), Printed() as printed:
+                try:
+                    view = self._view(call, results=True)
+                except Exception as error:
+                    self._refused(call, error, staged)
+        finally:
+            if view is None or not staged:
+                reached.put_back()
         if view is None:
             return False
         if staged:

@@ -11,6 +11,7 @@ from IPython.display import display
 from traitlets import Bool, observe
 
 from jaxlens.errors import CellError, OptionError, nearest
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.notebook.cell.kernel_stderr import KernelStderr
 from jaxlens.notebook.magics.after_import import AfterImport
 from jaxlens.notebook.magics.magics import parser_on_use
@@ -154,6 +155,7 @@ class JaxLens(WholeCellMagics):
         if not self.watch:
             self.stop()
 
+    @undoing
     def stop(self) -> None:
         """Ends the watch."""
         if self._session is not None:
@@ -174,9 +176,10 @@ class JaxLens(WholeCellMagics):
         try:
             from jaxlens.watches import SessionWatch
 
-            self._stderr = KernelStderr()
-            self._stderr.start()
-            self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
+            with deferred(self.stop):
+                self._stderr = KernelStderr()
+                self._stderr.start()
+                self._session = SessionWatch(self._stderr.read, self.shell.user_ns)
         except Exception as error:
             self._fail(error)
 

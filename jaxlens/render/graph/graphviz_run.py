@@ -16,12 +16,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from jaxlens.errors import GraphError
+from jaxlens.interrupts import uninterrupted
 
 FORMAT = "json0"  # positions only
 SECONDS = 6.0
@@ -38,7 +38,7 @@ class Alarm:
         self._ring: Callable[[], object] | None = None
         self._due = self._wakes = 0.0
 
-    @contextmanager
+    @uninterrupted
     def after(self, seconds: float, ring: Callable[[], object]) -> Iterator[None]:
         """Calls `ring` from another thread if the block takes longer than `seconds`."""
         with self._change:

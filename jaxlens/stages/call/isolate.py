@@ -12,13 +12,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.compat import events as compat_events
@@ -55,7 +55,7 @@ def retire() -> None:
     _thread.context = None
 
 
-@contextmanager
+@uninterrupted
 def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[None]:
     """Restores caches, settings and random states after a block that may run the user's Python.
 
@@ -79,7 +79,7 @@ def untouched(value: Any, owner: Any = None, function: Any = None) -> Iterator[N
                 _remove_tracers(space, saved)
 
 
-@contextmanager
+@uninterrupted
 def deeper() -> Iterator[None]:
     """Raises the recursion limit during the block by the number of jaxlens' own frames."""
     limit = sys.getrecursionlimit()
@@ -90,7 +90,7 @@ def deeper() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-@contextmanager
+@uninterrupted
 def _process_state() -> Iterator[None]:
     """Restores random states, environment variables and JAX's settings after the block."""
     config: Any = jax.config

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ import jax
 import jaxlib
 
 from jaxlens.errors import TargetError, first_line
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Target
 from jaxlens.ir.lazy import lazy
 from jaxlens.stages import compat
@@ -329,7 +330,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-@contextmanager
+@uninterrupted
 def _variable(name: str) -> Iterator[None]:
     """Sets an environment variable to "1" during the `with` block, unless the user has set it."""
     if name in os.environ:

@@ -4,12 +4,12 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.import_private import private
 
 _KEYS, _KEY_FILE = "jax._src.cache_key", "cache_key.py"
@@ -22,7 +22,7 @@ _off: list[tuple[Any, Any]] = []
 _overlap = threading.Lock()
 
 
-@contextmanager
+@uninterrupted
 def persistent_cache_off() -> Iterator[None]:
     """Keeps compiles in the block from reading or writing the persistent compilation cache.
 
@@ -53,7 +53,7 @@ def persistent_cache_off() -> Iterator[None]:
                 cache._cache_checked, cache._cache_used = before
 
 
-@contextmanager
+@uninterrupted
 def _switched_off() -> Iterator[None]:
     import jax
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxlens.interrupts import deferred
 from jaxlens.stages.compat.import_private import private
 from jaxlens.stages.compat.transformed import attribute, wrapped
 
@@ -121,8 +122,9 @@ def handed_over(
             return jitted, positional, named
         finally:
             thread = None  # a jit made in another thread meanwhile may have our patch for good
-            for home, name, original in originals:
-                setattr(home, name, original)
+            with deferred():
+                for home, name, original in originals:
+                    setattr(home, name, original)
     return None
 
 

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.extend import mlir_bindings
 from jaxlens.stages.compat.import_private import private, when_gone
 
@@ -67,7 +68,7 @@ def lower_for(devices_for: Callable[[int], Sequence[Any]], lower: Callable[[], A
         return None
 
 
-@contextmanager
+@uninterrupted
 def _assigned(devices_for: Callable[[int], Sequence[Any]]) -> Iterator[None]:
     try:
         pxla = private("interpreters.pxla")
@@ -164,7 +165,7 @@ def number(size: Any, values: Mapping[str, int]) -> int | None:
     return size if isinstance(size, int) else int(size._evaluate(dict(values)))
 
 
-@contextmanager
+@uninterrupted
 def _each_constant_once() -> Iterator[None]:
     """Makes an array that several equations read one argument.
 

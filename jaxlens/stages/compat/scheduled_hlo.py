@@ -6,17 +6,17 @@ importing `jax.extend` changes the keys of traces (see `extend.py`). Tested with
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import jax
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.import_private import private
 
 _HEAD = 200  # bytes at the start of a serialised module, which hold its name
 
 
-@contextmanager
+@uninterrupted
 def replaced_when_scheduled(name: str, text: str) -> Iterator[list[str]]:
     """Has XLA compile a text in the place of the module of a name, after the last pass.
 

@@ -1,9 +1,10 @@
 """Name stacks and MLIR locations, which carry stamps and the names of modules."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.extend import extend, mlir_bindings
 from jaxlens.stages.compat.import_private import private
 
@@ -86,7 +87,7 @@ def called_within(stack: Any) -> Iterator[str | Called]:
             yield str(part.name)
 
 
-@contextmanager
+@uninterrupted
 def naming(called: Callable[[int], tuple[tuple[str, ...], int]], outermost: int) -> Iterator[None]:
     """Appends `Called` elements to the name stack of each equation that is traced in the block.
 

@@ -4,10 +4,11 @@ Traces of jaxlens have cache keys of their own, which leave the user's entries a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.import_private import private, when_gone
 
 _CACHE = "jax_jit_cpp_cache_obj"  # the setting that `apart` uses
@@ -43,7 +44,7 @@ class _States:
         """Returns the current value of each setting in this thread."""
         return tuple(state.value for state in self._states)
 
-    @contextmanager
+    @uninterrupted
     def put_back(self, values: tuple[Any, ...], meshes: Any) -> Iterator[None]:
         """Applies saved values in this thread, and restores the former ones at the end."""
         pairs = zip(self._states, values, strict=True)

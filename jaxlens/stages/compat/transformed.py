@@ -3,10 +3,11 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import MethodType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.import_private import private, when_gone
 
 # JAX's name for a function without `__name__`, such as the `model` in `jax.vmap(model)`.
@@ -123,7 +124,7 @@ def named_axes(sizes: Mapping[Any, int]) -> AbstractContextManager[Any]:
     return named
 
 
-@contextmanager
+@uninterrupted
 def differentiated(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[bool]:
     """Applies `wrap` to every function that vjp, grad or value_and_grad differentiates.
 

@@ -14,11 +14,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jaxlens.errors import UnavailableError
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.hlo.fusion_log import steps_text
 from jaxlens.ir.hlo.passes import in_order, parse_name
 from jaxlens.ir.text_store import Texts, pack
@@ -77,7 +78,7 @@ class Dump:
     lost: str = ""
 
 
-@contextmanager
+@uninterrupted
 def folder(large: bool) -> Iterator[Path]:
     """Creates a temporary folder and removes it on exit, also after an error.
 

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from typing import Generic, TypeVar
 
 from jaxlens import progress
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.stages import compat
 
 T = TypeVar("T")
@@ -53,14 +54,12 @@ class Background(Generic[T]):
                 self._done.set()
 
         thread = threading.Thread(target=run, name="jaxlens compile")
-        size = threading.stack_size(_STACK)
-        try:
-            thread.start()
-        except BaseException:  # an interrupt: the thread may be running
-            self.abandon()
-            raise
-        finally:
-            threading.stack_size(size)
+        with deferred(self.abandon):
+            size = threading.stack_size(_STACK)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(size)
 
     def result(self, waiting: Callable[[float], None] | None = None) -> T:
         """Waits for the work, and returns its result or raises its error.
@@ -98,6 +97,7 @@ class Background(Generic[T]):
         """Whether the work has ended."""
         return self._done.is_set()
 
+    @undoing
     def abandon(self) -> None:
         """Signals that the caller no longer waits; does nothing if the work has ended."""
         if not self._done.is_set():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxlens.errors import UnavailableError, first_line
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.facts import CONVERSION, Part, Profile
 from jaxlens.stages import compat
 from jaxlens.stages.compile.dump_files import full, no_room, remove
@@ -70,7 +71,7 @@ class Session:
         if compat.has_idle_tpu_plugin():
             self.note = IDLE
             return
-        with self._lock:
+        with deferred(self.stop), self._lock:
             if self._over:  # interrupted before it began
                 return
             try:
@@ -81,6 +82,7 @@ class Session:
                 line = first_line(error)
                 self.note = BUSY if "already" in line or "one profile" in line else line
 
+    @undoing
     def stop(self) -> bytes:
         """Ends the session if it runs, and removes its files.
 
@@ -101,6 +103,8 @@ class Session:
 def start(prefix: str, host_level: int) -> Path:
     """Starts a profiler session; returns the new temporary folder that it writes to.
 
+    Callers defer interrupts until they have the folder in hand.
+
     Args:
         prefix: Prefix of the folder's name.
         host_level: How much the profiler records of the host; 3 includes XLA's passes.
@@ -119,6 +123,7 @@ def start(prefix: str, host_level: int) -> Path:
     try:
         profiler.start_trace(str(path), profiler_options=options)
     except BaseException:
+        compat.forget_session(str(path))
         remove(path)
         raise
     return path

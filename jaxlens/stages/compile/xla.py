@@ -11,7 +11,7 @@ removed, and the compile finishes in its own thread, which then removes the file
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ import jax
 
 from jaxlens import progress
 from jaxlens.errors import UnavailableError
+from jaxlens.interrupts import deferred, uninterrupted
 from jaxlens.ir.facts import Kernel, Memory, PassStage, Profile, Stage, Timing
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins
@@ -216,8 +217,6 @@ class RunningCompile:
         def early() -> Dump | None:
             return self._hlo.dump if self._hlo is not None else None
 
-        end = progress.begin(f"XLA compiles {self._name} {again}".rstrip(), self._detail)
-
         def work(abandon: Abandon) -> CompileOutput:
             done = False
             try:
@@ -235,14 +234,16 @@ class RunningCompile:
                 done = True
                 return made
             finally:
-                end(done)
+                self._end(done)
 
-        self._end = end
-        try:
-            self._work = Background(work)
-        except BaseException:  # no thread could be started, or an interrupt
-            end(False)
-            raise
+        with deferred(self.abandon):
+            doing = f"XLA compiles {self._name} {again}".rstrip()
+            self._end = progress.begin(doing, self._detail)
+            try:
+                self._work = Background(work)
+            except BaseException:  # no thread could be started
+                self._end(False)
+                raise
 
     def gives(self, passes: bool | str) -> bool:
         """See `CompileOutput.gives`."""
@@ -383,7 +384,7 @@ def _compile(
     return CompileOutput(name, platform, executable, files, times, passes, origins, recorded)
 
 
-@contextmanager
+@uninterrupted
 def _announced(begun: Callable[[Path | None], None], path: Path) -> Iterator[None]:
     begun(path)
     try:
@@ -398,7 +399,7 @@ def is_renamed(lowered: Any) -> bool:
     return full is not None and len(full.value.encode()) > _NAME
 
 
-@contextmanager
+@uninterrupted
 def _short_name(lowered: Any) -> Iterator[None]:
     """Shortens the module's name temporarily, so that names of dump files fit the file system.
 

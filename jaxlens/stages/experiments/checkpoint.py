@@ -6,13 +6,13 @@ The user's code is not changed. During the trace, `jax.vjp`, which `jax.grad` an
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from jaxlens.errors import UnavailableError, first_line
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
@@ -43,7 +43,7 @@ class Way:
     wrap: Wrap
 
 
-@contextmanager
+@uninterrupted
 def _each_scan() -> Iterator[None]:
     """Replaces `jax.lax.scan` by one that checkpoints its body, until the block ends."""
     original: Any = jax.lax.scan

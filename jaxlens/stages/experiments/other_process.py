@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, UnavailableError
+from jaxlens.interrupts import temporary_folder, undoing
 from jaxlens.ir.facts import Target
 from jaxlens.stages import compat
 from jaxlens.stages.call.target import is_described
@@ -169,8 +170,7 @@ class Child:
         assert self._process.stdin is not None
         self._log.seek(0, os.SEEK_END)
         begin, until = self._log.tell(), time.monotonic() + timeout
-        with tempfile.TemporaryDirectory(prefix="jaxlens-") as name:
-            folder = Path(name)
+        with temporary_folder() as folder:
             (folder / "request").write_bytes(pickle.dumps(dict(request)))
             with suppress(OSError):  # it has ended
                 self._process.stdin.write(f"{folder}\n".encode())
@@ -190,15 +190,16 @@ class Child:
         """Kills the process; `ask`, which another thread may be in, then raises."""
         self._process.kill()
 
+    @undoing
     def end(self) -> None:
         """Kills the process, and closes its files."""
-        atexit.unregister(self.end)
-        self._process.kill()
         assert self._process.stdin is not None
+        self._process.kill()
         with suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
         self._log.close()
+        atexit.unregister(self.end)
 
 
 _child: Child | None = None

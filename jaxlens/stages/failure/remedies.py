@@ -5,7 +5,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.failure import Mistake, Remedy, TracedValue
 from jaxlens.ir.jaxpr.types import notation, type_of
 from jaxlens.stages import compat
@@ -288,7 +288,7 @@ class _UsersCodeError(BaseException):
     """A function of the user's was called, and has not begun."""
 
 
-@contextmanager
+@uninterrupted
 def _within(seconds: float, users: bool = True) -> Iterator[None]:
     """Raises `_LateError` in user code of this thread once the time limit has passed.
 

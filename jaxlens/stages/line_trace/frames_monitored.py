@@ -8,10 +8,11 @@ Debuggers and coverage tools keep working, whether they use `sys.monitoring` or 
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.line_trace.user_frames import Left, Listener, is_users, may_be_users
 
 _MONITORING: Any = getattr(sys, "monitoring", None)
@@ -29,7 +30,7 @@ def tool() -> int | None:
     return None
 
 
-@contextmanager
+@uninterrupted
 def following(to: Listener, number: int) -> Iterator[Callable[[], None]]:
     """Reports events of user frames in this thread; yields a function that stops it early.
 

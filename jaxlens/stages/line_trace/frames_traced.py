@@ -8,16 +8,16 @@ import dis
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.line_trace.user_frames import Left, Listener, is_users, may_be_users
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-@contextmanager
+@uninterrupted
 def following(to: Listener) -> Iterator[Callable[[], None]]:
     """Reports events of user frames in this thread; yields a function that stops it early.
 

@@ -8,11 +8,12 @@ strings by value.
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.facts import Bound, Event, LineTrace, TapeStep
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
@@ -67,7 +68,7 @@ class Recorder:
         self._cut = False
         self._stop: Callable[[], None]
 
-    @contextmanager
+    @uninterrupted
     def recording(self) -> Iterator[None]:
         """Records the lines of user code that run in the block."""
         from jaxlens.core import listen  # imported here: few programs use the core

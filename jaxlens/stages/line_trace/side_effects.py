@@ -4,9 +4,10 @@ import dis
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
+
+from jaxlens.interrupts import uninterrupted
 
 _NONE: Any = object()
 
@@ -69,7 +70,7 @@ class _Tee(io.TextIOBase):
         return getattr(self._out, name)
 
 
-@contextmanager
+@uninterrupted
 def printing(hear: Callable[[str], None]) -> Iterator[None]:
     """Calls `hear` with the text that the block writes to standard output."""
     out = sys.stdout

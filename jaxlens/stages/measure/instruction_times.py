@@ -13,15 +13,16 @@ On a CPU an event ends when a kernel is handed to the thread pool, as each produ
 
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import jax
 
 from jaxlens.errors import UnavailableError, first_line
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.driver import Run
 from jaxlens.stages.compile import profile
 
@@ -44,9 +45,10 @@ def run_profiled(
     Raises:
         UnavailableError: The profiler cannot start, as during a session of the user's.
     """
-    seconds: Counter[str] = Counter()
-    done = run(_profiling(module, seconds))
+    profiles: list[bytes] = []
+    done = run(_profiling(profiles))
     executions = len(done.seconds) * devices
+    seconds = by_instruction(profiles[0], module)
     return replace(
         done,
         instructions={name: total / executions for name, total in seconds.items()},
@@ -59,9 +61,9 @@ def launches_graphs(done: Run) -> bool:
     return any(name.startswith(profile.GRAPH) for name in done.instructions or ())
 
 
-@contextmanager
-def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
-    """Adds the seconds of each instruction that runs in the block, at its end."""
+@uninterrupted
+def _profiling(profiles: list[bytes]) -> Iterator[None]:
+    """Adds the profile of what runs in the block, at its end."""
     try:
         path = profile.start("jaxlens-run-", host_level=2)
     except UnavailableError:
@@ -72,13 +74,12 @@ def _profiling(module: str, seconds: Counter[str]) -> Iterator[None]:
         ) from None
     try:
         yield
-    finally:
         time.sleep(0.05)  # a CPU's thread writes the end of the last kernel after its result
+    finally:
         try:
-            data = profile.end(path)
+            profiles.append(profile.end(path))
         except UnavailableError as error:
             raise UnavailableError(f"no time of single kernels: {error}") from None
-    seconds.update(by_instruction(data, module))
 
 
 def by_instruction(data: bytes, module: str) -> dict[str, float]:

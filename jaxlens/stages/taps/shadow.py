@@ -5,7 +5,6 @@ the host, with the program's own integers, booleans and branches: both go the sa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlens.errors import UnavailableError, first_line
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, opened
 from jaxlens.ir.jaxpr.params import with_counts
 from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
@@ -292,7 +292,7 @@ class Shadow:
         self.dots[path] = DotRounding(text, here, highest, *errors)
 
 
-@contextmanager
+@uninterrupted
 def in_float64() -> Iterator[None]:
     """Evaluates the block with 64 bits, on the host where that is to be had."""
     try:

@@ -6,12 +6,12 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.run.timeline import CodeLine
 from jaxlens.ir.spans import describe
 from jaxlens.stages.line_trace.record import following
@@ -59,7 +59,7 @@ class LineLog:
         self._outer = self._caller(caller)
         self._log(self._outer)
 
-    @contextmanager
+    @uninterrupted
     def logging(self) -> Iterator[None]:
         """Logs the lines of user code that run in the block, in this thread."""
         try:

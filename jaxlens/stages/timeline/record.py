@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.run.timeline import (
     FLATTENS,
     FROM_DEVICE,
@@ -55,30 +56,42 @@ class TimelineRecording:
         self._ready: list[int] = []  # when Python read what was ready
         self._stack = ExitStack()
         self._start = self._seconds = 0
+        self._data = b""
         self._timeline: RunTimeline | None = None
 
     def __enter__(self) -> "TimelineRecording":
-        self._session.start()
-        if not self._session.note:
-            self._stack.callback(
-                compat.mark_waits(read_profile.WAIT, self._wait_begins, self._is_ready)
-            )
-            self._mark()
-            self._stack.enter_context(self._log.logging())
-        self._start = time.perf_counter_ns()
-        return self
+        with deferred(self.__exit__):
+            self._session.start()
+            if not self._session.note:
+                self._stack.callback(
+                    compat.mark_waits(read_profile.WAIT, self._wait_begins, self._is_ready)
+                )
+                self._mark()
+                self._stack.enter_context(self._log.logging())
+            self._start = time.perf_counter_ns()
+            return self
 
     def __exit__(self, *_: object) -> None:
-        if self._timeline is None:
-            self._seconds = time.perf_counter_ns() - self._start
-            try:
-                self._stack.close()
+        try:
+            if self._timeline is None:
+                self._seconds = time.perf_counter_ns() - self._start
+                self._pause()
                 if not self._session.note:
                     _drain()
-            finally:
-                self._log.forget()
-                data = self._session.stop()
-            self._timeline = self._read(data)
+        finally:
+            self._stop()
+        if self._timeline is None:
+            self._timeline = self._read(self._data)
+
+    @undoing
+    def _pause(self) -> None:
+        self._stack.close()
+
+    @undoing
+    def _stop(self) -> None:
+        self._stack.close()
+        self._log.forget()
+        self._data += self._session.stop()
 
     @property
     def timeline(self) -> RunTimeline:

@@ -10,10 +10,11 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from jaxlens.interrupts import uninterrupted
 from jaxlens.ir.jaxpr.bodies import JaxprBody, bodies, opened
 from jaxlens.ir.stablehlo.stamps import Paths, assign, restamp
 from jaxlens.ir.stamps import alike, stamp
@@ -67,7 +68,7 @@ def none() -> AbstractContextManager[Any]:
     return _one_at_a_time
 
 
-@contextmanager
+@uninterrupted
 def stamped(jaxpr: Any, meant: Any = None) -> Iterator[Ids]:
     """Stamps every eqn of a jaxpr during the `with` block; yields the eqn id of each stamp.
 

@@ -7,7 +7,7 @@ reference to an array is kept: shapes, dtypes and shardings suffice to capture a
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from jaxlens.captures import Capture
+from jaxlens.interrupts import deferred, undoing, uninterrupted
 from jaxlens.ir.cell_calls import CalledProgram, CallSite
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
@@ -41,13 +42,15 @@ class CellCalls:
         self._stop: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "CellCalls":
-        self._stop = compat.hear_calls(self._hit, self._missed)
-        return self
+        with deferred(self.__exit__):
+            self._stop = compat.hear_calls(self._hit, self._missed)
+            return self
 
+    @undoing
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    @contextmanager
+    @uninterrupted
     def paused(self) -> Iterator[None]:
         """Stops recording in the block, which runs calls of jaxlens itself."""
         before, self._paused = self._paused, True

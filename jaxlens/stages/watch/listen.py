@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from jaxlens.interrupts import deferred, undoing
 from jaxlens.ir.compile_log import LOOPS, CompileLog, CompileStep, CompileStepKind, DiskKey, KeyPart
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
@@ -59,17 +60,18 @@ class CompileWatch:
 
     def start(self) -> None:
         """Starts the watch; does nothing if it has started."""
-        if not self._open:
-            self._open = True
-            self._thread = threading.get_ident()
-            _recorder.add(self)
+        with deferred(self.stop):
+            if not self._open:
+                self._open = True
+                self._thread = threading.get_ident()
+                _recorder.add(self)
 
+    @undoing
     def stop(self) -> None:
         """Ends the watch and keeps its log. The last watch to end unregisters the listeners."""
-        if not self._open:
-            return
-        self._open = False
-        _recorder.remove(self)
+        if self._open:
+            self._open = False
+            _recorder.remove(self)
 
     def log(self) -> CompileLog:
         """Returns the log so far, as frozen data."""

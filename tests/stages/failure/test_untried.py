@@ -2,7 +2,6 @@
 
 import functools
 import linecache
-import os
 
 import jax
 import jax.numpy as jnp
