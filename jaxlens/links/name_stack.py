@@ -182,5 +182,10 @@ def nested_path(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ..
 
 def module_text(path: Sequence[str]) -> str:
     """Returns `Net / Block_0 / Dense_1`, and of attribute paths the longest: `model.blocks[0]`."""
-    pairs = zip(path, (*path[1:], ""), strict=True)
-    return " / ".join(name for name, inner in pairs if not inner.startswith((f"{name}.", f"{name}[")))
+    inner = [*path[1:], ""]
+    longest = (
+        name
+        for name, longer in zip(path, inner, strict=False)
+        if not longer.startswith((f"{name}.", f"{name}["))
+    )
+    return " / ".join(longest)
