@@ -25,11 +25,12 @@ from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
-_CALLED = frozenset(
-    "op get set add subtract multiply mul divide power min max apply take dynamic_slice "
-    "dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "
-    "dynamic_update_index_in_dim _take take_along_axis put_along_axis segment_sum segment_prod "
-    "segment_min segment_max bincount one_hot _one_hot switch".split()
+_AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
+_CALLED = _AT | frozenset(
+    "op dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice "
+    "dynamic_update_slice_in_dim dynamic_update_index_in_dim take _take take_along_axis "
+    "put_along_axis segment_sum segment_prod segment_min segment_max bincount one_hot _one_hot "
+    "switch".split()
 )
 _ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",)}  # what indexes in them
 _KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
@@ -76,7 +77,7 @@ class _Outside(Probe):
         called, text = self.called(path)
         eqn = self.eqns[path[-1]]
         if eqn.primitive.name == "add":  # the size of the axis, to a negative index
-            return bool(called and _KEEPS.search(text))
+            return called in _AT and _KEEPS.search(text) is not None
         if called not in _ALONE.get(eqn.primitive.name, (called,)):
             return False
         # Without source, a mode that can be asked for may have been.

@@ -155,9 +155,8 @@ WRAP = {
     "index -2": lambda x, i: x.at[-2].get(mode="fill", fill_value=0),
     "index -1 ": lambda x, i: x.at[i].set(0.0, mode="drop"),
     "index -3": lambda x, i: x.at[-3].add(1.0, mode="drop"),
-    "index -1": lambda x, i: jax.vmap(lambda n: x.at[n].mul(2.0, mode=DROP))(i),
+    "index -1": lambda x, i: jax.vmap(lambda n: x.at[n].mul(2.0, mode="drop"))(i),
 }
-DROP = lax.GatherScatterMode.FILL_OR_DROP
 OUTSIDE = np.array([-1, 4, 12], np.int32)
 
 

@@ -51,9 +51,9 @@ def test_a_planted_fault_is_found_at_its_line(make):
     + [("wrap", *pair) for pair in faulty.WRAP.items()],
 )
 def test_what_jax_does_with_an_index_is_said(kind, words, f):
-    (fault,) = jaxlens.silent(f, faulty.TEN, faulty.OUTSIDE).faults
-    assert fault.kind == kind
-    assert words in fault.sentence
+    faults = jaxlens.silent(f, faulty.TEN, faulty.OUTSIDE).faults
+    (sentence,) = (fault.sentence for fault in faults if fault.kind == kind)
+    assert words in sentence
 
 
 @pytest.mark.parametrize("key", [clean.KEY, clean.RAW], ids=["typed", "raw"])
