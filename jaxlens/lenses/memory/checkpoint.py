@@ -168,7 +168,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
         variant = make()
         checkpointed = any(node.opcode in REMAT for node in variant.jaxpr.module.nodes())
         if name == UNCHECKPOINTED and checkpointed:
-            return Tried(name, code, why="a jax.checkpoint is in a body that cannot be traced again")
+            return Tried(name, code, why="one is in a body that cannot be traced again")
         if name != UNCHECKPOINTED and not checkpointed:
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
         trial = _figures(name, code, memory_use(variant), variant)

@@ -81,8 +81,8 @@ def _python(facts: TimelineFacts) -> str:
         return ""
     seconds, idle = facts.python
     return (
-        f"Python takes most of the time, {duration(seconds)} from one dispatch to the next, and the "
-        f"device is idle {idle:.0%} of it: fewer programs that do more each, such as a lax.scan "
+        f"Python takes most of the time, {duration(seconds)} from one dispatch to the next, and "
+        f"the device is idle {idle:.0%} of it: fewer programs that do more each, such as a lax.scan "
         "over steps, or fewer arguments to flatten would keep it busy. "
     )
 

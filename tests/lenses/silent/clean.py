@@ -70,7 +70,8 @@ def masked(x, i):
 
 def of_jax(x, i):
     counts = jnp.bincount(i, length=12) + jax.nn.one_hot(i, 12).sum(0)
-    return jax.ops.segment_sum(x[: i.size], i, 12) + counts + lax.switch(i[0], (jnp.sin, jnp.cos), x[0])
+    sums = jax.ops.segment_sum(x[: i.size], i, 12)
+    return sums + counts + lax.switch(i[0], (jnp.sin, jnp.cos), x[0])
 
 
 def negative_beside_a_mode(x, i):
