@@ -11,7 +11,7 @@ jaxlens (`stages/trace/modules.py`); elsewhere the line that calls it identifies
 
 import re
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from jaxlens.ir.graph import Module, Node, Span
 
@@ -149,7 +149,8 @@ class EquationModules:
                 around[node.id] = outer
                 path = nested_path(outer, node.modules)
                 for body in node.regions:
-                    bodies[body] = tuple(commonprefix([bodies.get(body, path), path]))
+                    both = zip(bodies.get(body, path), path, strict=False)
+                    bodies[body] = tuple(a for a, _ in takewhile(lambda p: p[0] == p[1], both))
         return around
 
     def own(self, node: Node) -> tuple[tuple[str, ...], bool]:

@@ -82,7 +82,7 @@ def _python(facts: TimelineFacts) -> str:
     seconds, idle = facts.python
     return (
         f"Python takes most of the time, {duration(seconds)} from one dispatch to the next, and "
-        f"the device is idle {idle:.0%} of it: fewer programs that do more each, such as a lax.scan "
+        f"the device is idle {idle:.0%} of it: fewer programs that do more each, such as a scan "
         "over steps, or fewer arguments to flatten would keep it busy. "
     )
 
