@@ -11,7 +11,7 @@ jaxlens (`stages/trace/modules.py`); elsewhere the line that calls it identifies
 
 import re
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 
 from jaxlens.ir.graph import Module, Node, Span
 
@@ -149,7 +149,8 @@ class EquationModules:
                 around[node.id] = outer
                 path = nested_path(outer, node.modules)
                 for body in node.regions:
-                    bodies[body] = tuple(commonprefix([bodies.get(body, path), path]))
+                    both = zip(bodies.get(body, path), path, strict=False)
+                    bodies[body] = tuple(a for a, _ in takewhile(lambda p: p[0] == p[1], both))
         return around
 
     def own(self, node: Node) -> tuple[tuple[str, ...], bool]:
@@ -182,5 +183,10 @@ def nested_path(outer: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ..
 
 def module_text(path: Sequence[str]) -> str:
     """Returns `Net / Block_0 / Dense_1`, and of attribute paths the longest: `model.blocks[0]`."""
-    pairs = zip(path, (*path[1:], ""), strict=True)
-    return " / ".join(name for name, inner in pairs if not inner.startswith((f"{name}.", f"{name}[")))
+    inner = [*path[1:], ""]
+    longest = (
+        name
+        for name, longer in zip(path, inner, strict=False)
+        if not longer.startswith((f"{name}.", f"{name}["))
+    )
+    return " / ".join(longest)

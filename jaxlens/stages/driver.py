@@ -13,7 +13,7 @@ import jax
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError, nearest
-from jaxlens.ir.driver import Attempt, Extra, Loop, Variant
+from jaxlens.ir.driver import REMAT, Attempt, Extra, Loop, Variant
 from jaxlens.ir.facts import (
     Constant,
     Input,
@@ -41,7 +41,7 @@ from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
-from jaxlens.stages.experiments.checkpoint import WAYS, Way, over_loops, traced
+from jaxlens.stages.experiments.checkpoint import WAYS, WITHOUT, Way, over_loops, traced
 from jaxlens.stages.experiments.first_in_child import tried, vouch
 from jaxlens.stages.programs import edited_text
 from jaxlens.stages.programs.edited_text import EditedText
@@ -295,7 +295,8 @@ class LiveDriver(Running):
             raise UnavailableError(
                 "what jax.checkpoint would change is tried by JAX: a program of jaxlens.core is not"
             )
-        for way in WAYS:
+        with_checkpoint = any(n.opcode in REMAT for n in self.stage("jaxpr").module.nodes())
+        for way in (WITHOUT, *WAYS) if with_checkpoint else WAYS:
             yield way.name, way.code, partial(self._under, way)
 
     def scan_checkpointed(self, loops: Callable[[Module], Sequence[Loop]]) -> Attempt[Variant]:

@@ -13,9 +13,9 @@ from jax.sharding import AbstractMesh, Mesh
 
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, UnavailableError, nearest
+from jaxlens.ir.driver import REMAT
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.run.sweep import SweepAxis
-from jaxlens.lenses.memory.checkpoint import REMAT
 from jaxlens.report import tally
 from jaxlens.stages import compat
 from jaxlens.stages.arguments.inputs import abstract, sharding_text, static_text

@@ -49,9 +49,7 @@ def read(
     with paused():
         by_identity = bodies(opened(jaxpr))
         reader = _Reader(by_identity)
-        program = jaxpr_columns.program(
-            by_identity, resolver(), scope, reader.description, modules
-        )
+        program = jaxpr_columns.program(by_identity, resolver(), scope, reader.description, modules)
     reader.columns = program
     regions: dict[str, Region] = {
         body.name: unfilled(

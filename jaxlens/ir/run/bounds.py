@@ -11,7 +11,8 @@ class IndexOutside:
 
     Attributes:
         path: The equation.
-        effect: What JAX did: "clamped", "dropped" or "filled".
+        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), or "wrapped":
+            counted from the end, though a mode was asked for.
         index: The first such index, as the program computed it before negative ones were wrapped.
         window: The number of elements from there that it reads or writes.
         size: The size of the axis.

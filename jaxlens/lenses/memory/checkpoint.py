@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
+from jaxlens.ir.driver import REMAT, UNCHECKPOINTED
 from jaxlens.ir.facts import Program
 from jaxlens.ir.graph import Module, Span
 from jaxlens.lenses.cost.facts import count_module
@@ -21,7 +22,6 @@ from jaxlens.report import Cell, Finding, Table, amount, barred
 _FORWARD, _BACKWARD = "jvp(", "transpose("  # in name stacks of the two passes of a gradient
 _LOWER = 0.98  # share of the peak below which a trial counts as lower
 Function = tuple[str, str]  # its file and name
-REMAT = frozenset({"checkpoint", "remat", "remat2"})  # the primitive's name in versions of JAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     function = _differentiated(capture.jaxpr.module, capture.program)
     loops = f" ({listed([*lines])})" if lines else ""
     tried = [
-        _trial(name + (loops if "scan" in name else function), _in_words_of(jit, code), make)
+        _trial(_placed(name, loops, function), _in_words_of(jit, code), make)
         for name, code, make in ways
         if scans or "scan" not in name
     ]
@@ -81,6 +81,13 @@ def trials(capture: Capture) -> tuple[Tried, ...]:
     if now and not any(_lowers(trial, now) for trial in tried):
         tried += _over_loops(capture)
     return tuple(tried)
+
+
+def _placed(name: str, loops: str, function: str) -> str:
+    """Returns what is checkpointed with the lines of its loops, or with its function."""
+    if name == UNCHECKPOINTED:
+        return name
+    return name + (loops if "scan" in name else function)
 
 
 def _differentiated(module: Module, program: Program) -> str:
@@ -159,7 +166,10 @@ def _lowers(trial: Tried, now: int) -> bool:
 def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
     try:
         variant = make()
-        if not any(node.opcode in REMAT for node in variant.jaxpr.module.nodes()):
+        checkpointed = any(node.opcode in REMAT for node in variant.jaxpr.module.nodes())
+        if name == UNCHECKPOINTED and checkpointed:
+            return Tried(name, code, why="one is in a body that cannot be traced again")
+        if name != UNCHECKPOINTED and not checkpointed:
             return Tried(name, code, why="the gradient was made in another way than by jax.vjp")
         trial = _figures(name, code, memory_use(variant), variant)
     except UnavailableError as why:
@@ -192,7 +202,10 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
         subject: The program as it is.
     """
     failed = [trial for trial in tried if trial.why]
-    worked = [trial for trial in tried if trial.peak is not None]
+    for trial in tried:
+        if trial.name == UNCHECKPOINTED and trial.peak is not None and now:
+            yield _without(trial, now, subject)
+    worked = [t for t in tried if t.peak is not None and t.name != UNCHECKPOINTED]
     best = min(worked, key=lambda trial: trial.peak or 0, default=None)
     if best and now and _lowers(best, now):
         lead, stacks = "", ""
@@ -223,9 +236,25 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
             "estimate",
         )
     for trial in failed:
+        if trial.name == UNCHECKPOINTED:
+            text = f"Whether the jax.checkpoint that is there saves memory is unknown: {trial.why}."
+            yield Finding(text, "unknown")
+            continue
         yield Finding(
             f"jax.checkpoint round {trial.name} could not be tried: {trial.why}.", "unknown"
         )
+
+
+def _without(trial: Tried, now: int, subject: Subject) -> Finding:
+    """Returns whether the `jax.checkpoint` that is there lowers the peak."""
+    flops = _change(trial.flops, count_module(subject.jaxpr.module).flops)
+    peak = trial.peak or 0
+    figures = f"without it the peak is {amount(peak)}, {_change(peak, now)}, and flops {flops}"
+    if peak < _LOWER * now:
+        return Finding(f"The jax.checkpoint that is there costs memory: {figures}.")
+    if now < _LOWER * peak:
+        return Finding(f"The jax.checkpoint that is there saves memory: {figures}.")
+    return Finding(f"The jax.checkpoint that is there saves no memory: {figures}.")
 
 
 def loosened(platform: str) -> str:
@@ -241,7 +270,8 @@ def table(tried: Sequence[Tried], use: MemoryUse, subject: Subject) -> Table:
     """Returns a table of the program as it is and with each way of `jax.checkpoint`."""
     if not tried:
         return Table("With jax.checkpoint", (), ())
-    now = _figures("nothing (as it is)", "", use, subject)
+    removed = any(trial.name == UNCHECKPOINTED for trial in tried)
+    now = _figures("as it is" if removed else "nothing (as it is)", "", use, subject)
     worked = [now, *(trial for trial in tried if not trial.why)]
     apart = any(trial.elsewhere for trial in worked)
     rows = tuple(

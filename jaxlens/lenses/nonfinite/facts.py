@@ -37,6 +37,7 @@ class FirstNan(ProgramFacts):
         infinite: Names of the arguments that have the infinity which that NaN was made of.
         gradient: The line whose gradient first had what an argument has, where the results have it
             by a gradient alone; None if they do not.
+        unseen: The equation that first made a NaN, where no result has one; None for none.
     """
 
     kind: Kind
@@ -51,6 +52,7 @@ class FirstNan(ProgramFacts):
     trial: CureTrial | None = None
     infinite: tuple[str, ...] = ()
     gradient: Span | None = None
+    unseen: Maker | None = None
 
     @property
     def found(self) -> bool:
@@ -126,7 +128,8 @@ def facts(capture: Capture) -> FirstNan:
     results = run.nan_results if nan else run.inf_results
     origins = walker.back(walker.results(results, had), had)
     bad_inputs = had.inputs & origins.inputs if kind else frozenset()
-    every = _makers_of_nan(look)
+    paths = _makers_of_nan(look)
+    every = tuple(path[-1] for path in paths)
     if not kind or bad_inputs or not origins.makers:
         arguments = tuple(names[n] for n in sorted(bad_inputs))
         backward = [look.derives(path) for path in origins.way]
@@ -141,6 +144,7 @@ def facts(capture: Capture) -> FirstNan:
             every,
             run,
             gradient=span,
+            unseen=look.maker(paths[0], nan=True) if paths and not kind else None,
             _subject=subject,
         )
     # What a derivative made says less than what the forward pass made, and may stand before it.
@@ -178,12 +182,12 @@ def _inputs(capture: Capture, parameters: int) -> list[str]:
     return [f"constant {n}" for n in range(parameters - len(names))] + names
 
 
-def _makers_of_nan(look: Look) -> tuple[str, ...]:
+def _makers_of_nan(look: Look) -> tuple[Path, ...]:
     """Returns the equations that made NaN of operands without, in program order."""
     kind, walker = look.kind(nan=True), look.walker
     made = {
-        path[-1]
+        path[-1]: path
         for path in look.run.nan
         if not any(walker.has(spot, kind) for spot in walker.before(path, kind))
     }
-    return tuple(sorted(made, key=lambda ident: int(ident[1:])))
+    return tuple(made[ident] for ident in sorted(made, key=lambda ident: int(ident[1:])))

@@ -98,6 +98,7 @@ class Look:
                 masked=self.masked(path) if passed else "",
                 derived=derived,
                 underflow=underflow is not None,
+                unwritten=self.unwritten(node, values),
             )
         return Maker(
             path,
@@ -116,6 +117,21 @@ class Look:
             str(node.results[0].type) if node.results else "",
             underflow,
         )
+
+    def unwritten(self, node: Node, values: EquationValues) -> bool | None:
+        """Whether no line of a Pallas kernel names the result that is not finite; None elsewhere.
+
+        A kernel's parameters are the references of the operands, of the results and of its memory.
+        """
+        if node.opcode != "pallas_call" or not node.regions:
+            return None
+        region = self.walker.flow.regions[node.regions[0]]  # the others map indices
+        made = next((n for n, v in enumerate(values.results) if v is not None and v.nan), 0)
+        index = len(node.operands) + made
+        if index >= len(region.parameters):
+            return False
+        name = region.parameters[index].name
+        return not any(name in inner.operands for inner in region.nodes)
 
     def infinity(self, path: Path, way: Sequence[Path]) -> tuple[Maker | None, frozenset[int]]:
         """Returns the equation that made the infinity which an equation read, or its inputs."""

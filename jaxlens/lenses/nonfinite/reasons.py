@@ -75,6 +75,16 @@ _EXP = (
 _WIDER = "compute in float32, or scale the values first"
 _SCALE = "scale the values first, or compute with their logarithms"
 LITERAL = Reason("it is written in the program", _MASK)
+UNWRITTEN = Reason(
+    "its kernel never writes this result, which has what was in that memory (NaN, where Pallas "
+    "interprets the kernel)",
+    "write to the output's reference in the kernel: o_ref[...] = value",
+    guard=False,
+)
+_IN_KERNEL = Reason(
+    "its kernel computes it, or leaves these elements unwritten, which are NaN where Pallas "
+    "interprets the kernel, as is what it reads beyond an array's end",
+)
 ZERO_AT = {"log": 0, "rsqrt": 0, "div": 1, "pow": 0}
 """The operand that is at fault if it is 0, by primitive."""
 DERIVED = {
@@ -101,6 +111,7 @@ def reason(
     masked: str = "",
     derived: str = "",
     underflow: bool = False,
+    unwritten: bool | None = None,
 ) -> Reason:
     """Returns why an equation's first non-finite elements are such.
 
@@ -114,7 +125,10 @@ def reason(
             same; "" otherwise.
         derived: The primitive whose derivative it computes; "" for none that is known.
         underflow: Whether a 0 is at fault that is one.
+        unwritten: Of a Pallas kernel, whether it never writes that result; None for all else.
     """
+    if unwritten is not None:
+        return UNWRITTEN if unwritten else _IN_KERNEL
     ranges = values.operands
     made_nan = any(value is not None and value.nan for value in values.results)
     if untaken and made_nan and (_zero(ranges) or opcode in ("mul", "div")):

@@ -31,17 +31,31 @@ def findings(facts: FirstNan) -> Iterator[Finding]:
             text = f"It is computed from the {noun} {listed(facts.inputs, _INPUTS)}."
             yield Finding(text, "counted", ids)
         yield from _cure(facts)
+    if facts.unseen is not None:
+        yield from _unseen(facts, facts.unseen)
     if len(facts.makers) > 1:
         ids = tuple(path[-1] for path in facts.makers[1:])
         verb = "makes" if len(ids) == 1 else "make"
         text = f"Later {listed(ids)} {verb} {NAMES[facts.kind]} too."
         yield Finding(text, "measured", ids)
-    if facts.others and not facts.arguments:
-        n = len(facts.others)
+    others = facts.others[1:] if facts.unseen is not None else facts.others
+    if others and not facts.arguments:
+        n = len(others)
         made = "another equation makes" if n == 1 else f"{n} other equations make"
         text = f"{made[0].upper()}{made[1:]} NaN that no result gets"
         end = "its gradient may" if n == 1 else "their gradients may"
-        yield Finding(f"{text} ({listed(facts.others)}): {end}.", "measured", facts.others)
+        yield Finding(f"{text} ({listed(others)}): {end}.", "measured", others)
+
+
+def _unseen(facts: FirstNan, made: Maker) -> Iterator[Finding]:
+    """Yields what made a NaN that no result gets, its operands, and whether JAX raises on it."""
+    made_by = made.sentence("A NaN that no result gets", quoter(facts.subject()))
+    yield Finding(f"{made_by}. {_where(made)}", "measured", (made.id,))
+    text = (
+        "Its gradient may be NaN. `jax_debug_nans` raises on it where it runs op by op, as under "
+        "jax.disable_jit(); of a jitted function or a loop that looks at the results alone."
+    )
+    yield Finding(text, "unknown", (made.id,))
 
 
 def _where(maker: Maker) -> str:

@@ -17,10 +17,12 @@ from jaxlens.lenses.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.live_equations import live_equations
 
-Kind = Literal["key", "index", "gradient", "unread", "order"]
+Kind = Literal["key", "index", "wrap", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
 _FOLLOWED = {*MOVES, "convert_element_type"}
 _UNREAD = "the loss does not read it"
+_VERBS = {"eq": "encodes", "clamp": "selects"}
+_OF = {"eq": "{} classes", "clamp": "{} branches"}
 _ORDER = (
     "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
     "--xla_gpu_deterministic_ops=true."
@@ -32,14 +34,15 @@ class Fault:
     """One thing that JAX does without a word.
 
     Attributes:
-        kind: "key" for one that is used twice, "index" for one out of bounds, "gradient" for one
-            that is zero by construction, "unread" for an argument that no result depends on, and
-            "order" for an operation whose result may differ from run to run.
+        kind: "key" for one that is used twice, "index" for one out of bounds, "wrap" for a negative
+            one that is counted from the end though a mode was asked for, "gradient" for one that is
+            zero by construction, "unread" for an argument that no result depends on, and "order"
+            for an operation whose result may differ from run to run.
         sentence: What happens, and where.
         spans: The lines, that of the fault last; empty where there is none.
         ids: Ids of the equations.
         name: The argument; "" where it is none.
-        index: The index that was out of bounds; None for other kinds.
+        index: The index that was out of bounds or negative; None for other kinds.
         size: The size of its axis; 0 for other kinds.
         iterations: Iterations of the loops around it, from 0, the outermost first.
     """
@@ -235,10 +238,14 @@ class _Look:
 
     def _index(self, one: IndexOutside, span: Span | None, reads: bool) -> Fault:
         many = f"{one.window} elements from " if one.window > 1 else ""
-        what = f"{'reads' if reads else 'writes'} {many}index {one.index}"
+        opcode = self.nodes[one.path[-1]].opcode
+        verb = _VERBS.get(opcode, "reads" if reads else "writes")
+        verb = "asks with a `mode` for" if one.effect == "wrapped" else verb
+        what = f"{verb} {many}index {one.index} of {_OF.get(opcode, 'an axis with {} elements')}"
         last = 0 if one.index < 0 else one.size - one.window
         fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"
-        did = {"dropped": "drops it", "filled": f"fills in {fills}"}
+        did = {"dropped": "drops it", "filled": f"fills in {fills}", "zeros": "makes zeros of it"}
+        did["wrapped"] = f"takes index {one.index + one.size}, counted from the end"
         when = ""
         if one.iterations:
             steps = " within iteration ".join(map(str, reversed(one.iterations)))
@@ -247,11 +254,12 @@ class _Look:
             when = f", in iteration {steps} (from 0) of the loop at {around}"
         more = f" It has {one.count:,} such indices in this run." if one.count > 1 else ""
         text = (
-            f"{self._at(span)} {what} of an axis with {one.size:,} elements{when}: "
+            f"{self._at(span)} {what.format(f'{one.size:,}')}{when}: "
             f"JAX {did.get(one.effect, f'takes index {last}')}.{more}"
         )
         spans, ids = (span,) if span else (), (one.path[-1],)
-        return Fault("index", text, spans, ids, "", one.index, one.size, one.iterations)
+        kind: Kind = "wrap" if one.effect == "wrapped" else "index"
+        return Fault(kind, text, spans, ids, "", one.index, one.size, one.iterations)
 
     def _masked(self, node: Node) -> bool:
         """Whether all that reads an equation's result, or has it moved, is a `jnp.where`."""

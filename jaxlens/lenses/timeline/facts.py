@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jaxlens.ir.run.timeline import Activity, CodeLine, Dispatch, Execution, RunTimeline, Wait
 
 ELSEWHERE = CodeLine("no line of yours", "")
+_MOST = 0.5  # share of the time from which Python, or an idle device, is most of it
 _LONGEST = 8  # steps of a pattern that repeats
 
 # What makes Python wait, as it is written in a line; of several the first in this list counts.
@@ -96,6 +97,8 @@ class TimelineFacts:
         behind: Number of dispatched programs that were not done when Python was.
         idle: Share of the time from the first dispatch to the end of the last wait in which a
             device executed nothing, on average over devices; None if unknown.
+        python: Seconds of Python's own for each dispatch, without waits and compiles, and the share
+            of the time in which a device executed nothing; None unless both are most of the time.
     """
 
     timeline: RunTimeline
@@ -106,6 +109,7 @@ class TimelineFacts:
     most_queued: int = 0
     behind: int = 0
     idle: float | None = None
+    python: tuple[float, float] | None = None
 
     @property
     def dispatched(self) -> int:
@@ -146,6 +150,7 @@ def facts(timeline: RunTimeline, ran: str = "cell") -> TimelineFacts:
         _most_queued(timeline),
         sum((called - done).values()) if timeline.executions else 0,
         _idle(timeline),
+        _python(timeline),
     )
 
 
@@ -225,8 +230,24 @@ def busy(events: Iterable[Execution | Activity], low: float, high: float) -> flo
 
 def _idle(timeline: RunTimeline) -> float | None:
     """Returns the share of time without execution; None without waits or executions."""
+    return _idle_until(timeline, max((wait.end for wait in timeline.waits), default=0.0))
+
+
+def _python(timeline: RunTimeline) -> tuple[float, float] | None:
+    """Returns what Python takes for a dispatch, and how idle devices are, if that is the limit."""
+    starts = [dispatch.start for dispatch in timeline.dispatches]
+    if len(starts) < 2 or timeline.unknown or timeline.some_waits:
+        return None
+    idle, whole = _idle_until(timeline, starts[-1]), starts[-1] - starts[0]
+    waiting = sum(min(w.end, starts[-1]) - w.start for w in timeline.waits if w.start < starts[-1])
+    own = whole - waiting - sum(dispatch.compiling for dispatch in timeline.dispatches)
+    if idle is None or min(idle, own / whole) < _MOST:
+        return None
+    return own / (len(starts) - 1), idle
+
+
+def _idle_until(timeline: RunTimeline, high: float) -> float | None:
     low = min((event.start for event in _in_order(timeline)), default=0.0)
-    high = max((wait.end for wait in timeline.waits), default=0.0)
     devices = {e.device for e in timeline.executions}
     if not devices or high <= low:
         return None

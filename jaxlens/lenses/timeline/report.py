@@ -39,7 +39,8 @@ def _findings(facts: TimelineFacts) -> Iterator[Finding]:
         return
     waiting = [use for use in facts.lines if use.waits]
     if waiting:
-        yield Finding(_waits(facts, waiting), "measured", tail=_idle(facts))
+        lead = _python(facts)
+        yield Finding(_waits(facts, waiting), "measured", lead=lead, tail=_idle(facts))
     yield from _queue(facts)
     if not waiting:
         yield from _ready(facts)
@@ -72,6 +73,18 @@ def _waits(facts: TimelineFacts, waiting: list[LineUse]) -> str:
     more = len(waiting) - _NAMED
     places += [f"the others at {count(more, 'more line')}"] if more > 0 else []
     return f"Python waits for the device {times(facts.waits)}: {'; '.join(places)}."
+
+
+def _python(facts: TimelineFacts) -> str:
+    """Returns that Python, not the device, takes the time; "" where that is not so."""
+    if facts.python is None:
+        return ""
+    seconds, idle = facts.python
+    return (
+        f"Python takes most of the time, {duration(seconds)} from one dispatch to the next, and "
+        f"the device is idle {idle:.0%} of it: fewer programs that do more each, such as a scan "
+        "over steps, or fewer arguments to flatten would keep it busy. "
+    )
 
 
 def _idle(facts: TimelineFacts) -> str:
@@ -123,7 +136,7 @@ def _queue(facts: TimelineFacts) -> Iterator[Finding]:
     elif not facts.waits and queued:
         rest = f" The {facts.ran.partition(' ')[0]} is done before the device is."
         text = f"Python waits for nothing: it dispatches {count(queued, 'program')} and goes on."
-        yield Finding(text + rest * bool(facts.behind), "measured")
+        yield Finding(text + rest * bool(facts.behind), "measured", lead=_python(facts))
 
 
 def _ready(facts: TimelineFacts) -> Iterator[Finding]:

@@ -87,8 +87,11 @@ def called_within(stack: Any) -> Iterator[str | Called]:
             yield str(part.name)
 
 
+Calls = Callable[[int], tuple[tuple[str, ...], int]]
+
+
 @uninterrupted
-def naming(called: Callable[[int], tuple[tuple[str, ...], int]], outermost: int) -> Iterator[None]:
+def naming(called: Calls, outermost: int) -> Iterator[None]:
     """Appends `Called` elements to the name stack of each equation that is traced in the block.
 
     JAX asks this thread's context for the name stack of each new equation, and of each scope that
@@ -121,9 +124,7 @@ class _Context:
     __slots__ = ("_called", "_made", "_make", "_outer", "_stack")
     traceback = None
 
-    def __init__(
-        self, make: Any, stack: Any, called: Callable[[int], tuple[tuple[str, ...], int]], outer: int
-    ) -> None:
+    def __init__(self, make: Any, stack: Any, called: Calls, outer: int) -> None:
         self._make, self._stack, self._called, self._outer = make, stack, called, outer
         self._made: dict[tuple[str, ...], Any] = {(): stack}
 

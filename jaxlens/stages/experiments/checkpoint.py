@@ -13,7 +13,7 @@ import jax
 
 from jaxlens.errors import UnavailableError, first_line
 from jaxlens.interrupts import uninterrupted
-from jaxlens.ir.driver import Loop
+from jaxlens.ir.driver import REMAT, UNCHECKPOINTED, Loop
 from jaxlens.ir.graph import Module
 from jaxlens.ir.jaxpr import reader as jaxpr
 from jaxlens.stages import compat
@@ -24,6 +24,8 @@ from jaxlens.stages.experiments import checkpoint_segments, scan
 from jaxlens.stages.trace.trace import Trace, trace
 
 _LITERAL = compat.extend("core", "Literal")
+_AS_FUNCTION = compat.extend("core", "jaxpr_as_fun")
+_BODIES = frozenset({"scan", "while", "cond", "jit", "pjit"})
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -116,6 +118,52 @@ def _unjitted(closed: Any, args: list[Any]) -> tuple[Any, list[Any]]:
     return closed, args
 
 
+def _evaluated_without(closed: Any, args: Sequence[Any]) -> list[Any]:
+    """Evaluates a closed jaxpr with each `jax.checkpoint` replaced by what is in it."""
+    values: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    values.update(zip(closed.jaxpr.invars, args, strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, _LITERAL) else values[atom]
+
+    for eqn in closed.jaxpr.eqns:
+        read_values = [*map(read, eqn.invars)]
+        if eqn.primitive.name in REMAT:
+            inner = eqn.params["jaxpr"]
+            inner = inner if hasattr(inner, "consts") else type(closed)(inner, ())
+            outs = _evaluated_without(inner, read_values)
+        else:
+            if eqn.primitive.name in _BODIES:
+                eqn = eqn.replace(params={**eqn.params, **_bodies_without(eqn.params)})
+            free = dict.fromkeys(var for var in eqn.invars if not isinstance(var, _LITERAL))
+            whole = closed.jaxpr.replace(
+                constvars=[],
+                invars=[*free],
+                outvars=[*eqn.outvars],
+                eqns=[eqn],
+                debug_info=closed.jaxpr.debug_info.with_unknown_names(),
+            )
+            outs = _AS_FUNCTION(type(closed)(whole, ()))(*map(read, free))
+        values.update(zip(eqn.outvars, outs, strict=True))
+    return [*map(read, closed.jaxpr.outvars)]
+
+
+def _bodies_without(params: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a loop, a branch or a call with bodies without checkpoints."""
+
+    def without(body: Any) -> Any:
+        if not any(eqn.primitive.name in REMAT | _BODIES for eqn in body.jaxpr.eqns):
+            return body
+        make: Any = jax.make_jaxpr(lambda *args: _evaluated_without(body, args))
+        return make(*body.in_avals)
+
+    found = {name: params[name] for name in ("jaxpr", "body_jaxpr") if name in params}
+    new = {name: without(body) for name, body in found.items()}
+    if "branches" in params:
+        new["branches"] = tuple(map(without, params["branches"]))
+    return new
+
+
 _PRODUCTS: Any = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
 WAYS: tuple[Way, ...] = (
     Way("the whole function", "jax.grad(jax.checkpoint(f))", jax.checkpoint),
@@ -135,6 +183,9 @@ WAYS: tuple[Way, ...] = (
         _each_scan(),  # as a decorator
     ),
 )
+
+
+WITHOUT = Way(UNCHECKPOINTED, "jax.grad(f)", _by_jaxpr(_evaluated_without))
 
 
 def traced(call: TraceableCall, place: ResolvedTarget, way: Way) -> Trace:

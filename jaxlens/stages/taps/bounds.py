@@ -1,13 +1,14 @@
 """Measures indices that are out of bounds in a run, where nobody asked for what JAX does then.
 
 JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr does not tell one
-from the other, so calls with a `mode` in their text are left out, and so is what JAX's own
-functions index: `jnp.bincount` drops on purpose.
+from the other, so calls with a `mode` in their text are left out, and so is what JAX's other
+functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
+`jax.nn.one_hot` and `lax.switch` index without a gather: by a comparison, and by `clamp`.
 """
 
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -24,12 +25,17 @@ from jaxlens.stages.taps.execute import execute
 
 _HEAD = 3  # elements of a row before the iterations
 _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}  # the operands before the indices
-_CALLED = frozenset(
-    "op get set add subtract multiply mul divide power min max apply take dynamic_slice "
-    "dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "
-    "dynamic_update_index_in_dim _take take_along_axis".split()
+_AT = frozenset("get set add subtract multiply mul divide power min max apply".split())  # of x.at
+_CALLED = _AT | frozenset(
+    "op dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim dynamic_update_slice "
+    "dynamic_update_slice_in_dim dynamic_update_index_in_dim take _take take_along_axis "
+    "put_along_axis segment_sum segment_prod segment_min segment_max bincount one_hot _one_hot "
+    "switch".split()
 )
-_WRAPPER = "reraise_with_filtered_traceback"  # the frame of JAX that a jitted function has
+_ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",)}  # what indexes in them
+_KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
+_FROM_END = re.compile(r"\.at\[\s*-\s*(\d+)\s*\]")
+_WRAPPER = "reraise_with_filtered_traceback"  # a frame of JAX around that of its function
 _ASKED = re.compile(r"\b(mode|wrap_negative_indices|allow_negative_indices)\s*=")
 
 
@@ -51,10 +57,10 @@ class _Outside(Probe):
         """Whether it indexes, called by the user without a mode."""
         return _indexes(eqn) and self._unasked(path)
 
-    def _is_unasked(self, path: Path) -> bool:
-        """Whether the user's call indexes, and has no mode in its lines."""
+    def called(self, path: Path) -> tuple[str, str]:
+        """Returns the indexing function that the user called, and its lines; "" for none."""
         if any("transpose(" in str(self.eqns[step].source_info.name_stack) for step in path):
-            return False  # the forward pass has the same indices
+            return "", ""  # the forward pass has the same indices
         for n, step in enumerate(path):
             eqn = self.eqns[step]
             body = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
@@ -62,20 +68,33 @@ class _Outside(Probe):
             if own or n == len(path) - 1:
                 break
         called, text = _called(eqn)
-        if called == _WRAPPER or own:
+        if own:
             called = str(eqn.params.get("name", ""))
+        return (called, text) if called in _CALLED else ("", "")
+
+    def _is_unasked(self, path: Path) -> bool:
+        """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""
+        called, text = self.called(path)
+        eqn = self.eqns[path[-1]]
+        if eqn.primitive.name == "add":  # the size of the axis, to a negative index
+            return called in _AT and _KEEPS.search(text) is not None
+        if called not in _ALONE.get(eqn.primitive.name, (called,)):
+            return False
         # Without source, a mode that can be asked for may have been.
-        may_ask = _mode(self.eqns[path[-1]]) in ("CLIP", "FILL_OR_DROP")
-        return called in _CALLED and not (_ASKED.search(text) if text else may_ask)
+        may_ask = _mode(eqn) in ("CLIP", "FILL_OR_DROP")
+        return bool(called) and not (_ASKED.search(text) if text else may_ask)
 
     def measure(self, site: Site, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         """Returns the first elements of the row of one execution."""
-        shape = site.eqn.invars[0].aval.shape
-        limits = jnp.array([shape[axis] - window for axis, window in _axes(site.eqn)], jnp.int32)
-        before = _SLICES.get(site.eqn.primitive.name)
-        given = operands[1:2] if before is None else operands[before:]
+        limits = jnp.array([size - window for size, window in _axes(site.eqn)], jnp.int32)
+        name = site.eqn.primitive.name
+        if name in _SLICES:
+            given = operands[_SLICES[name] :]
+        else:
+            given = operands[:1] if name in ("eq", "add") else operands[1:2]
         indices = jnp.stack([_int32(x) for x in given])
-        bad = ((indices < 0) | (indices > limits)).ravel()
+        wrong = indices < 0 if name == "add" else (indices < 0) | (indices > limits)
+        bad = wrong.ravel()
         if not bad.size:
             return jnp.zeros(_HEAD, jnp.int32)
         first = jnp.argmax(bad)
@@ -106,23 +125,42 @@ def run(closed: Any, args: Sequence[Any]) -> tuple[IndexOutside, ...]:
     if not any(map(_indexes, probe.eqns.values())):
         return ()
     _, rows = execute(closed, probe, args)
-    return tuple(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0])
+    return (
+        *(_outside(probe, path, row[0]) for path, row in rows.items() if row[0][0]),
+        *_written(probe, closed),
+    )
+
+
+def _written(probe: _Outside, closed: Any) -> Iterator[IndexOutside]:
+    """Yields the negative numbers written as indices beside a mode: JAX adds the size itself."""
+    for ident, eqn in probe.eqns.items():
+        text = probe.called((ident,))[1] if _mode(eqn) == "FILL_OR_DROP" else ""
+        number = _FROM_END.search(text)
+        if number and _KEEPS.search(text):
+            size, _ = _axes(eqn)[0]
+            yield IndexOutside((ident,), "wrapped", -int(number[1]), 1, size, 1, ())
 
 
 def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     count, index, which, *iterations = map(int, row)
     eqn = probe.eqns[path[-1]]
-    axis, window = _axes(eqn)[which]
-    size = eqn.invars[0].aval.shape[axis]
+    size, window = _axes(eqn)[which]
+    name = eqn.primitive.name
     loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
-    effect = "filled" if eqn.primitive.name == "gather" else "dropped"
+    effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
-    written = index - size if index < 0 else index  # before JAX added the size
+    effect = {"eq": "zeros", "add": "wrapped"}.get(name, effect)
+    plain = name in ("eq", "add", "clamp") or probe.called(path)[0].startswith("segment_")
+    written = index if plain or index >= 0 else index - size  # before JAX added the size
     return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
 
 
 def _indexes(eqn: Any) -> bool:
     name = eqn.primitive.name
+    if name in ("add", "eq", "clamp"):
+        kinds = "iu" if name == "add" else "iuf"
+        alone = name != "add" or _number(eqn.invars[1]) is not None
+        return alone and eqn.invars[0].aval.dtype.kind in kinds
     return name in _SLICES or name == "gather" or name.startswith("scatter")
 
 
@@ -131,20 +169,29 @@ def _mode(eqn: Any) -> str:
 
 
 def _axes(eqn: Any) -> list[tuple[int, int]]:
-    """Returns the axis that each index is of, and the number of elements from there."""
-    name, params = eqn.primitive.name, eqn.params
+    """Returns the size of the axis that each index is of, and the number of elements from there."""
+    name, params, shape = eqn.primitive.name, eqn.params, eqn.invars[0].aval.shape
+    if name == "eq":
+        return [(eqn.invars[1].aval.size, 1)]
+    if name in ("add", "clamp"):
+        return [((_number(eqn.invars[-1]) or 0) + (name == "clamp"), 1)]
     if name == "dynamic_slice":
-        return list(enumerate(params["slice_sizes"]))
+        return list(zip(shape, params["slice_sizes"], strict=True))
     if name == "dynamic_update_slice":
-        return list(enumerate(eqn.invars[1].aval.shape))
+        return list(zip(shape, eqn.invars[1].aval.shape, strict=True))
     numbers = params["dimension_numbers"]
     if name == "gather":
-        return [(axis, params["slice_sizes"][axis]) for axis in numbers.start_index_map]
+        return [(shape[axis], params["slice_sizes"][axis]) for axis in numbers.start_index_map]
     alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     sizes = iter([eqn.invars[2].aval.shape[n] for n in numbers.update_window_dims])
-    rank = len(eqn.invars[0].aval.shape)
-    windows = [1 if axis in alone else next(sizes) for axis in range(rank)]
-    return [(axis, windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
+    windows = [1 if axis in alone else next(sizes) for axis in range(len(shape))]
+    return [(shape[axis], windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
+
+
+def _number(atom: Any) -> int | None:
+    """Returns the integer that is written as an operand; None for anything else."""
+    value = getattr(atom, "val", None)
+    return int(value) if value is not None and getattr(value, "ndim", 0) == 0 else None
 
 
 def _int32(x: Any) -> Any:
@@ -161,7 +208,7 @@ def _called(eqn: Any) -> tuple[str, str]:
     traceback, called = eqn.source_info.traceback, ""
     for code, offset in zip(*traceback.raw_frames(), strict=True) if traceback else ():
         if describe(code.co_filename).own:
-            called = code.co_name
+            called = called if code.co_name == _WRAPPER else code.co_name
             continue
         line, end, *_ = next(islice(code.co_positions(), offset // 2, None), (None, None))
         numbers = range(line or 0, (end or line or 0) + 1)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
@@ -82,10 +83,68 @@ def test_an_argument_with_nan_is_named():
     assert answer.sentence == "The NaN comes in: x has it already."
 
 
-def test_a_nan_that_no_result_gets_is_told():
-    answer = jaxlens.first_nan(lambda x: jnp.where(x > 0, x, jnp.log(-x)), ONES)
-    assert len(answer.others) == 1
-    assert "its gradient may" in str(answer)
+def in_a_scan(x):
+    return jax.lax.scan(lambda c, v: (c, jnp.where(v > 0, v, jnp.sqrt(-v))), 0.0, x)[1]
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda x: jnp.where(x > 0, x, jnp.log(-x)), "a negative number (-1)"),
+        (jax.jit(lambda x: jnp.where(x > 0, x, jnp.log(-x))), "Its operands: -1."),
+        (in_a_scan, "In iteration 0 of the loop"),
+        (jax.vmap(lambda v: jnp.where(v > 9, jnp.arccos(v + 1), v)), "Its operands: 2."),
+        (lambda x: jnp.nan_to_num(jnp.log(-x)), "`log` in test_first_nan.py:"),
+        (lambda x: jnp.isnan(x / (x - 1) * 0), "0 times infinity"),
+    ],
+)
+def test_a_nan_that_no_result_gets_is_told_with_its_line_and_operands(f, words):
+    answer = jaxlens.first_nan(f, ONES)
+    first, made, told = (finding.text for finding in answer.findings[:3])
+    assert first == "No NaN and no infinity in the results."
+    assert made.startswith("A NaN that no result gets is made by `")
+    assert words in made
+    assert "`jax_debug_nans` raises on it where it runs op by op" in told
+    with jax.debug_nans(True), jax.disable_jit(), pytest.raises(FloatingPointError):
+        f(ONES)
+
+
+def _never(x, o):
+    x[...] + 1
+
+
+def _one_of_two(x, o, u):
+    o[...] = x[...]
+
+
+def _in_part(x, o):
+    o[0] = x[0]
+
+
+def _under_a_condition(x, o):
+    pl.when(x[0] > 5)(lambda: o.__setitem__(..., x[...]))
+
+
+def _computed(x, o):
+    o[...] = jnp.log(-x[...])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "results", "never"),
+    [
+        (_never, 1, True),
+        (_one_of_two, 2, True),
+        (_in_part, 1, False),
+        (_under_a_condition, 1, False),
+        (_computed, 1, False),
+    ],
+)
+def test_an_output_that_a_pallas_kernel_never_writes_is_told(kernel, results, never):
+    shape = [jax.ShapeDtypeStruct(ONES.shape, ONES.dtype)] * results
+    call = pl.pallas_call(kernel, out_shape=shape, interpret=True)
+    sentence = jaxlens.first_nan(lambda x: call(x), ONES).sentence
+    assert ("its kernel never writes this result" in sentence) is never
+    assert ("or leaves these elements unwritten" in sentence) is not never
 
 
 def test_the_cure_is_tried():

@@ -69,8 +69,14 @@ def masked(x, i):
 
 
 def of_jax(x, i):
-    counts = jnp.bincount(i, length=3)
-    return jax.ops.segment_sum(x[: i.size], i, 3) + counts + jnp.repeat(x[:2], 2)[:3]
+    counts = jnp.bincount(i, length=12) + jax.nn.one_hot(i, 12).sum(0)
+    sums = jax.ops.segment_sum(x[: i.size], i, 12)
+    return sums + counts + lax.switch(i[0], (jnp.sin, jnp.cos), x[0])
+
+
+def negative_beside_a_mode(x, i):
+    y = x.at[-2].set(1.0, mode="promise_in_bounds") + x.at[-i].get(wrap_negative_indices=False)[0]
+    return y.at[i].set(x[-1] + x[-i][0], mode="drop")
 
 
 def straight_through(params, x):
@@ -122,6 +128,7 @@ OTHERS = (
     (asked_for, (TEN, np.int32(12))),
     (masked, (TEN, BEYOND)),
     (of_jax, (TEN, np.array([0, 1, 5]))),
+    (negative_beside_a_mode, (TEN, np.array([2, 3]))),
     (straight_through, ({"w": TEN}, TEN)),
     (adam_step, (W, optax.adam(1e-3).init(W), np.ones((2, 3), np.float32))),
     nnx_step(),

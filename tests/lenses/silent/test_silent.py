@@ -45,6 +45,17 @@ def test_a_planted_fault_is_found_at_its_line(make):
     assert words in fault.sentence
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "f"),
+    [("index", *pair) for pair in faulty.INDEX.items()]
+    + [("wrap", *pair) for pair in faulty.WRAP.items()],
+)
+def test_what_jax_does_with_an_index_is_said(kind, words, f):
+    faults = jaxlens.silent(f, faulty.TEN, faulty.OUTSIDE).faults
+    (sentence,) = (fault.sentence for fault in faults if fault.kind == kind)
+    assert words in sentence
+
+
 @pytest.mark.parametrize("key", [clean.KEY, clean.RAW], ids=["typed", "raw"])
 @pytest.mark.parametrize("f", clean.KEYS, **NAMED)
 def test_keys_used_once_are_no_fault(f, key):

@@ -246,3 +246,29 @@ def test_a_saved_trace_has_what_the_answer_has(tmp_path) -> None:
 def test_another_json_file_is_the_views_data(tmp_path) -> None:
     path = answer(waiting_loop(1), "cell").save(tmp_path / "run.json")
     assert "traceEvents" not in json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("device", "waits", "compiling", "found"),
+    [
+        (0.4, 0.0, 0.0, True),
+        (0.4, 0.4, 0.0, True),  # a wait for what is done at once
+        (7.0, 0.0, 0.0, False),  # the device has work
+        (7.0, 8.0, 0.0, False),
+        (0.4, 8.0, 0.0, False),  # Python waits for something else
+        (0.4, 0.0, 9.0, False),  # XLA compiles
+    ],
+)
+def test_python_that_takes_the_time_is_the_first_sentence(device, waits, compiling, found) -> None:
+    starts = [10.0 * n for n in range(5)]
+    run = RunTimeline(
+        50.0,
+        tuple(Dispatch("step", s, 1.0 + compiling, STEP, compiling) for s in starts),
+        tuple(Wait(s + 1, waits, LOSS, "step") for s in starts if waits),
+        tuple(Execution("CPU 0", "step", s + 1, device, STEP) for s in starts),
+    )
+    first = report(facts(run)).findings[0]
+    words = "Python takes most of the time, 10 s" if not waits else "Python takes most of the time"
+    assert first.measured.startswith(words) is found
+    assert ("idle 96% of it" in first.measured) is found
+    assert "10 s" not in first.text
