@@ -64,6 +64,7 @@ def is_users_loop(
 
     A loop whose equations come from one expression is JAX's own, such as the squarings of `2 ** n`,
     unless that expression is in as many Python loops as there are unrolled ones around each other.
+    So is a loop of which no frame is left, as JAX's are left out.
 
     Args:
         places: The places of the loop's equations.
@@ -73,7 +74,9 @@ def is_users_loop(
     stacks = {tuple(span for span in place.spans if not span.library) for place in places}
     stack = stacks.pop()
     loops = [looped(span) for span in stack]
-    return bool(stacks) or not stack or None in loops or sum(map(int, filter(None, loops))) >= level
+    if stacks or None in loops:
+        return True
+    return sum(filter(None, loops)) >= level if stack else any(place.spans for place in places)
 
 
 def loop_lines(places: Sequence[Place], looped: Callable[[Span], int | None]) -> str:

@@ -167,6 +167,7 @@ class _Search:
     ) -> None:
         self._region, self._program, self._written = region, program, written
         self._looped = looped
+        self._placed = any(place.spans for place in program.places)
         self._kinds = [alike[kind] for kind in region.kind]
         self._symbols: Pool[object] = Pool()
 
@@ -361,12 +362,10 @@ class _Search:
         for loop in loops:
             used = sorted(set(self._region.place[loop.first : loop.stop]))
             places = [self._program.places[n] for n in used]
-            if is_users_loop(places, self._looped, level):
+            if not self._placed or is_users_loop(places, self._looped, level):
                 yield self._described(loop, places, times, level)
 
-    def _described(
-        self, loop: _Loop, places: Sequence[Place], times: int, level: int
-    ) -> Unrolled:
+    def _described(self, loop: _Loop, places: Sequence[Place], times: int, level: int) -> Unrolled:
         region = self._region
         return Unrolled(
             region.name,

@@ -163,7 +163,7 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
     total = sum(seconds.values()) or 1.0
     name = max(seconds, key=lambda name: seconds[name])
     which = ""
-    if name == PASSES and parts.passes:
+    if name == PASSES and parts.passes and parts.passes[0].seconds >= seconds[name] / 2:
         which = f", most of it in `{parts.passes[0].name}`"
         if parts.passes[0].name == FOLDING:
             which += " (--captured says of what)"
