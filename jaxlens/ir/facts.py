@@ -134,7 +134,8 @@ class Program:
             line. A saved program's hold what `Driver.deviations` added.
         origin: Where the program was read from ("read from a jax.stages.Compiled"); "" for a call.
         jit: What jits the function, or would: "jax.jit", "nnx.jit", "eqx.filter_jit"; "" for a
-            program that JAX made under a transform, whose arguments are not the function's.
+            function of JAX's own, and for a program that JAX made under a transform, whose
+            arguments are not the function's.
     """
 
     name: str

@@ -28,12 +28,13 @@ from jaxlens.ir.facts import (
     Timing,
     Verdict,
 )
-from jaxlens.ir.graph import Module
+from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo.entry_inputs import entry_inputs
 from jaxlens.ir.hlo.frames import origins
 from jaxlens.ir.jaxpr.types import type_of
 from jaxlens.ir.needs import Needs, Passes
 from jaxlens.ir.run.in_hand import ExtractedRun
+from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.call.abstract_call import shaped
 from jaxlens.stages.call.call import Call
@@ -103,9 +104,14 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         xla_flags(),
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
-        jit=call.inner.jit if call.inner is not None else "jax.jit",
+        jit=call.inner.jit if call.inner is not None else _jit_of(call.span),
     )
     return program, LiveDriver(staging, target or "")
+
+
+def _jit_of(span: Span | None) -> str:
+    """Returns what jits a function, or would: "" for JAX's own, where the user can say nothing."""
+    return "" if span is not None and describe(span.key).own else "jax.jit"
 
 
 def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:

@@ -26,6 +26,7 @@ _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
 _HANDED = "captured arrays as arguments"
 _ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
 _LARGE = 1_000  # bytes of a constant from which a sentence names it
+_SHARE = 0.2  # of all captured bytes, from which the cure names the largest array
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def _first(facts: Captured) -> Finding:
     """Returns the number and bytes of captured arrays, and the cure, in one sentence."""
     largest = facts.constants[0]
     cure = ""
-    if largest.bytes >= _LARGE:
+    if largest.bytes >= max(_LARGE, _SHARE * facts.bytes):
         value = "the object, as a pytree," if largest.held == "attribute" else "it"
         value = f"`{largest.argument}`" if largest.argument else value
         cure = f": pass {value} as an argument, and its values are no part of the program"

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from jaxlens.ir.columns import LITERAL, Columns, Place, Pool, ProgramColumns, columns
 from jaxlens.ir.graph import Module, Span
 from jaxlens.lenses.lines import Spot, spot
-from jaxlens.lenses.program.python_loops import loop_lines
+from jaxlens.lenses.program.python_loops import is_users_loop, loop_lines
 
 _LEAST = 4  # copies that make a loop
 _SAVED = 16  # equations that a scan has to save for a loop to count
@@ -93,15 +93,15 @@ def unrolled(
     module: Module,
     written: Mapping[str, int],
     times: Mapping[str, int],
-    looped: Callable[[Span], bool] = lambda span: False,
+    looped: Callable[[Span], int | None] = lambda span: None,
 ) -> tuple[Unrolled, ...]:
-    """Returns the outermost unrolled loops of a jaxpr, those with the most equations first.
+    """Returns the outermost unrolled loops of the user's, those with the most equations first.
 
     Args:
         module: A jaxpr.
         written: Number of equations by region, calls inlined.
         times: How often each region occurs in the program.
-        looped: Says whether a frame's line is in a Python loop.
+        looped: Says in how many Python loops a frame's line is; None where that is not known.
     """
     program = columns(module)
     alike = _alike(module, program)
@@ -109,7 +109,7 @@ def unrolled(
     for region in program.regions.values():
         if len(region) >= _LEAST and times.get(region.name):
             search = _Search(region, program, alike, written, looped)
-            loops += (search.described(loop, times[region.name]) for loop in search.loops())
+            loops += search.described(search.loops(), times[region.name])
     return tuple(sorted(loops, key=lambda loop: (-loop.equations, loop.region, loop.first)))
 
 
@@ -163,10 +163,11 @@ class _Search:
         program: ProgramColumns,
         alike: Sequence[int],
         written: Mapping[str, int],
-        looped: Callable[[Span], bool],
+        looped: Callable[[Span], int | None],
     ) -> None:
         self._region, self._program, self._written = region, program, written
         self._looped = looped
+        self._placed = any(place.spans for place in program.places)
         self._kinds = [alike[kind] for kind in region.kind]
         self._symbols: Pool[object] = Pool()
 
@@ -356,22 +357,28 @@ class _Search:
         called = (name for n in range(first, first + size) for name in calls.get(n, ()))
         return size + sum(self._written[name] for name in called)
 
-    def described(self, loop: _Loop, times: int) -> Unrolled:
-        """Returns the description of a loop, with its source lines."""
-        region, places = self._region, self._program.places
-        used = set(region.place[loop.first : loop.stop])
+    def described(self, loops: Sequence[_Loop], times: int, level: int = 1) -> Iterator[Unrolled]:
+        """Yields the descriptions of loops that the user's source has, with their lines."""
+        for loop in loops:
+            used = sorted(set(self._region.place[loop.first : loop.stop]))
+            places = [self._program.places[n] for n in used]
+            if not self._placed or is_users_loop(places, self._looped, level):
+                yield self._described(loop, places, times, level)
+
+    def _described(self, loop: _Loop, places: Sequence[Place], times: int, level: int) -> Unrolled:
+        region = self._region
         return Unrolled(
             region.name,
             loop.first,
             loop.size,
             loop.count,
             self._weight(loop.first, loop.size),
-            loop_lines([places[n] for n in sorted(used)], self._looped),
+            loop_lines(places, self._looped),
             region.ids[loop.first],
             loop.carried,
             times,
-            "transpose(" in places[region.place[loop.first]].scope,
-            tuple(self.described(inner, times * loop.count) for inner in loop.inside),
+            "transpose(" in self._program.places[region.place[loop.first]].scope,
+            tuple(self.described(loop.inside, times * loop.count, level + 1)),
             self._before(loop),
         )
 

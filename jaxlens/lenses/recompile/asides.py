@@ -9,6 +9,7 @@ from jaxlens.lenses.sentences import listed
 from jaxlens.report import Finding, count
 
 _FEW = 3
+_SHARE = 0.2  # of the operations, from which a line is named as their cause
 _BY = {
     "scan": " (a lax.fori_loop of known length is one)",
     "while": " (a lax.fori_loop may be one)",
@@ -23,12 +24,12 @@ def asides(log: CompileLog, where: str) -> Iterator[Finding]:
     if operations:
         names = Counter(call.function for call in operations)
         texts = [f"{name} {n} times" if n > 1 else name for name, n in names.most_common()]
-        inside = f" {where}" if where else ""
-        first = "Apart from these," if log.compiles else f"No function was compiled{inside}, but"
-        yield Finding(
-            f"{first} {count(len(operations), 'operation')} of JAX's own ran outside of jit, each "
-            f"compiled on its own: {listed(texts, 6)}."
-        )
+        ran = f"{count(len(operations), 'operation')} of JAX's own ran outside of jit, each "
+        first = "Apart from these, " if log.compiles else ""
+        # The body of a loop is a function of the user's.
+        if not log.compiles and not names.keys() & set(LOOPS):
+            first = f"No function was compiled{f' {where}' if where else ''}, but "
+        yield Finding(f"{first}{ran}compiled on its own: {listed(texts, 6)}.")
         yield from _bodies(operations)
         yield from _one_line(operations, {place(call.line) for call in log.compiles})
     loaded = [c for c in log.compiles if (s := c.step("compile")) and s.served == "disk"]
@@ -133,7 +134,8 @@ def _one_line(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Fin
     lines = Counter((place(call.line), call.function) for call in plain)
     again = {line for (line, _), n in lines.items() if n >= _AGAIN and line} - jitted
     programs = Counter(line for call in operations if (line := place(call.line)) in again)
-    for line, n in programs.most_common(_FEW):
+    causes = [(line, n) for line, n in programs.most_common(_FEW) if n >= _SHARE * len(operations)]
+    for line, n in causes:
         yield Finding(
             f"Cure: call what runs at {line} within one jitted function, in the place of {n} "
             "programs (not tried).",

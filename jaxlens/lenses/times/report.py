@@ -36,6 +36,7 @@ from jaxlens.report import (
 
 _ROWS = 12
 _SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
+_CAUSE = 0.2  # share of the equations, or instructions, from which a line is named as a cause
 # Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
 # programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
 # whose fusions duplicate each other's instructions have 20 to 40.
@@ -77,7 +78,8 @@ def alarm(capture: Seen) -> tuple[Finding, ...]:
 def _findings(
     subject: Subject, facts: Times, folded: tuple[Finding, ...], whose: str
 ) -> Iterator[Finding]:
-    group = _group(facts.loops)
+    loops = _causes(facts.loops, facts.equations)
+    group = _group(loops)
     lead = (
         f"{whose}{_slowest(facts, facts.compile)}{';' if group else '.'} " if facts.compile else ""
     )
@@ -100,9 +102,9 @@ def _findings(
         yield Finding(f"lax.scan was not tried: {facts.untried.rstrip('.:')}.", "unknown")
     if group:
         yield from folded
-    for loop in [loop for loop in facts.loops if loop not in group][:_ROWS]:
+    for loop in [loop for loop in loops if loop not in group][:_ROWS]:
         yield Finding(f"{_unrolled((loop,), facts.equations)}.", "counted", (loop.id,))
-    inner = [loop for loop in nested(facts.loops) if loop not in facts.loops]
+    inner = [loop for loop in nested(loops) if loop not in loops]
     for loop in inner[:_ROWS]:
         text = f"{loop.line or 'a line'} repeats {loop.block:,} {loop.count:,} times."
         yield Finding(f"Within it, {text}", "counted", (loop.id,))
@@ -134,9 +136,17 @@ def _grown(
         text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
     elif instructions := _by_line(subject, "optimized"):
         line, most = instructions.most_common(1)[0]
-        text += f"; {line} made the most, {most:,}"
+        text += f"; {line} made the most, {most:,}" if most >= _CAUSE * size else ""
     weight = explains(fused, size)
     yield Finding(f"{text}.", "counted", _ids(group), weight=weight)
+
+
+def _causes(loops: tuple[Unrolled, ...], counted: Equations) -> tuple[Unrolled, ...]:
+    """Returns the loops on lines whose loops made enough of the equations to be a cause."""
+    by_line: Counter[str] = Counter()
+    for loop in loops:
+        by_line[loop.line] += loop.equations
+    return tuple(loop for loop in loops if by_line[loop.line] >= _CAUSE * counted.total)
 
 
 def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
@@ -153,7 +163,7 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
     total = sum(seconds.values()) or 1.0
     name = max(seconds, key=lambda name: seconds[name])
     which = ""
-    if name == PASSES and parts.passes:
+    if name == PASSES and parts.passes and parts.passes[0].seconds >= seconds[name] / 2:
         which = f", most of it in `{parts.passes[0].name}`"
         if parts.passes[0].name == FOLDING:
             which += " (--captured says of what)"
@@ -214,6 +224,11 @@ def _largest(counted: Equations) -> str:
     if not counted.own:
         return f"{equations}, which no line of yours made."
     line, most = max(counted.own.items(), key=lambda item: item[1])
+    if most < _CAUSE * counted.total:
+        return (
+            f"No line made a fifth of {equations}; the most, {most:,}, are those of {line}, and no "
+            "loop of four or more like steps that made as many was unrolled."
+        )
     return (
         "No loop of four or more like steps was unrolled; "
         f"{line} made the most of {equations}, {most:,}."

@@ -218,7 +218,7 @@ def _plain(call: TraceableCall, opened: Call, call_leaves: list[Leaf]) -> Tracea
         function = _with_statics(function, structure, fixed)
     return replace(
         call,
-        traceable=jax.jit(_anew(function, opened.function, opened.signature)),
+        traceable=jax.jit(_anew(function, opened.function, opened.signature, _without_text)),
         args=args,
         kwargs=kwargs,
         inputs=tuple(as_input(leaf, donated=False) for leaf in arrays),
@@ -275,18 +275,27 @@ def _with_statics(
     return completed
 
 
+def _without_text(results: Any) -> Any:
+    """Returns results with None for a string, which a function that is not jitted may return."""
+    return jax.tree_util.tree_map(lambda leaf: None if isinstance(leaf, str) else leaf, results)
+
+
 def _anew(
-    function: Callable[..., Any], named: Callable[..., Any], signature: inspect.Signature | None
+    function: Callable[..., Any],
+    named: Callable[..., Any],
+    signature: inspect.Signature | None,
+    kept: Callable[[Any], Any] = lambda results: results,
 ) -> Callable[..., Any]:
     """Returns a new function object that calls `function`, with name and signature of `named`.
 
-    The name of this function is in the frames of HLO text: "_anew.<locals>.traced".
+    It returns what `kept` makes of the results. The name of this function is in the frames of HLO
+    text: "_anew.<locals>.traced".
     """
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)
         pytrees.check("the result", results)  # JAX flattens it next
-        return results
+        return kept(results)
 
     # JAX records this frame, with its file name, in every location: readers cut frames there.
     traced.__code__ = traced.__code__.replace(co_filename=BOUNDARY)

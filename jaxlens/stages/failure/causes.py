@@ -60,9 +60,9 @@ def row_of(error: BaseException) -> tuple[Row, dict[str, str]] | None:
     types = {kind.__name__ for kind in type(error).__mro__}
     message = str(error)[:_LONGEST]
     for row in rows():
-        if types.intersection(row.errors.split()):
-            if found := re.search(row.pattern, message, re.DOTALL):
-                return row, {name: text or "" for name, text in found.groupdict().items()}
+        found = re.search(row.pattern, message, re.DOTALL)
+        if found and types.intersection(row.errors.split()):
+            return row, {name: text or "" for name, text in found.groupdict().items()}
     return None
 
 

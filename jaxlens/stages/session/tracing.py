@@ -129,10 +129,7 @@ class TracedCall:
         with self.as_called(), progress.step(f"JAX lowers {self.call.name}"):
             if self.captured_bytes >= captured_limits.LARGE:
                 self._array_names = captured_arrays.names(self._trace.survey, self.constants)
-            if self.stand_in:
-                done = self._lowered_stand_in()
-            else:
-                done = self._lowered()
+            done = self._lowered_stand_in() if self.stand_in else self._lowered()
         # Cache the facts that need the arguments, then drop the strong references to the user's
         # arrays; weak ones remain.
         vars(self).update(constants=self.constants, verdict=self.verdict, earlier=self.earlier)

@@ -20,7 +20,10 @@ def document(failure: Failure) -> Document:
     """Returns the document of a tracing failure."""
     traced = f" while tracing {failure.name}" if failure.name else ""
     line = f", at {where(failure)}" if failure.place else ""
-    first = f"{failure.error}{traced}{line}"
+    # Where no cause is known the message stands for it: the exception may not be in sight.
+    is_known = failure.mistake != "other" or failure.reason
+    said = failure.error if is_known else f"{failure.error}: {failure.message}"
+    first = f"{said}{traced}{line}"
     return Document("explain", first, tuple(_blocks(failure)))
 
 

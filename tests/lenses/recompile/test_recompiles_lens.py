@@ -141,6 +141,13 @@ def test_operations_are_apart():
         "No function was compiled in this cell, but 1 operation of JAX's own ran outside of jit, "
         "each compiled on its own: add."
     )
+    # The body of a loop is a function of the user's, and it was compiled.
+    assert sentences(op("while"))[0] == (
+        "1 operation of JAX's own ran outside of jit, each compiled on its own: while."
+    )
+    # A line with three of forty operations is no cause.
+    few = sentences(*[op("add")] * 3, *(op("sin", line=100 + n) for n in range(37)))
+    assert not any(said.startswith("Cure") for said in few)
 
 
 def test_disk_failures_threads_and_the_fast_path():

@@ -4,6 +4,7 @@ import inspect
 import re
 import tempfile
 from dataclasses import replace
+from functools import partial, reduce
 from pathlib import Path
 
 import jax
@@ -269,6 +270,39 @@ def test_a_program_that_grows_without_a_loop_names_the_line_that_made_most() -> 
     start = inspect.getsourcelines(whole)[1]
     assert line in {f"test_times.py:{start + 2}", f"test_times.py:{start + 3}"}
     assert int(most.replace(",", "")) < answer.instructions
+
+
+def nested(n):
+    for _ in range(9):
+        n = n + 2**n
+    return n
+
+
+def recursive(x, left=12):
+    return x if left == 0 else recursive(jnp.sin(x) * left + 1, left - 1)
+
+
+N = np.arange(3, dtype=np.int32)
+OWN = [
+    (lambda n: 2**n, N, []),
+    (lambda n: n**n + 3**n, N, []),
+    (lambda n: jnp.power(3, n), N, []),
+    (jax.vmap(lambda n: 2**n), N, []),
+    (lambda n: jax.jit(lambda n: 2**n)(n), N, []),
+    (lambda m: jnp.linalg.matrix_power(m, 2**20), np.eye(3, dtype=np.float32), []),
+    (nested, N, [(9, 50)]),
+    (recursive, X, [(12, 3)]),
+    (lambda x: reduce(lambda c, i: jnp.sin(c) * i + c, range(12), x), X, [(12, 3)]),
+    (lambda x: sum(map(partial(lambda x, i: jnp.sin(x) * i + x, x), range(12))), X, [(12, 4)]),
+    (lambda x: [x := jnp.sin(x) * i + x for i in range(12)][-1], X, [(12, 3)]),
+]
+
+
+@pytest.mark.parametrize(("f", "x", "loops"), OWN)
+def test_a_loop_is_one_that_the_users_source_has(f, x, loops) -> None:
+    found = written_out(jaxlens.capture(f, x))[1]
+    assert [(loop.count, loop.block) for loop in found] == loops
+    assert not any(loop.inside for loop in found)  # the squarings are JAX's
 
 
 def test_compile_tells_unasked_that_a_program_grows() -> None:

@@ -11,6 +11,7 @@ from jaxlens.ir.graph import Span
 from jaxlens.ir.saved.facts import from_json, to_json
 from jaxlens.lenses.program.compile_parts import CODE, LLVM, PASSES, REST, compile_parts
 from jaxlens.lenses.program.python_loops import looped
+from jaxlens.lenses.program.unrolled import Unrolled
 from jaxlens.lenses.times.facts import facts as facts_of
 from jaxlens.lenses.times.report import report as report_of
 from jaxlens.questions.panes import OPTIONS
@@ -43,6 +44,23 @@ def test_kernels_and_threads_are_counted_beside_the_compile() -> None:
     assert parts.llvm == 1.6
 
 
+def test_a_cause_made_a_fifth_of_the_equations() -> None:
+    facts = facts_of(fixed.capture())
+    loop = Unrolled("main", 0, 5, 10, 5, "cell 3:2", "e0", 1)
+    for own, repeated, words in (
+        (300, 200, "a loop of 10 steps was unrolled (10 repetitions of 20)"),
+        (300, 190, "cell 3:2 made the most of 1,000 equations, 300."),
+        (300, 50, "cell 3:2 made the most of 1,000 equations, 300."),
+        (190, 50, "No line made a fifth of 1,000 equations; the most, 190, are those of cell 3:2"),
+        (50, 50, "No line made a fifth of 1,000 equations; the most, 50, are those of cell 3:2"),
+    ):
+        counted = replace(facts.equations, total=1_000, own={"cell 3:2": own})
+        found = replace(loop, block=repeated // 10)
+        findings = report_of(replace(facts, equations=counted, loops=(found,))).findings
+        assert words in findings[0].text
+        assert any("steps was unrolled" in f.text for f in findings) == (repeated >= 200)
+
+
 def test_nothing_is_less_than_no_time() -> None:
     odd = Profile(0.5, (Part("a", "step", 0.6), Part("Codegen", "step", 0.7, 1, 0)))
     assert compile_parts(odd).groups == {PASSES: 0.0, CODE: 0.0, LLVM: 0.7, REST: 0.0}
@@ -59,8 +77,12 @@ def test_the_first_sentence_names_what_took_most() -> None:
     worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, *fixed.PROFILE.parts[2:5])))
     lead = report_of(replace(facts, compile=worse)).findings[0].lead
     assert "HLO passes took" in lead
+    assert "most of it" not in lead  # its longest pass took 0.2 s of 1.5 s
+    algsimp = replace(fixed.PROFILE.parts[2], seconds=1.2)
+    worse = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, algsimp)))
+    lead = report_of(replace(facts, compile=worse)).findings[0].lead
     assert lead.endswith("most of it in `algsimp`. ")
-    folds = replace(fixed.PROFILE.parts[2], name="constant_folding")
+    folds = replace(algsimp, name="constant_folding")
     long = compile_parts(Profile(2.0, (*fixed.PROFILE.parts[:1], slow, folds)))
     lead = report_of(replace(facts, compile=long)).findings[0].lead
     assert lead.endswith("most of it in `constant_folding` (--captured says of what). ")
@@ -128,5 +150,5 @@ def test_lines_in_loops_of_python() -> None:
     tells = looped({"k": Source("cell 1", code), "bad": Source("cell 2", "%%jaxpr\nfor x in y:")})
     lines = [n for n in range(1, 6) if tells(Span("cell 1", n, key="k"))]
     assert lines == [3, 4, 5]
-    assert not tells(Span("cell 2", 2, key="bad"))
+    assert tells(Span("cell 2", 2, key="bad")) is None
     assert not tells(Span("cell 9", 2, key="elsewhere"))

@@ -32,8 +32,15 @@ def namespace():
 
     explicit = (AxisType.Explicit,)
     return {
-        **{"jax": jax, "jnp": jnp, "np": np, "lax": lax, "checkify": checkify, "product": product},
-        **{"X": jnp.arange(3.0), "N": jnp.arange(3), "P": PartitionSpec},
+        "jax": jax,
+        "jnp": jnp,
+        "np": np,
+        "lax": lax,
+        "checkify": checkify,
+        "product": product,
+        "X": jnp.arange(3.0),
+        "N": jnp.arange(3),
+        "P": PartitionSpec,
         "NamedSharding": NamedSharding,
         "AUTO": AbstractMesh((4,), ("i",)),
         "MESH": AbstractMesh((4,), ("i",), axis_types=explicit),
