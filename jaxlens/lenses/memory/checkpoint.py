@@ -185,7 +185,7 @@ def _trial(name: str, code: str, make: Callable[[], Capture]) -> Tried:
 
 def _figures(name: str, code: str, use: MemoryUse, program: Seen) -> Tried:
     elsewhere = {space.name: space.peak for space in use.spaces}
-    flops = count_module(program.jaxpr.module).flops
+    flops = count_module(program.jaxpr.module).counted
     return Tried(name, code, use.peak, use.saved.bytes, flops, elsewhere, takes=use.reserved)
 
 
@@ -219,7 +219,7 @@ def sentences(tried: Sequence[Tried], now: int | None, subject: Subject) -> Iter
         least = 0.01 * (best.peak or 0)
         spaces = [f"{amount(n)} of {m}" for m, n in best.elsewhere.items() if n > least]
         beside = f" beside {listed(spaces)}" if spaces else ""
-        flops = _change(best.flops, count_module(subject.jaxpr.module).flops)
+        flops = _change(best.flops, count_module(subject.jaxpr.module).counted)
         yield Finding(
             f"{lead}With jax.checkpoint round {best.name} the peak is {amount(best.peak)}{beside}, "
             f"{_change(best.peak, now)}{stacks}, and flops {flops}: {best.code}.",

@@ -35,8 +35,8 @@ def check(jac: Callable[..., Any]) -> Iterator[Fact]:
             if shape == "wide"
             else "It goes backward once for each result, and now there are many."
         )
-        limit = 10 * jaxlens.cost(f, x).flops
-        cost = jaxlens.cost(mine, x).flops
+        limit = 10 * jaxlens.cost(f, x).counted
+        cost = jaxlens.cost(mine, x).counted
         proof = Proof(jaxlens.cost, (mine, x))
         name = f"{shape}: flops"
         yield at_most(name, cost, limit, unit="flop", hint=hint, evidence=proof)

@@ -13,7 +13,7 @@ def check(f: Callable[..., Any]) -> Iterator[Fact]:
     capture = jaxlens.capture(f, jnp.ones((64, 64)), jnp.ones(64))
     receipt = jaxlens.receipt(capture)
     cost = jaxlens.cost(capture)
-    share = cost.flops / max(receipt.xla_flops, 1)
+    share = cost.counted / max(receipt.xla_flops, 1)
     hint = "XLA sees the same work as the equations have: where does it count work once only?"
     if cost.loops:
         hint = "XLA counts a loop's body once. What if the body were a loop too?"
