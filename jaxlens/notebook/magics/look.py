@@ -307,6 +307,7 @@ class Looking:
         if self._line:
             return value
         sys.displayhook(value)  # IPython's, as for any last expression of a cell
+        return None
 
     @property
     def _shows_last(self) -> bool:
