@@ -22,6 +22,11 @@ _C_FUNCTIONS = (
     | types.MethodDescriptorType
     | types.WrapperDescriptorType
 )
+_COMPUTING = tuple(
+    f"{package}.{part}"
+    for package in ("jax", "jax._src")
+    for part in ("numpy", "lax", "nn", "random", "scipy", "image")
+)
 # Classes of JAX and of jaxlens.core: stages, and what `jax.vjp` returns.
 _STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted", "VJP")
 MISSING = object()
@@ -129,10 +134,8 @@ def module_of(value: Any) -> str:
 
 
 def _computes(bound: functools.partial[Any]) -> bool:
-    """Whether a partial binds arguments of a function that computes with JAX."""
-    from jaxlens import api  # not imported by %load_ext
-
-    return type(bound).__name__ == "Partial" or api.computes(bound)
+    """Whether a partial is one of JAX's own, or binds arguments of what computes with JAX."""
+    return type(bound).__name__ == "Partial" or module_of(bound).startswith(_COMPUTING)
 
 
 def _is_made(value: Any) -> bool:

@@ -48,6 +48,7 @@ from jaxlens.notebook.cell.find_calls import (
 )
 from jaxlens.notebook.cell.offers import calling, offering
 from jaxlens.notebook.cell.printed import Printed
+from jaxlens.notebook.magics.donating import donates
 from jaxlens.notebook.magics.magic_line import MagicLine, unfit
 from jaxlens.notebook.magics.tracebacks import add_notes, in_traced_code
 from jaxlens.views.questions.cell_calls import after_run, not_looked_at
@@ -93,13 +94,13 @@ class Looking:
         self._written = copy.deepcopy(code.body)
         self._ending = self._written[-1] if code.body else None
         self._calls: Any = None
-        self._shown = self._done = False
+        # Spared: the last statement is not run, as it donates.
+        self._shown = self._done = self._spared = False
         # The call that could not be captured, and its error.
         self._failure: tuple[str, Exception | None] = "", None
         self._mistake: LensError | None = None  # of the magic's line
         self._value: Any = None  # of the last expression, where it ran
         self._tried = False  # whether the best call of the last statement was captured
-        self._spared = False  # whether the last statement was not run, as it donates
         self._order: list[int] = []
         self._pending: dict[int, EvaluatedCall] = {}  # calls that ran and may be captured later
         self._earlier: list[EvaluatedCall] = []  # likewise, of the statements above the last
@@ -263,28 +264,11 @@ class Looking:
             staged = inner.function is call.function
             if self._look(inner, staged) and staged:
                 return None
-            if self._mistake is None and self._donates(call):
-                self._spared = True
-                return None
-        if self._mistake is not None:
+            self._spared = donates(call, self._failure[1])
+        if self._mistake is not None or self._spared:
             return None
         statement, objects = calling(last, node, call.function, call.args, call.kwargs)
         return self._run_one(statement, objects)
-
-    def _donates(self, call: EvaluatedCall) -> bool:
-        """Whether a call that could not be captured takes away arrays of the user's.
-
-        An error of the user's function is raised by its call too, before that.
-        """
-        from jaxlens import api
-
-        error = self._failure[1]
-        if error is not None and not isinstance(error, LensError) and in_traced_code(error):
-            return False
-        with suppress(Exception), self._calls.paused():
-            program = api.take(call.function, call.args, call.kwargs).program
-            return any(one.donated for one in program.inputs)
-        return False
 
     def _run_offering(
         self,
@@ -329,8 +313,6 @@ class Looking:
     def _shows_last(self) -> bool:
         """Whether IPython displays the value of the cell's last line."""
         return self._displays and self._shell.ast_node_interactivity.startswith("last")
-
-    # ---- capturing -------------------------------------------------------------------------
 
     def _take(self, candidate: Candidate, call: EvaluatedCall) -> None:
         """Captures the best call of the last statement before it is made; stores the others."""
@@ -395,11 +377,9 @@ class Looking:
         if staged:
             printed.show()
         if after:
-            compiled = self._magic.verb == "compile"
-            view = replace(view, build=partial(after_run, view.document, compiled))
+            view = replace(view, build=partial(after_run, view.document, self._magic.verb))
         whole = any(self._magic.show.get(question) for question in _OF_A_RUN)
-        beside = calls_beside(self._written, call.node, self._names(), whole)
-        if beside:
+        if beside := calls_beside(self._written, call.node, self._names(), whole):
             others = list(dict.fromkeys(short(node) for node in beside))
             looked_at = short(call.node) if call.node is not None else ""
             view = replace(view, build=partial(not_looked_at, looked_at, others, view.document))

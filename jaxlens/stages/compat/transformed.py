@@ -43,6 +43,8 @@ def attribute(f: Any, name: str) -> Any:
 
     An object that lends the attributes of a function (`trace`, `__code__`) may call it otherwise.
     A bound method has those of its function.
+
+    Gone: nothing, as no name of JAX's is read.
     """
     holders = (f, f.__func__) if type(f) is MethodType else (f,)
     is_found = any(inspect.getattr_static(holder, name, None) is not None for holder in holders)

@@ -45,14 +45,14 @@ def document(why: Sequence[Block], rows: Sequence[Row], shown: Document) -> Docu
     return replace(_ran(shown), blocks=(*why, finding, *table, *shown.blocks))
 
 
-def after_run(shown: Document, compiled: bool) -> Document:
+def after_run(shown: Document, verb: str) -> Document:
     """Returns a view that says first that it was made after the cell's run.
 
     Args:
         shown: The view.
-        compiled: Whether it says what the caches hold.
+        verb: The verb that made it; "compile" says what JAX's caches hold.
     """
-    note = [Findings((Finding(_AFTER, "counted"),))] if compiled else []
+    note = [Findings((Finding(_AFTER, "counted"),))] if verb == "compile" else []
     return replace(_ran(shown), blocks=(*note, *shown.blocks))
 
 

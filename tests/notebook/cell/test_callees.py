@@ -14,8 +14,9 @@ from IPython.utils.capture import capture_output
 
 import jaxlens
 from jaxlens.notebook.cell.callee import is_foreign
-from tests.support import callables, jitted_programs
-from tests.support.callables import CALLABLES, X, Y
+from tests.support import jitted_programs
+from tests.support.calls import callables
+from tests.support.calls.callables import CALLABLES, X, Y
 from tests.support.model_programs import MARKS
 
 pytestmark = [pytest.mark.backend, *MARKS]

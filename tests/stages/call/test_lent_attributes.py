@@ -6,7 +6,7 @@ import pytest
 
 import jaxlens
 from jaxlens.stages.call.function_origin import function_origin
-from tests.support.callables import Layer, Lender, Proxy, WrappingLender, X, loss
+from tests.support.calls.callables import Layer, Lender, Proxy, WrappingLender, X, loss
 
 pytestmark = pytest.mark.backend
 

@@ -1,0 +1,1 @@
+"""Callables that a test looks at."""
