@@ -22,7 +22,7 @@ _LONGEST = 4_000  # characters of a message that are searched
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class MessageCause:
     """What a row says of an exception.
 
     Attributes:
@@ -37,7 +37,7 @@ class Cause:
     shows: Callable[[Any], bool]
 
 
-class Row(NamedTuple):
+class CauseRow(NamedTuple):
     """A row of `causes.tsv`."""
 
     errors: str
@@ -48,14 +48,14 @@ class Row(NamedTuple):
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[CauseRow, ...]:
     """Reads `causes.tsv`; a line that begins with "#" is a heading."""
     text = files("jaxlens.stages.failure").joinpath("causes.tsv").read_text("utf-8")
     lines = (line for line in text.splitlines()[1:] if not line.startswith("#"))
-    return tuple(Row(*line.split("\t")) for line in lines)
+    return tuple(CauseRow(*line.split("\t")) for line in lines)
 
 
-def row_of(error: BaseException) -> tuple[Row, dict[str, str]] | None:
+def row_of(error: BaseException) -> tuple[CauseRow, dict[str, str]] | None:
     """Returns the row that fits an exception, and the groups of its pattern; None if none fits."""
     types = {kind.__name__ for kind in type(error).__mro__}
     message = str(error)[:_LONGEST]
@@ -66,14 +66,14 @@ def row_of(error: BaseException) -> tuple[Row, dict[str, str]] | None:
     return None
 
 
-def cause_of(error: BaseException) -> Cause | None:
+def cause_of(error: BaseException) -> MessageCause | None:
     """Returns the cause of an exception; None if no row fits it."""
     found = row_of(error)
     if found is None:
         return None
     row, groups = found
     cures = row.cures.format_map(groups).split(" | ")
-    return Cause(row.why.format_map(groups), tuple(map(Remedy, cures)), _SHOWS[row.shows])
+    return MessageCause(row.why.format_map(groups), tuple(map(Remedy, cures)), _SHOWS[row.shows])
 
 
 def is_array(value: Any) -> bool:

@@ -28,7 +28,7 @@ from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.call.target import ResolvedTarget
 from jaxlens.stages.call.traceable import TraceableCall
-from jaxlens.stages.failure.causes import Cause, cause_of, is_array
+from jaxlens.stages.failure.causes import MessageCause, cause_of, is_array
 from jaxlens.stages.failure.failing_line import FailingLine, failing_line
 from jaxlens.stages.failure.failing_value import is_tracer, operands, traced_value
 from jaxlens.stages.failure.leaks import holder, leaked_value, reading_line
@@ -210,7 +210,7 @@ def _of_message(
     failure: Failure,
     error: BaseException,
     line: FailingLine | None,
-    cause: Cause | None,
+    cause: MessageCause | None,
     recorder: Recorder | None,
 ) -> Failure | None:
     """Completes an explanation by the message's cause and by the arrays on the line.

@@ -82,3 +82,23 @@ def test_each_row_has_a_case():
     found = [causes.row_of(failed(case.partition("\n---- ")[0])[0]) for case in CASES]
     used = [row for row, _ in filter(None, found)]
     assert not [row.pattern for row in causes.rows() if row not in used]
+
+
+def test_a_string_among_the_results_is_no_fault_of_a_function_that_is_not_jitted():
+    def named(x):
+        return {"name": "a", "y": x * 2}
+
+    assert jaxlens.capture(named, 1.0).jaxpr.module.nodes()
+    with pytest.raises(TypeError, match="returned a value of type <class 'str'>"):
+        jaxlens.capture(jax.jit(named), 1.0).jaxpr
+
+
+def test_a_cure_names_what_the_user_can_change():
+    names = namespace()
+    said = str(jaxlens.explain(failed("jax.jit(lambda f, x: f(x))(jnp.sin, X)")[0]))
+    assert "static_argnames='f'" in said
+    assert "class PjitFunction" not in said
+    program = "x = N\nlax.scan(lambda c, x: c + x, 0.0, X)"
+    said = str(jaxlens.explain(failed(program)[0]))
+    assert "X: f32[3]. [" in said  # not x: the lambda's is another value
+    assert jaxlens.capture(jnp.add, names["X"], names["X"]).program.jit == ""
