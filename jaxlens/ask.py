@@ -7,7 +7,6 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

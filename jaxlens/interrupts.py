@@ -73,7 +73,7 @@ def undoing(function: Callable[P, T]) -> Callable[P, T]:
 
 def uninterrupted(
     function: Callable[P, Iterator[T]],
-) -> Callable[P, AbstractContextManager[T]]:
+) -> Callable[P, "_Uninterrupted[T]"]:
     """Makes a context manager of a generator function, as `contextlib.contextmanager` does.
 
     Interrupts are deferred before its `yield` and after it, and raised in the block as ever. Where
@@ -82,7 +82,7 @@ def uninterrupted(
     manager = contextmanager(function)
 
     @functools.wraps(function)
-    def made(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
+    def made(*args: P.args, **kwargs: P.kwargs) -> "_Uninterrupted[T]":
         return _Uninterrupted(functools.partial(manager, *args, **kwargs))
 
     return made

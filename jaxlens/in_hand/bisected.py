@@ -96,7 +96,9 @@ class Bisected(Shown):
             return Finding(f"The program as it is is {first.outcome}{why}.", "compared")
         if self.found:
             return Finding(f"It is fine {in_words(self.found)}.", "compared")
-        return Finding("No flag that is set and no pass that was left out makes it fine.", "unknown")
+        return Finding(
+            "No flag that is set and no pass that was left out makes it fine.", "unknown"
+        )
 
 
 _COLUMNS = ("tried", "outcome", "why")

@@ -134,15 +134,17 @@ def facts(capture: Capture) -> Numerics:
     run = capture.driver.numerics()
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
+    worst, bound = (
+        max((_error(run, one, both) for one in run.results), default=(0.0, "float32"))
+        for both in (False, True)
+    )
     return Numerics(
         run,
         tuple(_by_equation(run.executions, EquationModules(module))),
         tuple(_losses(run, nodes, spans)),
         tuple(promotions(module, subject.program.inputs, spans)),
-        *(
-            max((_error(run, one, both) for one in run.results), default=(0.0, "float32"))
-            for both in (False, True)
-        ),
+        worst,
+        bound,
         {ident: node.opcode for ident, node in nodes.items()},
         spans,
         _subject=subject,

@@ -8,6 +8,7 @@ that the user calls: its errors concern the user's line, so its frames are remov
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb

@@ -139,7 +139,7 @@ def _compiled(
     lowered = jax.jit(function).trace(*args).lower()
     results = lowered.compile(options)(*args)  # type: ignore[no-untyped-call]
     held = [content(x) for x in (*consts, *args) if is_ref(x) and stop is None]
-    return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
+    return jax.block_until_ready([*results, *held])
 
 
 def _first_difference(closed: Any, args: Sequence[Any], known: Any) -> tuple[Path | None, int]:

@@ -233,19 +233,19 @@ class Shadow:
             dtype = str(np.asarray(result.own).dtype)
             if dtype in BITS:
                 total, worst = ulps(result.own, its, dtype)
-                error, _ = ulps(result.own, mine, dtype)
+                added, _ = ulps(result.own, mine, dtype)
                 result.maker = len(self.executions)
                 at = [_element(x, worst, its.shape) for x in (result.own, its)]
                 read = tuple(_element(x.own, worst, its.shape) for x in operands)
                 read_exact = tuple(_element(x.shadow(), worst, its.shape) for x in operands)
                 self.executions.append(
                     RoundingExecution(
-                        path, iterations, dtype, error, total, makers,
+                        path, iterations, dtype, added, total, makers,
                         at[0] or 0.0, at[1] or 0.0, read, read_exact,
                     )
                 )  # fmt: skip
                 if eqn.primitive.name in _DOTS and path not in self.dots:
-                    self.dot(eqn, own, mine, error, path, dtype)
+                    self.dot(eqn, own, mine, added, path, dtype)
         return results
 
     def on_refs(self, eqn: Any, operands: list[ShadowedValue], path: Path) -> list[ShadowedValue]:
