@@ -30,7 +30,9 @@ class Model:
 
     rate = property(lambda self: note("property"))
     __radd__ = __add__ = lambda self, other: note("operator", other)
-    __matmul__ = lambda self, other: note("operator", other)
+
+    def __matmul__(self, other):
+        return note("operator", other)
 
     def __call__(self, x):
         return note("call", x)
