@@ -34,7 +34,7 @@ from jaxlens.notebook.cell.effects import Reached
 from jaxlens.running import TimelineBlock
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate, target
-from jaxlens.stages.compat import disk_cache, lowering
+from jaxlens.stages.compat import disk_cache, jitted, lowering
 from jaxlens.stages.compat.import_private import private
 from jaxlens.stages.compile import dump_files, profile
 from jaxlens.stages.experiments import checkpoint
@@ -70,7 +70,7 @@ def state():
         "folders": sorted(os.listdir(tempfile.gettempdir())),
         "profiler": session,
         "settings": (dict(jax.config.values), private("config").trace_context()),
-        "patched": [id(getattr(owner, name)) for owner, name in _PATCHED],
+        "patched": [getattr(owner, name) for owner, name in (*_PATCHED, *jitted._lowerings())],
         "listeners": [len(heard) for heard in vars(monitoring).values() if isinstance(heard, list)],
         "post hook": private("api")._post_hook_state.get_local(),
         "logger": (logger.level, len(logger.filters)),
@@ -171,7 +171,7 @@ CASES = {
     "devices": (within(lambda: lowering._assigned(lambda n: ())), lowering),
     "vjp": (within(lambda: compat.differentiated(lambda f: f)), compat.transformed),
     "each scan": (lambda: checkpoint._each_scan()(lambda: None)(), checkpoint),
-    "wrapper": (lambda: compat.handed_over(Wrapper(), (1.0,), {}), compat.jitted),
+    "wrapper": (lambda: compat.handed_over(Wrapper(), (1.0,), {}), jitted),
     "environment": (within(lambda: target._variable("JAXLENS_TEST")), target),
     "collector": (within(graph.paused), graph),
     "lines": (within(lambda: Recorder().recording()), Recorder, side_effects),

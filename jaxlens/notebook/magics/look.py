@@ -96,8 +96,7 @@ class Looking:
         self._calls: Any = None
         # Spared: the last statement is not run, as it donates.
         self._shown = self._done = self._spared = False
-        # The call that could not be captured, and its error.
-        self._failure: tuple[str, Exception | None] = "", None
+        self._failure: tuple[str, Exception | None] = "", None  # of a call not captured
         self._mistake: LensError | None = None  # of the magic's line
         self._value: Any = None  # of the last expression, where it ran
         self._tried = False  # whether the best call of the last statement was captured
@@ -363,15 +362,14 @@ class Looking:
             self._fail(call_text(call), error)
             return False
         view = None
-        try:
-            with self._calls.paused(), Printed() as printed:
-                try:
-                    view = self._view(call, results=True)
-                except Exception as error:
-                    self._refused(call, error, staged)
-        finally:
-            if view is None or not staged:
-                reached.put_back()
+        with self._calls.paused(), Printed() as printed:
+            try:
+                view = self._view(call, results=True)
+            except Exception as error:
+                self._refused(call, error, staged)
+            finally:
+                if view is None or not staged:
+                    reached.put_back()
         if view is None:
             return False
         if staged:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxlens.interrupts import deferred
+from jaxlens.interrupts import uninterrupted
 from jaxlens.stages.compat.import_private import private
 from jaxlens.stages.compat.transformed import attribute, wrapped
 
@@ -112,20 +112,27 @@ def handed_over(
         return hand_over
 
     with _intercepting:
-        originals = [(home, name, getattr(home, name)) for home, name in _lowerings()]
         try:
-            for home, name, original in originals:
-                setattr(home, name, intercepted(original))
-            f.lower(*args, **kwargs)
+            with _lowerings_by(intercepted):
+                f.lower(*args, **kwargs)
         except _HandedOver as handed:
             jitted, positional, named = handed.call
             return jitted, positional, named
         finally:
             thread = None  # a jit made in another thread meanwhile may have our patch for good
-            with deferred():
-                for home, name, original in originals:
-                    setattr(home, name, original)
     return None
+
+
+@uninterrupted
+def _lowerings_by(intercepted: Callable[[Any], Callable[..., Any]]) -> Iterator[None]:
+    originals = [(home, name, getattr(home, name)) for home, name in _lowerings()]
+    try:
+        for home, name, original in originals:
+            setattr(home, name, intercepted(original))
+        yield
+    finally:
+        for home, name, original in originals:
+            setattr(home, name, original)
 
 
 def _lowerings() -> list[tuple[Any, str]]:
