@@ -106,7 +106,7 @@ def naming(called: Calls, outermost: int) -> Iterator[None]:
     local: Any = None
     with suppress(ImportError, AttributeError):
         local = private("source_info_util")._source_info_context
-    before = getattr(local, "context", None)
+    before: Any = getattr(local, "context", None)
     if not hasattr(before, "replace") or not hasattr(before, "name_stack"):
         yield
         return

@@ -158,7 +158,7 @@ def _bodies_without(params: dict[str, Any]) -> dict[str, Any]:
         return make(*body.in_avals)
 
     found = {name: params[name] for name in ("jaxpr", "body_jaxpr") if name in params}
-    new = {name: without(body) for name, body in found.items()}
+    new: dict[str, Any] = {name: without(body) for name, body in found.items()}
     if "branches" in params:
         new["branches"] = tuple(map(without, params["branches"]))
     return new
