@@ -157,9 +157,8 @@ def _bodies_without(params: dict[str, Any]) -> dict[str, Any]:
         make: Any = jax.make_jaxpr(lambda *args: _evaluated_without(body, args))
         return make(*body.in_avals)
 
-    new: dict[str, Any] = {
-        name: without(params[name]) for name in ("jaxpr", "body_jaxpr") if name in params
-    }
+    found = {name: params[name] for name in ("jaxpr", "body_jaxpr") if name in params}
+    new: dict[str, Any] = {name: without(body) for name, body in found.items()}
     if "branches" in params:
         new["branches"] = tuple(map(without, params["branches"]))
     return new
