@@ -30,10 +30,10 @@ def merged(before: NumberedModule, own: Atoms, carriers: Carriers) -> Iterator[t
     """
     # One constant serves a whole program: it would link all lines that have a 0.
     fixed = _fixed(before.nodes.values(), {id: node.operands for id, node in before.nodes.items()})
-    groups: list[tuple[Node, ...]] = []
-    for nodes in (nodes for body in before.bodies.values() for nodes in body.values()):
-        opcodes = dict.fromkeys(node.opcode for node in nodes if node.id not in fixed)
-        groups += (tuple(n for n in nodes if n.opcode == opcode) for opcode in opcodes)
+    groups: list[Sequence[Node]] = []
+    for equal in (nodes for body in before.bodies.values() for nodes in body.values()):
+        opcodes = dict.fromkeys(node.opcode for node in equal if node.id not in fixed)
+        groups += ([node for node in equal if node.opcode == opcode] for opcode in opcodes)
     while groups:
         nodes = groups.pop()
         if len(nodes) == 1:

@@ -1,5 +1,6 @@
 """Loads and unloads the IPython extension; unloading removes all that loading registered."""
 
+import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -64,7 +65,8 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", cell.cell_begins)
     shell.events.register("post_run_cell", cell.cell_done)
     shell.events.register("post_run_cell", watch.cell_done)
-    watch.begin()
+    if "jax" not in sys.modules:  # else with the end of this cell
+        watch.begin()
     cells_from(lambda: getattr(shell.compile, "_filename_map", {}))
 
 
