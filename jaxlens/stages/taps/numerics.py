@@ -137,7 +137,7 @@ def _compiled(
         return [value(atom) for atom in atoms if not is_ref(atom.aval)]
 
     lowered = jax.jit(function).trace(*args).lower()
-    results = lowered.compile(options)(*args)  # type: ignore[no-untyped-call]
+    results = lowered.compile(options)(*args)
     held = [content(x) for x in (*consts, *args) if is_ref(x) and stop is None]
     return jax.block_until_ready([*results, *held])  # type: ignore[no-untyped-call]
 
