@@ -134,17 +134,13 @@ def facts(capture: Capture) -> Numerics:
     run = capture.driver.numerics()
     owner = owners(module)
     spans = {ident: owner.get(ident) for ident in nodes}
-    worst, bound = (
-        max((_error(run, one, both) for one in run.results), default=(0.0, "float32"))
-        for both in (False, True)
-    )
     return Numerics(
         run,
         tuple(_by_equation(run.executions, EquationModules(module))),
         tuple(_losses(run, nodes, spans)),
         tuple(promotions(module, subject.program.inputs, spans)),
-        worst,
-        bound,
+        _worst(run, both=False),
+        _worst(run, both=True),
         {ident: node.opcode for ident, node in nodes.items()},
         spans,
         _subject=subject,
@@ -223,6 +219,11 @@ def _chain(executions: Sequence[RoundingExecution], result: ResultRounding) -> l
 
 def _narrowest(executions: Sequence[RoundingExecution], chain: Sequence[_Link]) -> str:
     return min((executions[n].dtype for _, n, _ in chain), key=lambda dtype: BITS[dtype])
+
+
+def _worst(run: NumericsRun, *, both: bool) -> tuple[float, str]:
+    errors = (_error(run, result, both) for result in run.results)
+    return max(errors, default=(0.0, "float32"))
 
 
 def _error(run: NumericsRun, result: ResultRounding, both: bool) -> tuple[float, str]:

@@ -208,9 +208,9 @@ class Shadow:
             made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
         except (jax.errors.JaxRuntimeError, FloatingPointError):
             raise
-        except Exception as error:  # whatever a primitive of the user's raises
+        except Exception as raised:  # whatever a primitive of the user's raises
             name = eqn.primitive.name
-            text = f"`{name}` cannot be executed by itself, op by op: {first_line(error, 100)}"
+            text = f"`{name}` cannot be executed by itself, op by op: {first_line(raised, 100)}"
             raise UnavailableError(text) from None
         results = [ShadowedValue(x) for x in made]
         if not self.follow or not any(is_float(x) for x in made):
