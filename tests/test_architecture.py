@@ -50,7 +50,7 @@ PACKAGES = {
     "stages.core": "core.* errors ir.* stages.compat stages.arguments",
     "stages.call": "errors ir.* stages.compat stages.arguments stages.core",
     "stages.keys": "core.* errors ir.* stages.compat stages.arguments stages.call",
-    "stages.trace": "errors ir.* stages.compat stages.arguments stages.core stages.call",
+    "stages.trace": "errors ir.* links stages.compat stages.arguments stages.core stages.call",
     "stages.line_trace": "core.* errors ir.* stages.compat",
     "stages.failure": (
         "core.* errors ir.* stages.compat stages.arguments stages.call stages.trace "
