@@ -52,7 +52,9 @@ PACKAGES = {
     "stages.core": "core.* errors ir.* stages.compat stages.arguments",
     "stages.call": "errors ir.* stages.compat stages.arguments stages.core",
     "stages.keys": "core.* errors ir.* stages.compat stages.arguments stages.call",
-    "stages.trace": "errors reading ir.* stages.compat stages.arguments stages.core stages.call",
+    "stages.trace": (
+        "errors reading ir.* links stages.compat stages.arguments stages.core stages.call"
+    ),
     "stages.line_trace": "core.* errors ir.* stages.compat",
     "stages.failure": (
         "core.* errors ir.* stages.compat stages.arguments stages.call stages.trace "

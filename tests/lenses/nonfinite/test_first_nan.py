@@ -106,7 +106,7 @@ def test_a_nan_that_no_result_gets_is_told_with_its_line_and_operands(f, words):
     assert words in made
     assert "`jax_debug_nans` raises on it where it runs op by op" in told
     with jax.debug_nans(True), jax.disable_jit(), pytest.raises(FloatingPointError):
-        f(ONES)
+        f(jnp.asarray(ONES))
 
 
 def _never(x, o):
