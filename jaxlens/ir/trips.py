@@ -6,7 +6,7 @@ starts at 0, grows by 1 and is compared with a constant. The trips of any other 
 
     state = (0, x)    condition: state[0] < 128    body: (state[0] + 1, ...)    128 trips
 
-A sum over a program with such a loop is of a run with one pass of it, and says so (`Runs.open`);
+A sum over a program with such a loop is of a run with one pass of it, and says so (`RunCount.open`);
 where it cannot say so it is unknown.
 """
 
@@ -25,7 +25,7 @@ _BEYOND = {"lt": 0, "le": 1, "gt": 0, "ge": 1}  # how far a counter goes beyond 
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunCount:
     """How often a computation runs in a run of the program.
 
     Attributes:
@@ -37,23 +37,23 @@ class Runs:
     open: tuple[str, ...] = ()
 
 
-def runs(module: Module) -> dict[str, Runs]:
+def runs(module: Module) -> dict[str, RunCount]:
     """Returns how often each computation runs that does so instruction by instruction.
 
     Callers precede callees in `Module.regions`, so the runs of a computation are complete when it
     is reached. A while condition runs once more than its body: 3 trips test it 4 times. Each branch
     of a conditional counts as one that runs.
     """
-    known = {module.entry: Runs(1)}
+    known = {module.entry: RunCount(1)}
     for name, region in module.regions.items():
         if (here := known.get(name)) is None:
             continue
         for node in region.nodes:
             if node.opcode in CONTROL:
                 for inner, times, unsure in _bodies(node, region, module):
-                    before = known.get(inner, Runs(0))
+                    before = known.get(inner, RunCount(0))
                     loops = dict.fromkeys((*before.open, *here.open, *unsure))
-                    known[inner] = Runs(before.times + here.times * times, tuple(loops))
+                    known[inner] = RunCount(before.times + here.times * times, tuple(loops))
     return known
 
 

@@ -14,7 +14,7 @@ from jaxlens.errors import UnavailableError
 from jaxlens.ir.columns import counts
 from jaxlens.ir.hlo.buffers import Buffers
 from jaxlens.ir.hlo.live_ranges import Live, live, spaces
-from jaxlens.ir.trips import Runs, runs
+from jaxlens.ir.trips import RunCount, runs
 from jaxlens.lenses.cost import facts as cost
 from jaxlens.lenses.fusion.facts import joins
 from jaxlens.lenses.memory.peak import read, reserved
@@ -104,7 +104,7 @@ class Figures:
         module = self.capture.optimized.module
         often = {n.id: r for name, r in runs(module).items() for n in module.regions[name].nodes}
         kernels = [k for k in self.capture.kernels if k.kind in ("kernel", "library call")]
-        known = [often.get(kernel.instruction, Runs(1)) for kernel in kernels]
+        known = [often.get(kernel.instruction, RunCount(1)) for kernel in kernels]
         if loops := [loop for one in known for loop in one.open]:
             raise UnavailableError(unknown_trips(loops))
         return sum(one.times for one in known)

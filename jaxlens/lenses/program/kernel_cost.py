@@ -16,7 +16,7 @@ from jaxlens.ir.hlo.instructions import EXCHANGES, idle
 from jaxlens.ir.hlo.library_products import library_product
 from jaxlens.ir.hlo.memory_spaces import space_name
 from jaxlens.ir.hlo.traffic import Moved, Sizes, Traffic
-from jaxlens.ir.trips import CONTROL, Runs, runs
+from jaxlens.ir.trips import CONTROL, RunCount, runs
 from jaxlens.lenses.program.hlo_flops import PRODUCTS, Done, done
 from jaxlens.lenses.program.kernels import fused, inside
 from jaxlens.lenses.sentences import lines_of
@@ -169,7 +169,7 @@ def _cost(
     node: Node,
     types: Mapping[str, Type],
     traffic: Traffic,
-    runs: Runs,
+    runs: RunCount,
     platform: str,
 ) -> KernelCost:
     module = traffic.module

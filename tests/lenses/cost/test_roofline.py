@@ -8,7 +8,7 @@ import pytest
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
 from jaxlens.ir.facts import Limits
-from jaxlens.ir.trips import Runs, runs
+from jaxlens.ir.trips import RunCount, runs
 from jaxlens.lenses.cost.published_limits import PUBLISHED, published
 from jaxlens.lenses.cost.roofline import facts, limits_of, points, roofline
 from jaxlens.lenses.program.kernel_cost import kernel_costs
@@ -76,7 +76,7 @@ ENTRY main (x: f32[100,64], w: f32[64,32]) -> f32[100,32] {
 
 
 def test_a_loops_kernels_count_for_every_trip():
-    assert runs(fixed.module(LOOP)) == {"main": Runs(1), "body": Runs(100), "cond": Runs(101)}
+    assert runs(fixed.module(LOOP)) == {"main": RunCount(1), "body": RunCount(100), "cond": RunCount(101)}
     by_name = costs(LOOP)
     assert sorted(by_name) == ["dot", "less", "stacked", "taken"]
     assert (by_name["stacked"].once, by_name["stacked"].flops) == (64, 6400)
