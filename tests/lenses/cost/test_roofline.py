@@ -76,7 +76,11 @@ ENTRY main (x: f32[100,64], w: f32[64,32]) -> f32[100,32] {
 
 
 def test_a_loops_kernels_count_for_every_trip():
-    assert runs(fixed.module(LOOP)) == {"main": RunCount(1), "body": RunCount(100), "cond": RunCount(101)}
+    assert runs(fixed.module(LOOP)) == {
+        "main": RunCount(1),
+        "body": RunCount(100),
+        "cond": RunCount(101),
+    }
     by_name = costs(LOOP)
     assert sorted(by_name) == ["dot", "less", "stacked", "taken"]
     assert (by_name["stacked"].once, by_name["stacked"].flops) == (64, 6400)
