@@ -22,11 +22,7 @@ _C_FUNCTIONS = (
     | types.MethodDescriptorType
     | types.WrapperDescriptorType
 )
-_COMPUTING = tuple(
-    f"{package}.{part}"
-    for package in ("jax", "jax._src")
-    for part in ("numpy", "lax", "nn", "random", "scipy", "image")
-)
+_COMPUTING = tuple(f"jax.{part}" for part in ("numpy", "lax", "nn", "random", "scipy", "image"))
 # Classes of JAX and of jaxlens.core: stages, and what `jax.vjp` returns.
 _STAGES = ("Compiled", "Lowered", "Traced", "Exported", "Jitted", "VJP")
 MISSING = object()
@@ -135,7 +131,8 @@ def module_of(value: Any) -> str:
 
 def _computes(bound: functools.partial[Any]) -> bool:
     """Whether a partial is one of JAX's own, or binds arguments of what computes with JAX."""
-    return type(bound).__name__ == "Partial" or module_of(bound).startswith(_COMPUTING)
+    module = module_of(bound).replace("._src", "", 1)  # where JAX keeps what it publishes
+    return type(bound).__name__ == "Partial" or module.startswith(_COMPUTING)
 
 
 def _is_made(value: Any) -> bool:
