@@ -169,8 +169,10 @@ class Forwarding:
         return getattr(self._record(), name)
 
     def __dir__(self) -> list[str]:
-        own = {n for n, v in vars(type(self)).items() if isinstance(v, property | cached_property)}
+        own: set[str] = set()
         for record in (type(self), self._forwarded):
+            values = vars(record).items()
+            own |= {n for n, v in values if isinstance(v, property | cached_property)}
             own |= {f.name for f in fields(record)}
         return sorted(name for name in own if not name.startswith("_"))
 

@@ -126,6 +126,7 @@ class Computation(LazyFields, Region):
         "nodes": lambda region: _fill(region).nodes,
         "results": lambda region: _fill(region).results,
         "unknown": lambda region: _fill(region).unknown,
+        "constants": lambda _: 0,  # a jaxpr's
     }
 
 
@@ -153,6 +154,7 @@ class Instruction(LazyFields, Node):
         "scope": lambda node: _metadata(node)[0],
         "spans": lambda node: _metadata(node)[1],
         "stamps": lambda node: _metadata(node)[2],
+        "modules": lambda _: (),  # an equation's
     }
 
 
