@@ -6,8 +6,8 @@ starts at 0, grows by 1 and is compared with a constant. The trips of any other 
 
     state = (0, x)    condition: state[0] < 128    body: (state[0] + 1, ...)    128 trips
 
-A sum over a program with such a loop is of a run with one pass of it, and says so (`RunCount.open`);
-where it cannot say so it is unknown.
+A sum over a program with such a loop is of a run with one pass of it, and says so
+(`RunCount.open`); where it cannot say so it is unknown.
 """
 
 import re

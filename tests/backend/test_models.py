@@ -1,6 +1,7 @@
 """All three verbs on programs of other libraries, with equation counts compared to JAX."""
 
 import functools
+import re
 
 import jax
 import pytest
@@ -44,7 +45,7 @@ def test_instructions_are_counted_as_jaxlib_counts_them(name, stage):
 def test_every_verb_shows_it(name, verb):
     view = getattr(jaxlens, verb)(capture(name))
     taken = " ".join(str(view).split("\n\n")[0].split())
-    assert taken.endswith("on cpu, under jit (not jitted, it runs op by op)")
+    assert re.search(r"on cpu, under jit \(not jitted, it runs .*op by op\)$", taken)
     assert len(str(view)) < 200_000
     assert len(view.html().encode()) < 5_000_000
 

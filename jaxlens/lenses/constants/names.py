@@ -73,9 +73,12 @@ class CapturedNames:
     def _read_by(self, instruction: str) -> Iterator[Constant]:
         """Yields the captured arrays that the equations behind a constant read."""
         try:
-            equations = self._capture.links.back(instruction, "jaxpr", "optimized")
+            linked = self._capture.links.linked("jaxpr", "stablehlo", "optimized")
         except LensError:
             return
+        # Not those that were folded into it, whose operands are other arrays.
+        atoms = linked.reached("optimized").all.get(instruction, ())
+        equations = {path[-1]: None for atom in atoms for path in linked.atoms.equations[atom]}
         for region, node in (self._nodes[id] for id in equations if id in self._nodes):
             for operand in node.operands:
                 yield from self._bound(region, operand)

@@ -106,6 +106,4 @@ def test_a_static_leaf_that_comes_back_is_no_result():
     model = {"w": jnp.ones(3), "activation": jnp.tanh, "name": "m"}
     found = capture(update, (model, jnp.ones(3)))
     assert [o.name for o in found.outputs] == ["result['w']"]
-    other = capture(lambda model: "text", (model,))
-    with pytest.raises(TypeError):
-        _ = other.jaxpr.module
+    assert capture(lambda model: "text", (model,)).outputs == ()
