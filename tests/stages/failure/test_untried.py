@@ -2,6 +2,7 @@
 
 import functools
 import linecache
+import os  # noqa: F401 - an expression below names it
 
 import jax
 import jax.numpy as jnp
