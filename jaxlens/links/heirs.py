@@ -38,8 +38,8 @@ def merged(before: NumberedModule, own: Atoms, carriers: Carriers) -> Iterator[t
         nodes = groups.pop()
         if len(nodes) == 1:
             continue
-        heirs = {n.id for node in nodes for atom in own.get(node.id, ()) for n in carriers[atom]}
         atoms = [own.get(node.id, ()) for node in nodes]
+        heirs = dict.fromkeys(n.id for each in atoms for atom in each for n in carriers[atom])
         lost = [atom for each in atoms if not any(map(carriers.get, each)) for atom in each]
         yield from product(heirs, lost)
         for names in zip(*(node.regions for node in nodes), strict=False):  # equal bodies
@@ -66,7 +66,8 @@ def folded(program: Module, ops: Atoms, carriers: Carriers) -> Iterator[tuple[st
         for reader in region.nodes:
             kept = (node for atom in ops.get(reader.id, ()) for node in carriers[atom])
             constants = {node.id: node for node in kept if node.opcode == "constant"}
-            for last in gone.intersection(operands[reader.id]) if constants else ():
+            lasts = (id for id in operands[reader.id] if id in gone) if constants else ()
+            for last in dict.fromkeys(lasts):
                 shape = nodes[last].type.shape
                 is_held = reader.id in fixed
                 heirs = [id for id, c in constants.items() if is_held or c.type.shape == shape]
