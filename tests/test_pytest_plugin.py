@@ -235,7 +235,8 @@ def test_a_run_without_receipts_imports_neither_jax_nor_the_verbs(project):
 
         def test_plain():
             names = {name for name in sys.modules if name.split(".")[0] in ("jaxlens", "jax")}
-            own = ("", ".pytest_plugin", ".pytest_plugin.files", ".pytest_plugin.fixture")
+            plugin = (".pytest_plugin", ".pytest_plugin.files", ".pytest_plugin.fixture")
+            own = ("", *plugin, ".reading")
             assert names == {f"jaxlens{name}" for name in own}
             assert "numpy" not in sys.modules
         """

@@ -84,7 +84,7 @@ def _cost() -> Lens[CostFacts]:
     from jaxlens.views.questions.cost import blocks
 
     return Lens(
-        facts, report, blocks, lambda links, facts: weave_small(links, facts.counted().subject)
+        facts, report, blocks, lambda links, facts: weave_small(links, facts.both_counts().subject)
     )
 
 

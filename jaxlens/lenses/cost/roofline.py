@@ -87,7 +87,7 @@ class CostFacts(Forwarding):
             raise UnavailableError(self.lacking)
         return self.cost
 
-    def counted(self) -> Counted:
+    def both_counts(self) -> Counted:
         """Returns the counts over the equations and by XLA, with the program."""
         return self._counted
 
@@ -121,7 +121,7 @@ class CostFacts(Forwarding):
             return None
         if self.cost.flops is None:
             return None
-        if not _is_of(self.limits, self.counted().subject.program.target.kind):
+        if not _is_of(self.limits, self.both_counts().subject.program.target.kind):
             return None
         products = Counter[str]()
         for kernel in self.kernels:
@@ -241,7 +241,7 @@ def points(
 
 def report(facts: CostFacts) -> Report:
     """Reports the cost of the equations, and the flops, bytes and bound of each kernel."""
-    equations, kernels = cost_report(facts.counted()), roofline(facts)
+    equations, kernels = cost_report(facts.both_counts()), roofline(facts)
     first, *rest = equations.findings
     return Report(
         "Cost",
@@ -262,7 +262,7 @@ def roofline(facts: CostFacts) -> Report:
         findings += between(facts.exchanges) if facts.exchanges else ()
     if limits is not None:
         findings += _bounds(facts.points, limits)
-        kind = facts.counted().subject.program.target.kind
+        kind = facts.both_counts().subject.program.target.kind
         if kind and not _is_of(limits, kind):
             text = f"The kernels are those that XLA made for {kind}; it would make others for "
             findings.append(Finding(f"{text}{limits.name}: look with --target.", "unknown"))
@@ -271,7 +271,7 @@ def roofline(facts: CostFacts) -> Report:
         recomputed = facts.cost.recomputed if facts.cost else 0
         without = ", without what jax.checkpoint computes again," if recomputed else ""
         text = f"The flops per second of the measured runs{without} were compared with "
-        devices = facts.counted().devices
+        devices = facts.both_counts().devices
         on_all = f" times {devices} devices" if devices > 1 else ""
         text += f"{limits.name}'s peak{on_all}."
         tail = f": model flops utilisation (MFU) is {facts.mfu:.1%}"

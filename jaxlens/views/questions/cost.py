@@ -30,12 +30,12 @@ _ROW = 15.0  # pixels between labels
 def blocks(facts: CostFacts, full: bool = False) -> list[Block]:
     """Returns findings, the chart, and tabs of source lines, kernels and equations."""
     try:
-        source = stage_blocks.costs(facts.counted(), facts.works())
+        source = stage_blocks.costs(facts.both_counts(), facts.works())
     except LensError:
         source = []
     measured = facts.seconds is not None
     kernels = tuple(TableBlock(table, asked=measured) for table in roofline(facts).tables)
-    costs = tuple(map(TableBlock, equations(facts.counted()).tables))
+    costs = tuple(map(TableBlock, equations(facts.both_counts()).tables))
     tabs = (
         Tab("Your code", tuple(source), True, "Your lines, tinted by flops.", "source"),
         Tab("Kernels", kernels, True, key="kernels"),

@@ -42,7 +42,7 @@ def namespace():
         "N": jnp.arange(3),
         "P": PartitionSpec,
         "NamedSharding": NamedSharding,
-        "AUTO": AbstractMesh((4,), ("i",)),
+        "AUTO": AbstractMesh((4,), ("i",), axis_types=(AxisType.Auto,)),
         "MESH": AbstractMesh((4,), ("i",), axis_types=explicit),
         "HALF": AbstractMesh((2,), ("i",), axis_types=explicit),
         "forward": lambda x, y: (x * y, (x, y)),

@@ -1,6 +1,7 @@
 """The jaxpr as boxes and edges: nothing lost, nothing invented, never too much at once."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -60,7 +61,7 @@ def test_bodies_are_panels_once_and_open_in_place():
 
 def test_constants_are_known_from_inputs_and_unused_inputs_say_so():
     main = region("main", ["k", "x", "y"], [equation(0, "mul", "k", "x")], ("v0",))
-    drawn = figure(program(main, constants="k"), inputs=["x", "y"])
+    drawn = figure(program(replace(main, constants=1)), inputs=["x", "y"])
     assert [(b.label, b.detail, b.kind) for b in drawn.panels[0].boxes[:3]] == [
         ("k", "", "constant"),
         ("x", "", "input"),
