@@ -343,9 +343,11 @@ def test_kernels_of_pallas_are_named_for_a_tpu_as_without_stamps():
     ours = parts(lowered)
     assert [scope for scope, _ in ours] == [scope for scope, _ in bare]
     mine, first = ["mine", "pallas_call"], ["jit(f)", "pallas_call"]
-    assert [last for _, last in bare] == [["pallas_call"], ["pallas_call"], mine, first, mine]
-    called = [["closed_call", "pallas_call"], ["jit(plain)", "pallas_call"]]  # as XLA inlines it
-    assert [last for _, last in ours] == [*called, mine, first, mine]
+    assert [last for _, last in bare][2:] == [mine, first, mine]
+    (outer, _), inner, *others = [last for _, last in ours]
+    assert outer in ("closed_call", "eval_jaxpr")  # by jax's version
+    # As XLA inlines it.
+    assert [inner, *others] == [["jit(plain)", "pallas_call"], mine, first, mine]
 
 
 SHARDED = """
