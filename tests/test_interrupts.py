@@ -121,10 +121,14 @@ def interrupted_at(n, run, files):
 
 @pytest.fixture(autouse=True)
 def in_peace(tmp_path, monkeypatch):
-    """A temporary folder of its own, no waiting, and SIGINT handled also in the background."""
+    """A temporary folder of its own, no waiting, and SIGINT handled also in the background.
+
+    The arrays of other tests, a line each where they are waited for, are not of this one.
+    """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(dump_files, "_memory", lambda: None)
     monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(jax, "live_arrays", list)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
