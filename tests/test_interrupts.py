@@ -61,14 +61,19 @@ _PATCHED = (
 )
 
 
+def session():
+    """JAX's profiler session, under either name that JAX's versions have for it."""
+    state = vars(private("profiler")._profile_state)
+    return state.get("profile_session", state.get("session"))
+
+
 def state():
     """What of the process an interrupted look could leave changed."""
-    session = private("profiler")._profile_state.profile_session
     monitoring, logger = private("monitoring"), logging.getLogger("jax._src.cache_key")
     cache = private("compilation_cache")
     return {
         "folders": sorted(os.listdir(tempfile.gettempdir())),
-        "profiler": session,
+        "profiler": session(),
         "settings": (dict(jax.config.values), private("config").trace_context()),
         "patched": [getattr(owner, name) for owner, name in (*_PATCHED, *jitted._lowerings())],
         "listeners": [len(heard) for heard in vars(monitoring).values() if isinstance(heard, list)],
@@ -257,5 +262,5 @@ def test_a_trace_that_cannot_start_leaves_no_session(monkeypatch, tmp_path):
     monkeypatch.setattr(jax.profiler, "start_trace", fails)
     with pytest.raises(MemoryError):
         profile.start("jaxlens-", 2)
-    assert private("profiler")._profile_state.profile_session is None
+    assert session() is None
     assert list(Path(tempfile.gettempdir()).iterdir()) == []

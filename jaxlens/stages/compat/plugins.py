@@ -107,7 +107,8 @@ def forget_session(path: str) -> None:
     """
     state = private("profiler")._profile_state
     with state.lock:
-        if str(state.log_dir) == path:
+        session = getattr(state, "session", state)  # 0.12: which knows its directory itself
+        if str(getattr(session, "log_dir", None)) == path:
             state.reset()
 
 

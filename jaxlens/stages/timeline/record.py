@@ -78,8 +78,10 @@ class TimelineRecording:
                 self._pause()
                 if not self._session.note:
                     _drain()
-        finally:
             self._stop()
+        except BaseException:  # an interrupt, which may come at the line above too
+            self._stop()
+            raise
         if self._timeline is None:
             self._timeline = self._read(self._data)
 
