@@ -100,6 +100,11 @@ def test_the_loop_sends_the_most() -> None:
         sharding.findings[0].text
     )
     assert not [f for f in sharding.findings if "unknown length" in f.text]
+    found = facts(record("exchanges"))
+    loop = next(one for one in found.collectives if one.opcode == "all-reduce")
+    for times, words in ((4, "; 25% of it, 164 kB, in psum.9"), (6, " a run in 6 all-reduces.")):
+        first = report(replace(found, collectives=(loop,) * times)).findings[0].text
+        assert words in first
 
 
 # ---- the other lenses, on what one device runs --------------------------------------------------
