@@ -11,18 +11,12 @@ from jaxlens.ir.hlo.library_products import label
 from jaxlens.lenses.subject import Subject
 from jaxlens.report import amount, count, tally, total
 
-_CAUSE = 0.2  # share of what is explained, from which a part is named as its cause
 _QUOTE = 44  # characters of a quoted line
 _INPUTS = 8  # inputs, or arguments, named one by one
 _LINE = 200  # characters of their names and types
 _LEAVES = 4  # arrays of one argument named one by one, where there are more in all
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
 _CONFIG_KIND = re.compile(r'"kind":\s*"([^"]*)"')
-
-
-def is_cause(part: float, whole: float) -> bool:
-    """Whether a part is enough of a whole, a fifth, to be named as its cause."""
-    return 0 < part >= _CAUSE * whole
 
 
 def listed(texts: Sequence[str], most: int = 4) -> str:

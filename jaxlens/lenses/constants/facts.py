@@ -16,9 +16,9 @@ from jaxlens.ir.graph import Type
 from jaxlens.ir.hlo import buffers
 from jaxlens.lenses.constants.folds import FOLDING, Folded, conversion_folds, folds
 from jaxlens.lenses.program.compile_parts import compile_parts
-from jaxlens.lenses.sentences import is_cause, listed
+from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, saves
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, is_cause, saves
 
 _NOT_COMPILED = "not compiled"
 _ROWS = 30

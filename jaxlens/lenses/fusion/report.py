@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jaxlens.lenses.fusion.facts import Fused, Fusions
 from jaxlens.lenses.program.fusion_change import again, fates_table
-from jaxlens.lenses.sentences import is_cause, listed, passes
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.report import (
     Cell,
     Finding,
@@ -16,6 +16,7 @@ from jaxlens.report import (
     amount,
     cells,
     count,
+    is_cause,
     share,
     tally,
 )

@@ -17,9 +17,9 @@ from jaxlens.ir.hlo.instructions import PLUMBING
 from jaxlens.ir.hlo.text import cut
 from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
-from jaxlens.lenses.sentences import is_cause, listed
+from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.instruction_fates import ProgramChange, between
-from jaxlens.report import Finding, Table, barred, cells, count
+from jaxlens.report import Finding, Table, barred, cells, count, is_cause
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
 _FUSION = " fusion("

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence, Set
 
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
 from jaxlens.lenses.recompile.tables import DONE, at, place
-from jaxlens.lenses.sentences import is_cause, listed
-from jaxlens.report import Finding, count
+from jaxlens.lenses.sentences import listed
+from jaxlens.report import Finding, count, is_cause
 
 _FEW = 3
 _BY = {

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxlens.lenses.sentences import is_cause, listed, passes
+from jaxlens.lenses.sentences import listed, passes
 from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
 from jaxlens.report import (
     Cell,
@@ -15,6 +15,7 @@ from jaxlens.report import (
     barred,
     cells,
     count,
+    is_cause,
     share,
 )
 

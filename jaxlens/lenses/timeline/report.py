@@ -8,9 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jaxlens.ir.run.timeline import UNKNOWN_LINE, CodeLine
-from jaxlens.lenses.sentences import is_cause
 from jaxlens.lenses.timeline.facts import LineUse, TimelineFacts
-from jaxlens.report import Cell, Finding, Report, Table, barred, count, duration, share, tally
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Report,
+    Table,
+    barred,
+    count,
+    duration,
+    is_cause,
+    share,
+    tally,
+)
 
 _NAMED = 3  # lines that a sentence names
 _ROWS = 30  # lines in the table

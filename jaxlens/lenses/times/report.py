@@ -17,7 +17,7 @@ from jaxlens.lenses.program.compile_parts import LLVM, PASSES, REST, CompilePart
 from jaxlens.lenses.program.equations import Equations
 from jaxlens.lenses.program.kernels import Work, works
 from jaxlens.lenses.program.unrolled import Unrolled, nested
-from jaxlens.lenses.sentences import is_cause, listed
+from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Given, Seen, Subject
 from jaxlens.lenses.times.facts import Times, instructions, stages, written_out
 from jaxlens.report import (
@@ -31,6 +31,7 @@ from jaxlens.report import (
     count,
     duration,
     explains,
+    is_cause,
     saves,
 )
 

@@ -77,7 +77,7 @@ BOTH = {
     "fmin": lambda x: jnp.fmin(jnp.log(x), 0),
     "where": lambda x: jnp.where(x < 0, 0, jnp.log(x)),
     "slice": lambda x: jnp.log(x)[1:],
-    "scan": lambda x: jax.lax.scan(lambda c, y: (c + jnp.nansum(jnp.log(y)), None), 0.0, x[None])[0],
+    "loop": lambda x: jax.lax.map(lambda y: jnp.nansum(jnp.log(y)), x[None]),
 }
 
 

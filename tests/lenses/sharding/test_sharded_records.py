@@ -15,6 +15,8 @@ import jaxlens
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.sharding.facts import facts
+from jaxlens.lenses.sharding.report import report
 from jaxlens.report import amount
 from tests.support.paths import RECORDS
 
