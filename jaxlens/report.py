@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 _AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?)\s*([kmgtp]?)(i?)(?:b|flops?|)", re.I)
+_CAUSE = 0.2  # share of what is explained, from which a part is named as its cause
 _PREFIXES = ("", *"kMGTPE")
 Trust = Literal["measured", "counted", "xla", "estimate", "unknown", "traced", "compared", "jax"]
 
@@ -50,6 +51,11 @@ def saves(part: float | None, whole: float | None) -> float:
         whole: What the program takes of it; 0 or None if that is unknown, which weighs nothing.
     """
     return min(max((part or 0) / whole, 0.0), 1.0) if whole else 0.0
+
+
+def is_cause(part: float, whole: float) -> bool:
+    """Whether a part is enough of a whole, a fifth, to be named as its cause."""
+    return 0 < part >= _CAUSE * whole
 
 
 def explains(part: float | None, whole: float | None) -> float:

@@ -11,9 +11,10 @@ class IndexOutside:
 
     Attributes:
         path: The equation.
-        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), or "wrapped":
-            counted from the end, though a mode was asked for.
-        index: The first such index, as the program computed it before negative ones were wrapped.
+        effect: What JAX did: "clamped", "dropped", "filled", "zeros" (of `one_hot`), "cut": by a
+            `size`, or "wrapped": counted from the end, though a mode was asked for.
+        index: The first such index, as the program computed it before negative ones were wrapped;
+            of what is cut, the number of elements.
         window: The number of elements from there that it reads or writes.
         size: The size of the axis.
         count: The number of such indices in all executions.

@@ -18,7 +18,7 @@ from jaxlens.lenses.constants.folds import FOLDING, Folded, conversion_folds, fo
 from jaxlens.lenses.program.compile_parts import compile_parts
 from jaxlens.lenses.sentences import listed
 from jaxlens.lenses.subject import Seen
-from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, saves
+from jaxlens.report import Cell, Finding, Report, Table, amount, count, duration, is_cause, saves
 
 _NOT_COMPILED = "not compiled"
 _ROWS = 30
@@ -26,7 +26,6 @@ _CONSTANT = re.compile(r" = (\w+)\[([\d,]+)\](?:\{[^}]*\})? constant\(")
 _HANDED = "captured arrays as arguments"
 _ALARM = 1_000_000  # bytes of captured arrays from which every compile reports them
 _LARGE = 1_000  # bytes of a constant from which a sentence names it
-_SHARE = 0.2  # of all captured bytes, from which the cure names the largest array
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ def _first(facts: Captured) -> Finding:
     """Returns the number and bytes of captured arrays, and the cure, in one sentence."""
     largest = facts.constants[0]
     cure = ""
-    if largest.bytes >= max(_LARGE, _SHARE * facts.bytes):
+    if largest.bytes >= _LARGE and is_cause(largest.bytes, facts.bytes):
         value = "the object, as a pytree," if largest.held == "attribute" else "it"
         value = f"`{largest.argument}`" if largest.argument else value
         cure = f": pass {value} as an argument, and its values are no part of the program"
@@ -237,13 +236,13 @@ def _folding(facts: Captured, before: str = "") -> list[Finding]:
         f"{count(len(facts.folded), 'constant')} of {amount(facts.folded_bytes)} while it compiled"
     )
     largest = max(facts.folded, key=lambda fold: fold.bytes or 0)
-    if (largest.bytes or 0) >= _LARGE:
+    size = largest.bytes or 0
+    if size >= _LARGE and is_cause(size, facts.folded_bytes):
         where = f" at {largest.line}" if largest.line else ""
-        text += (
-            f", the largest ({largest.type}, {amount(largest.bytes)}) the result of "
-            f"{largest.opcode}{where}: made from an argument, it would be computed when the "
-            "program runs"
-        )
+        text += f", the largest ({largest.type}, {amount(size)}) the result of "
+        text += f"{largest.opcode}{where}"
+        if largest.own:
+            text += ": made from an argument, it would be computed when the program runs"
     return [Finding(f"{text}.", ids=tuple(fold.constant for fold in facts.folded), lead=lead)]
 
 

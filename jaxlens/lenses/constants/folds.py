@@ -42,6 +42,7 @@ class Folded:
         gone: Instructions that it was computed from and that are gone with it.
         by: The pass, or the conversion from StableHLO to HLO.
         step: Index of the pass's dump; 0 for the conversion.
+        own: Whether that line is the user's.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Folded:
     gone: tuple[str, ...]
     by: str
     step: int
+    own: bool
 
 
 def folds(stages: Sequence[PassStage]) -> tuple[tuple[Folded, ...], str]:
@@ -201,4 +203,5 @@ def _folded(node: Node, constant: Node, origins: tuple[str, ...], by: str, step:
         origins,
         by,
         step,
+        node.owner is not None and not node.owner.library,
     )

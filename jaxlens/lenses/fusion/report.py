@@ -16,6 +16,7 @@ from jaxlens.report import (
     amount,
     cells,
     count,
+    is_cause,
     share,
     tally,
 )
@@ -55,7 +56,7 @@ def _saved(facts: Fusions) -> str:
         moves = f"A run{of} moves {_moved(facts)}, {share(moved, moved + saved)} of what its "
         moves += "operations would one by one"
     most = ""
-    if top.saved and len(facts.fusions) > 1:
+    if len(facts.fusions) > 1 and is_cause(top.saved * top.times, saved):
         part = share(top.saved * top.times, saved)
         most = f"; {part} of what that spares is {top.id}'s"
         most += f", {listed(top.lines, 2)}" if top.lines else ""
@@ -81,6 +82,10 @@ def _left(facts: Fusions) -> Finding:
         memory = next(iter(facts.memories)) if len(facts.memories) > 1 else "memory"
         return Finding(f"No value is written to {memory} by one kernel and read by another.")
     top = facts.boundaries[0]
+    if not is_cause(top.bytes * top.times, left):
+        values = count(sum(value.bytes > 0 for value in facts.boundaries), "value")
+        text = f"{amount(left)} of it travel between kernels in {values}, none of which is a fifth."
+        return Finding(text)
     why = top.why or UNSAID
     trust: Trust = "xla" if top.trust == "xla" else "counted" if top.why else "unknown"
     most, lines = amount(top.bytes * top.times), f" ({listed(top.lines, 2)})" if top.lines else ""

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from jaxlens.captures import Capture
@@ -18,6 +18,7 @@ from jaxlens.ir.run.nonfinite import (
     NonFiniteExecution,
     NonFiniteRun,
     Path,
+    ValueRange,
 )
 from jaxlens.lenses.lines import Owners, span_of, spot
 from jaxlens.lenses.nonfinite.maker import CureTrial, Maker
@@ -81,6 +82,8 @@ class Look:
         node = self.walker.nodes[path[-1]]
         at = (self.run.nan if nan else self.run.inf).get(path, NonFiniteExecution())
         values = self.capture.driver.equation_values(path, at)
+        if not nan:  # where its results have both, the NaN are another question
+            values = replace(values, results=tuple(map(_without_nan, values.results)))
         backward, derived = self.scoped(path, _BACKWARD), self.derivative_of(path)
         ends = [n for n, step in enumerate(path[:-1]) if self.walker.nodes[step].opcode in LOOPS]
         kind = self.kind(nan=nan)
@@ -337,6 +340,10 @@ class Look:
     def opcode(self, path: Path) -> str:
         """The primitive of an equation."""
         return self.walker.nodes[path[-1]].opcode
+
+
+def _without_nan(value: ValueRange | None) -> ValueRange | None:
+    return replace(value, nan=0, first=None) if value is not None and value.nan else value
 
 
 def _element(loop: Node, iteration: int) -> int | None:

@@ -19,7 +19,7 @@ from jaxlens.ir.stamps import unstamped
 from jaxlens.ir.trips import CONTROL
 from jaxlens.lenses.sentences import listed
 from jaxlens.links.match.instruction_fates import ProgramChange, between
-from jaxlens.report import Finding, Table, barred, cells, count
+from jaxlens.report import Finding, Table, barred, cells, count, is_cause
 
 _CHEAP = PLUMBING | {"broadcast", "iota", "reshape"}
 _FUSION = " fusion("
@@ -149,20 +149,19 @@ def recomputed(change: ProgramChange) -> Mapping[str, int]:
 
 
 def again(change: ProgramChange) -> list[Finding]:
-    """Returns the finding on recomputation, with the value that costs the most bytes as example."""
+    """Returns the finding on recomputation, with the value of a fifth of its bytes, if there is."""
     counts = recomputed(change)
     if not counts:
         return []
     types = {node.id: node.type for node in change.before.nodes()}
-    id = max(counts, key=lambda i: ((types[i].bytes or 0) * (counts[i] - 1), i))
-    places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
-    return [
-        Finding(
-            f"{count(len(counts), 'instruction')} computed again instead of stored; "
-            f"{id} ({types[id]}) {counts[id]} times: {listed(places)}.",
-            ids=tuple(counts),
-        )
-    ]
+    sizes = {id: (types[id].bytes or 0) * (copies - 1) for id, copies in counts.items()}
+    id = max(sizes, key=lambda id: (sizes[id], id))
+    most = ""
+    if is_cause(sizes[id], sum(sizes.values())):
+        places = list(dict.fromkeys(f or "outside" for f in change.fates[id].fusions))
+        most = f"; {id} ({types[id]}) {counts[id]} times: {listed(places)}"
+    text = f"{count(len(counts), 'instruction')} computed again instead of stored{most}."
+    return [Finding(text, ids=tuple(counts))]
 
 
 def fates_table(change: ProgramChange) -> Table:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence, Set
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileLog, CompileStep
 from jaxlens.lenses.recompile.tables import DONE, at, place
 from jaxlens.lenses.sentences import listed
-from jaxlens.report import Finding, count
+from jaxlens.report import Finding, count, is_cause
 
 _FEW = 3
-_SHARE = 0.2  # of the operations, from which a line is named as their cause
 _BY = {
     "scan": " (a lax.fori_loop of known length is one)",
     "while": " (a lax.fori_loop may be one)",
@@ -106,15 +105,16 @@ def _bodies(operations: Sequence[CallEvent]) -> Iterator[Finding]:
         if len(calls) < 2:
             continue
         programs = {call.program for call in calls if call.program}
+        lines = {place(call.line) for call in calls}
+        where = f" at {lines.pop()}" if len(lines) == 1 and "" not in lines else ""
+        of_library = any(call.defined for call in calls)  # no line of the user's has its body
+        what = f"what runs{where}" if of_library and where else "it"
         yield Finding(
             f"lax.{name} outside of jit compiled {len(calls)} times{_BY[name]}: each new function "
-            "object as its body is a new program; call it within one jitted function."
+            f"object as its body is a new program; call {what} within one jitted function."
         )
-        if len(programs) == 1:
+        if len(programs) == 1 and not of_library:
             all_calls = "both" if len(calls) == 2 else f"all {len(calls)}"
-            lines = {place(call.line) for call in calls}
-            line = lines.pop() if len(lines) == 1 else ""
-            where = f" at {line}" if line else ""
             yield Finding(
                 f"Cure: give lax.{name}{where} the same function object each time (their programs "
                 f"were compared: {all_calls} are equal).",
@@ -134,7 +134,7 @@ def _one_line(operations: Sequence[CallEvent], jitted: Set[str]) -> Iterator[Fin
     lines = Counter((place(call.line), call.function) for call in plain)
     again = {line for (line, _), n in lines.items() if n >= _AGAIN and line} - jitted
     programs = Counter(line for call in operations if (line := place(call.line)) in again)
-    causes = [(line, n) for line, n in programs.most_common(_FEW) if n >= _SHARE * len(operations)]
+    causes = [(line, n) for line, n in programs.most_common(_FEW) if is_cause(n, len(operations))]
     for line, n in causes:
         yield Finding(
             f"Cure: call what runs at {line} within one jitted function, in the place of {n} "

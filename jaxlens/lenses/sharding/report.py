@@ -5,7 +5,19 @@ from collections.abc import Iterator
 
 from jaxlens.lenses.sentences import listed, passes
 from jaxlens.lenses.sharding.facts import NO_WORK, Collective, Sharding, Spread
-from jaxlens.report import Cell, Finding, Overlay, Report, Table, amount, barred, cells, count
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Overlay,
+    Report,
+    Table,
+    amount,
+    barred,
+    cells,
+    count,
+    is_cause,
+    share,
+)
 
 _MOST = 40  # values in the table
 
@@ -34,7 +46,6 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
         yield Finding(f"Nothing travels between the {among}: each computes on what it holds.")
         return
     most = max(sharding.collectives, key=lambda c: _most(c) or 0.0)
-    where = f", from {listed(sorted(most.lines))}" if most.lines else ""
     opcodes = Counter(c.opcode for c in sharding.collectives)
     kinds = listed([count(n, opcode) for opcode, n in opcodes.items()])
     ids = tuple(c.id for c in sharding.collectives)
@@ -44,9 +55,14 @@ def _answer(sharding: Sharding) -> Iterator[Finding]:
     else:
         least = "at least " if unknown else ""
         text = f"{_senders(sharding, among, least)} a run{passes(sharding.open)} in {kinds}"
-        text += f"; most of it, {amount(_most(most))}, in {_name(most)}" if len(ids) > 1 else ""
-        text += f" over {' and '.join(most.over)}" if most.over else ""
-        yield Finding(f"{text}{where}.", "estimate", ids)
+        size, whole = _most(most) or 0.0, max(sharding.by_device.values(), default=0.0)
+        if len(ids) > 1 and is_cause(size, whole):
+            part = "most of it" if size > whole / 2 else f"{share(size, whole)} of it"
+            text += f"; {part}, {amount(size)}, in {_name(most)}"
+        if len(ids) == 1 or is_cause(size, whole):
+            text += f" over {' and '.join(most.over)}" if most.over else ""
+            text += f", from {listed(sorted(most.lines))}" if most.lines else ""
+        yield Finding(f"{text}.", "estimate", ids)
     if unknown:
         names = listed([_name(c) for c in unknown])
         text = f"Not in the sum, as their groups or sizes are not known: {names}."

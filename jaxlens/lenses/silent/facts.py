@@ -17,12 +17,13 @@ from jaxlens.lenses.silent.keys import KeyReuse, KeyUse, reused_keys
 from jaxlens.lenses.subject import ProgramFacts, subject_of
 from jaxlens.links.live_equations import live_equations
 
-Kind = Literal["key", "index", "wrap", "gradient", "unread", "order"]
+Kind = Literal["key", "index", "wrap", "size", "gradient", "unread", "order"]
 _SUMS = ("scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
 _FOLLOWED = {*MOVES, "convert_element_type"}
+_KINDS: dict[str, Kind] = {"wrapped": "wrap", "cut": "size"}
 _UNREAD = "the loss does not read it"
-_VERBS = {"eq": "encodes", "clamp": "selects"}
-_OF = {"eq": "{} classes", "clamp": "{} branches"}
+_VERBS = {"eq": "encodes", "clamp": "selects", "max": "counts"}
+_OF = {"eq": " of {} classes", "clamp": " of {} branches", "max": ""}
 _ORDER = (
     "may differ from run to run on this GPU: XLA adds what falls on one index in any order, unless "
     "--xla_gpu_deterministic_ops=true."
@@ -35,15 +36,17 @@ class Fault:
 
     Attributes:
         kind: "key" for one that is used twice, "index" for one out of bounds, "wrap" for a negative
-            one that is counted from the end though a mode was asked for, "gradient" for one that is
-            zero by construction, "unread" for an argument that no result depends on, and "order"
-            for an operation whose result may differ from run to run.
+            one that is counted from the end though a mode was asked for, "size" for elements that
+            are beyond it and dropped, "gradient" for one that is zero by construction, "unread" for
+            an argument that no result depends on, and "order" for an operation whose result may
+            differ from run to run.
         sentence: What happens, and where.
         spans: The lines, that of the fault last; empty where there is none.
         ids: Ids of the equations.
         name: The argument; "" where it is none.
-        index: The index that was out of bounds or negative; None for other kinds.
-        size: The size of its axis; 0 for other kinds.
+        index: The index that was out of bounds or negative, or the number of elements for a `size`;
+            None for other kinds.
+        size: The size of its axis, or that `size`; 0 for other kinds.
         iterations: Iterations of the loops around it, from 0, the outermost first.
     """
 
@@ -241,10 +244,12 @@ class _Look:
         opcode = self.nodes[one.path[-1]].opcode
         verb = _VERBS.get(opcode, "reads" if reads else "writes")
         verb = "asks with a `mode` for" if one.effect == "wrapped" else verb
-        what = f"{verb} {many}index {one.index} of {_OF.get(opcode, 'an axis with {} elements')}"
+        what = f"{verb} {many}index {one.index}{_OF.get(opcode, ' of an axis with {} elements')}"
+        what = f"finds {one.index:,} elements for a `size` of {{}}" if one.effect == "cut" else what
         last = 0 if one.index < 0 else one.size - one.window
         fills = "NaN" if is_float(self.nodes[one.path[-1]].type) else "a number of its own"
         did = {"dropped": "drops it", "filled": f"fills in {fills}", "zeros": "makes zeros of it"}
+        did["cut"] = "drops the rest"
         did["wrapped"] = f"takes index {one.index + one.size}, counted from the end"
         when = ""
         if one.iterations:
@@ -252,13 +257,14 @@ class _Look:
             loop = max(n for n, step in enumerate(one.path) if self.nodes[step].opcode in LOOPS)
             around = place(self._span(one.path[: loop + 1]))
             when = f", in iteration {steps} (from 0) of the loop at {around}"
-        more = f" It has {one.count:,} such indices in this run." if one.count > 1 else ""
+        more = f" It has {one.count:,} such indices in this run."
+        more = more if one.count > 1 and one.effect != "cut" else ""
         text = (
             f"{self._at(span)} {what.format(f'{one.size:,}')}{when}: "
             f"JAX {did.get(one.effect, f'takes index {last}')}.{more}"
         )
         spans, ids = (span,) if span else (), (one.path[-1],)
-        kind: Kind = "wrap" if one.effect == "wrapped" else "index"
+        kind = _KINDS.get(one.effect, "index")
         return Fault(kind, text, spans, ids, "", one.index, one.size, one.iterations)
 
     def _masked(self, node: Node) -> bool:

@@ -31,7 +31,7 @@ def findings(facts: Silent) -> Iterator[Finding]:
         yield Finding(none.format(facts.subject().program.name))
     last = {fault.kind: fault for fault in facts.faults}
     for fault in facts.faults:
-        trust: Trust = "measured" if fault.kind in ("index", "wrap") else "counted"
+        trust: Trust = "measured" if fault.kind in ("index", "wrap", "size") else "counted"
         yield Finding(fault.sentence, trust, fault.ids, weight=1.0)
         if fault is last[fault.kind] and fault.kind in _CURES:
             yield Finding(_CURES[fault.kind])

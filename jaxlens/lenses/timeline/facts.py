@@ -9,6 +9,7 @@ from jaxlens.ir.run.timeline import Activity, CodeLine, Dispatch, Execution, Run
 
 ELSEWHERE = CodeLine("no line of yours", "")
 _MOST = 0.5  # share of the time from which Python, or an idle device, is most of it
+_LONG = 0.01  # seconds of Python's own from which a single dispatch is such
 _LONGEST = 8  # steps of a pattern that repeats
 
 # What makes Python wait, as it is written in a line; of several the first in this list counts.
@@ -97,8 +98,9 @@ class TimelineFacts:
         behind: Number of dispatched programs that were not done when Python was.
         idle: Share of the time from the first dispatch to the end of the last wait in which a
             device executed nothing, on average over devices; None if unknown.
-        python: Seconds of Python's own for each dispatch, without waits and compiles, and the share
-            of the time in which a device executed nothing; None unless both are most of the time.
+        python: Seconds of Python's own from one dispatch to the next, or for a single one in the
+            run, without waits and compiles, and the share of the time in which a device executed
+            nothing; None unless both are most of the time.
     """
 
     timeline: RunTimeline
@@ -230,24 +232,30 @@ def busy(events: Iterable[Execution | Activity], low: float, high: float) -> flo
 
 def _idle(timeline: RunTimeline) -> float | None:
     """Returns the share of time without execution; None without waits or executions."""
-    return _idle_until(timeline, max((wait.end for wait in timeline.waits), default=0.0))
+    low = min((event.start for event in _in_order(timeline)), default=0.0)
+    return _idle_within(timeline, low, max((wait.end for wait in timeline.waits), default=0.0))
 
 
 def _python(timeline: RunTimeline) -> tuple[float, float] | None:
     """Returns what Python takes for a dispatch, and how idle devices are, if that is the limit."""
     starts = [dispatch.start for dispatch in timeline.dispatches]
-    if len(starts) < 2 or timeline.unknown or timeline.some_waits:
+    if not starts or timeline.unknown or timeline.some_waits:
         return None
-    idle, whole = _idle_until(timeline, starts[-1]), starts[-1] - starts[0]
-    waiting = sum(min(w.end, starts[-1]) - w.start for w in timeline.waits if w.start < starts[-1])
-    own = whole - waiting - sum(dispatch.compiling for dispatch in timeline.dispatches)
-    if idle is None or min(idle, own / whole) < _MOST:
+    single = len(starts) == 1
+    low, high = (0.0, timeline.seconds) if single else (starts[0], starts[-1])
+    end = max([high, *(one.end for one in timeline.executions)]) if single else high
+    idle = _idle_within(timeline, low, end)
+    waiting = sum(min(wait.end, high) - wait.start for wait in timeline.waits if wait.start < high)
+    compiling = sum(dispatch.compiling for dispatch in timeline.dispatches)
+    own = high - low - waiting - compiling
+    if idle is None or min(idle, own / (end - low)) < _MOST:
         return None
-    return own / (len(starts) - 1), idle
+    if single and (compiling or own < _LONG):  # the time is that of tracing too, or is nothing
+        return None
+    return own / max(len(starts) - 1, 1), idle
 
 
-def _idle_until(timeline: RunTimeline, high: float) -> float | None:
-    low = min((event.start for event in _in_order(timeline)), default=0.0)
+def _idle_within(timeline: RunTimeline, low: float, high: float) -> float | None:
     devices = {e.device for e in timeline.executions}
     if not devices or high <= low:
         return None

@@ -9,7 +9,18 @@ from collections.abc import Iterator
 
 from jaxlens.ir.run.timeline import UNKNOWN_LINE, CodeLine
 from jaxlens.lenses.timeline.facts import LineUse, TimelineFacts
-from jaxlens.report import Cell, Finding, Report, Table, barred, count, duration, share, tally
+from jaxlens.report import (
+    Cell,
+    Finding,
+    Report,
+    Table,
+    barred,
+    count,
+    duration,
+    is_cause,
+    share,
+    tally,
+)
 
 _NAMED = 3  # lines that a sentence names
 _ROWS = 30  # lines in the table
@@ -80,10 +91,16 @@ def _python(facts: TimelineFacts) -> str:
     if facts.python is None:
         return ""
     seconds, idle = facts.python
+    lines = Counter(dispatch.line for dispatch in facts.timeline.dispatches)
+    line, most = lines.most_common(1)[0]
+    at = f" at {line.place}" if line is not None and is_cause(most, facts.dispatched) else ""
+    between = f"from one dispatch{at} to the next"
+    cure = "fewer programs that do more each, such as a scan over steps,"
+    if facts.dispatched == 1:
+        between, cure = f"round the dispatch{at}", "more work in that program"
     return (
-        f"Python takes most of the time, {duration(seconds)} from one dispatch to the next, and "
-        f"the device is idle {idle:.0%} of it: fewer programs that do more each, such as a scan "
-        "over steps, or fewer arguments to flatten would keep it busy. "
+        f"Python takes most of the time, {duration(seconds)} {between}, and the device is idle "
+        f"{idle:.0%} of it: {cure} or fewer arguments to flatten would keep it busy. "
     )
 
 

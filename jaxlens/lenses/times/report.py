@@ -31,12 +31,12 @@ from jaxlens.report import (
     count,
     duration,
     explains,
+    is_cause,
     saves,
 )
 
 _ROWS = 12
 _SHARE, _MANY = 0.5, 200  # share and number of equations from which an unrolled loop is reported
-_CAUSE = 0.2  # share of the equations, or instructions, from which a line is named as a cause
 # Instructions per equation, and in all, from which XLA's program is reported as grown. Ordinary
 # programs have 2 to 7 instructions for each equation, 48 layers of a GPT's train step 9; programs
 # whose fusions duplicate each other's instructions have 20 to 40.
@@ -136,7 +136,7 @@ def _grown(
         text += f". `lax.scan` in place of the loop{where} gives XLA one step of it{tries}"
     elif instructions := _by_line(subject, "optimized"):
         line, most = instructions.most_common(1)[0]
-        text += f"; {line} made the most, {most:,}" if most >= _CAUSE * size else ""
+        text += f"; {line} made the most, {most:,}" if is_cause(most, size) else ""
     weight = explains(fused, size)
     yield Finding(f"{text}.", "counted", _ids(group), weight=weight)
 
@@ -146,7 +146,7 @@ def _causes(loops: tuple[Unrolled, ...], counted: Equations) -> tuple[Unrolled, 
     by_line: Counter[str] = Counter()
     for loop in loops:
         by_line[loop.line] += loop.equations
-    return tuple(loop for loop in loops if by_line[loop.line] >= _CAUSE * counted.total)
+    return tuple(loop for loop in loops if is_cause(by_line[loop.line], counted.total))
 
 
 def _ids(group: tuple[Unrolled, ...]) -> tuple[str, ...]:
@@ -170,7 +170,9 @@ def _slowest(facts: Times, parts: CompileParts) -> str:
     elif name == CONVERSION:
         which = ": it computes what only depends on constants (--captured says what)"
     elif name == LLVM and len(parts.optimised) > 1:
-        which = f", longest over `{max(parts.optimised, key=parts.of_llvm)}`"
+        longest = max(parts.optimised, key=parts.of_llvm)
+        if is_cause(parts.of_llvm(longest), sum(map(parts.of_llvm, parts.optimised))):
+            which = f", longest over `{longest}`"
     part = "What the profile has no name for" if name == REST else name[0].upper() + name[1:]
     return f"{part} took {seconds[name] / total:.0%} of {duration(total)}{which}"
 
@@ -224,7 +226,7 @@ def _largest(counted: Equations) -> str:
     if not counted.own:
         return f"{equations}, which no line of yours made."
     line, most = max(counted.own.items(), key=lambda item: item[1])
-    if most < _CAUSE * counted.total:
+    if not is_cause(most, counted.total):
         return (
             f"No line made a fifth of {equations}; the most, {most:,}, are those of {line}, and no "
             "loop of four or more like steps that made as many was unrolled."

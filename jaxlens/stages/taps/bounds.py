@@ -4,6 +4,8 @@ JAX clamps, drops or fills by default, and on request (`mode="drop"`). A jaxpr d
 from the other, so calls with a `mode` in their text are left out, and so is what JAX's other
 functions index. A negative index is counted from the end also where `mode` asks to drop or to fill.
 `jax.nn.one_hot` and `lax.switch` index without a gather: by a comparison, and by `clamp`.
+`jnp.bincount` makes 0 of negative numbers by `max`, and what has a `size` scatters to the running
+number of each element that it finds, whose last is how many there are.
 """
 
 import linecache
@@ -32,7 +34,11 @@ _CALLED = _AT | frozenset(
     "put_along_axis segment_sum segment_prod segment_min segment_max bincount one_hot _one_hot "
     "switch".split()
 )
-_ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",)}  # what indexes in them
+_SIZED = frozenset(
+    "nonzero flatnonzero argwhere where unique unique_values union1d setdiff1d setxor1d".split()
+)
+# What indexes in them.
+_ALONE = {"eq": ("one_hot", "_one_hot"), "clamp": ("switch",), "max": ("bincount",)}
 _KEEPS = re.compile(r"""\bmode\s*=\s*(["'](fill|drop)["']|[\w.]*FILL_OR_DROP)""")
 _FROM_END = re.compile(r"\.at\[\s*-\s*(\d+)\s*\]")
 _WRAPPER = "reraise_with_filtered_traceback"  # a frame of JAX around that of its function
@@ -55,7 +61,8 @@ class _Outside(Probe):
 
     def wants(self, path: Path, eqn: Any) -> bool:
         """Whether it indexes, called by the user without a mode."""
-        return _indexes(eqn) and self._unasked(path)
+        is_max = eqn.primitive.name == "max" and eqn.outvars[0].aval.dtype.kind == "i"
+        return (is_max or _indexes(eqn)) and self._unasked(path)
 
     def called(self, path: Path) -> tuple[str, str]:
         """Returns the indexing function that the user called, and its lines; "" for none."""
@@ -68,9 +75,9 @@ class _Outside(Probe):
             if own or n == len(path) - 1:
                 break
         called, text = _called(eqn)
-        if own:
+        if own and called not in _CALLED:
             called = str(eqn.params.get("name", ""))
-        return (called, text) if called in _CALLED else ("", "")
+        return (called, text) if called in _CALLED | _SIZED else ("", "")
 
     def _is_unasked(self, path: Path) -> bool:
         """Whether the user's call indexes, and nothing in its lines asks for what JAX does."""
@@ -80,6 +87,8 @@ class _Outside(Probe):
             return called in _AT and _KEEPS.search(text) is not None
         if called not in _ALONE.get(eqn.primitive.name, (called,)):
             return False
+        if called in _SIZED:
+            return _sized(eqn)
         # Without source, a mode that can be asked for may have been.
         may_ask = _mode(eqn) in ("CLIP", "FILL_OR_DROP")
         return bool(called) and not (_ASKED.search(text) if text else may_ask)
@@ -93,11 +102,11 @@ class _Outside(Probe):
         else:
             given = operands[:1] if name in ("eq", "add") else operands[1:2]
         indices = jnp.stack([_int32(x) for x in given])
-        wrong = indices < 0 if name == "add" else (indices < 0) | (indices > limits)
+        wrong = indices < 0 if name in ("add", "max") else (indices < 0) | (indices > limits)
         bad = wrong.ravel()
         if not bad.size:
             return jnp.zeros(_HEAD, jnp.int32)
-        first = jnp.argmax(bad)
+        first = jnp.argmax(indices.ravel() * bad if _sized(site.eqn) else bad)
         row = [jnp.sum(bad), indices.ravel()[first], first % len(limits)]
         return jnp.stack([jnp.asarray(x, jnp.int32) for x in row])
 
@@ -149,8 +158,8 @@ def _outside(probe: _Outside, path: Path, row: Any) -> IndexOutside:
     loops = sum(probe.eqns[step].primitive.name in LOOPS for step in path[:-1])
     effect = "filled" if name == "gather" else "dropped"
     effect = effect if _mode(eqn) == "FILL_OR_DROP" else "clamped"
-    effect = {"eq": "zeros", "add": "wrapped"}.get(name, effect)
-    plain = name in ("eq", "add", "clamp") or probe.called(path)[0].startswith("segment_")
+    effect = "cut" if _sized(eqn) else {"eq": "zeros", "add": "wrapped"}.get(name, effect)
+    plain = name in ("eq", "add", "clamp", "max") or probe.called(path)[0].startswith("segment_")
     written = index if plain or index >= 0 else index - size  # before JAX added the size
     return IndexOutside(path, effect, written, window, size, count, tuple(iterations[:loops]))
 
@@ -173,7 +182,7 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
     name, params, shape = eqn.primitive.name, eqn.params, eqn.invars[0].aval.shape
     if name == "eq":
         return [(eqn.invars[1].aval.size, 1)]
-    if name in ("add", "clamp"):
+    if name in ("add", "clamp", "max"):
         return [((_number(eqn.invars[-1]) or 0) + (name == "clamp"), 1)]
     if name == "dynamic_slice":
         return list(zip(shape, params["slice_sizes"], strict=True))
@@ -185,7 +194,14 @@ def _axes(eqn: Any) -> list[tuple[int, int]]:
     alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     sizes = iter([eqn.invars[2].aval.shape[n] for n in numbers.update_window_dims])
     windows = [1 if axis in alone else next(sizes) for axis in range(len(shape))]
+    if _sized(eqn):
+        windows = [0] * len(shape)  # the last element found has the number of all of them
     return [(shape[axis], windows[axis]) for axis in numbers.scatter_dims_to_operand_dims]
+
+
+def _sized(eqn: Any) -> bool:
+    """Whether it scatters what a function of JAX's with a `size` finds."""
+    return eqn.primitive.name == "scatter-add" and _called(eqn)[0] in _SIZED
 
 
 def _number(atom: Any) -> int | None:

@@ -82,7 +82,6 @@ class FirstNonFinite(Probe):
     def gather(self, figures: Sequence[Any], apart: bool) -> tuple[Any, ...]:
         """Returns an integer for each."""
         marks = self._reduced(figures)
-        marks &= ~(marks >> 1 & _EACH)  # of values with both, NaN counts
         return (jnp.pad(marks, (0, added(len(figures)) if apart else 0)),)
 
     def collect(self, gathered: tuple[Any, ...], site: Site) -> Any:

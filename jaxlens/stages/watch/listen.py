@@ -30,7 +30,7 @@ from jaxlens.stages.compat.events import Caller, CompileResult, Stack
 from jaxlens.stages.keys import disk_key_parts, explain
 from jaxlens.stages.keys.jax_key import JaxKey, aval_text, key_of
 from jaxlens.stages.watch import listen_core
-from jaxlens.stages.watch.pending_call import PendingCall, user_line
+from jaxlens.stages.watch.pending_call import PendingCall, calling_line, user_line
 
 _recent: partial[deque[Any]] = partial(
     deque, maxlen=64
@@ -390,6 +390,9 @@ class _Recorder:
             self._read_caller(call, caller)
         elif stack.program is not None:
             _read_program(call, stack)
+        if call.role == "op" and call.function in LOOPS:
+            line = calling_line(stack)
+            call.defined = line if line is not None and line.library else None
         call.token = caller.token if caller is not None and not caller.staged else None
         self._local.last = call
         self._log(call)

@@ -76,13 +76,17 @@ class PendingCall:
         return CallEvent(number=number, steps=tuple(self.steps), changes=changes, **same)
 
 
+def calling_line(stack: Stack) -> Span | None:
+    """Returns the innermost frame that is not JAX's."""
+    line = next(filter(None, map(span, stack.frames)), None)
+    return None if line is None or line.key == BOUNDARY else line
+
+
 def user_line(stack: Stack) -> Span | None:
     """Returns the calling line: the innermost frame outside of libraries, else the innermost."""
-    innermost = None
     for line in filter(None, map(span, stack.frames)):
         if line.key == BOUNDARY:
             break
         if not line.library:
             return line
-        innermost = innermost or line
-    return innermost
+    return calling_line(stack)

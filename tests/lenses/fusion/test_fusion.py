@@ -1,5 +1,7 @@
 """Memory traffic saved by fusion on hand-written HLO, and XLA's reasons in records of a GPU."""
 
+from dataclasses import replace
+
 import pytest
 
 import jaxlens
@@ -50,6 +52,13 @@ def test_what_still_travels_and_why() -> None:
         "96 B of it travel between kernels, most (96 B) from dot.1 (cell 3:2) to max_fusion and "
         "gt_fusion: dot.1 is a library call; 2 kernels read it."
     )
+    # No fusion of six spares a fifth, and no value of six is a fifth of what travels.
+    (fused, _), (value,) = facts.fusions, facts.boundaries
+    spread = replace(facts, fusions=(fused,) * 6, boundaries=(value,) * 6)
+    first, second, *_ = fusion_report.report(spread).findings
+    assert first.text.endswith("6 fusions of several operations.")
+    text = "576 B of it travel between kernels in 6 values, none of which is a fifth."
+    assert second.text == text
 
 
 @pytest.mark.parametrize(

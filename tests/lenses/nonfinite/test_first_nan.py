@@ -68,6 +68,27 @@ CLEAN = {
 }
 
 
+# What removes the NaN of a value that has infinities too; `log` of 0, not of -1, is the answer.
+BOTH = {
+    "nansum": lambda x: jnp.nansum(jnp.log(x)),
+    "nanmean": lambda x: jnp.nanmean(jnp.log(x)),
+    "nanmedian": lambda x: jnp.nanmedian(jnp.log(x)),
+    "nanmin": lambda x: jnp.nanmin(jnp.log(x)),
+    "fmin": lambda x: jnp.fmin(jnp.log(x), 0),
+    "where": lambda x: jnp.where(x < 0, 0, jnp.log(x)),
+    "slice": lambda x: jnp.log(x)[1:],
+    "loop": lambda x: jax.lax.map(lambda y: jnp.nansum(jnp.log(y)), x[None]),
+}
+
+
+@pytest.mark.parametrize("f", BOTH.values(), ids=BOTH)
+def test_an_infinity_beside_nan_that_no_result_gets(f):
+    answer = jaxlens.first_nan(f, np.array([-1, 0, 3], np.float32))
+    assert (answer.kind, answer.opcode) == ("inf", "log")
+    assert "the logarithm of 0" in answer.sentence
+    assert "1 of the 3 elements" in str(answer)
+
+
 @pytest.mark.parametrize("make", CLEAN.values(), ids=CLEAN)
 def test_a_clean_program_has_none(make):
     f, args = make()

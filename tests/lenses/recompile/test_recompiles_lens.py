@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
 from jaxlens.ir.graph import Span
@@ -145,6 +146,10 @@ def test_operations_are_apart():
     assert sentences(op("while"))[0] == (
         "1 operation of JAX's own ran outside of jit, each compiled on its own: while."
     )
+    # A library's line has the loop: its body is no object of the user's.
+    body = replace(op("while"), defined=Span("lib/nuts.py", 9, library=True), program="p")
+    (said,) = sentences(body, body)[1:]
+    assert said.endswith("call what runs at cell 2:5 within one jitted function.")
     # A line with three of forty operations is no cause.
     few = sentences(*[op("add")] * 3, *(op("sin", line=100 + n) for n in range(37)))
     assert not any(said.startswith("Cure") for said in few)

@@ -15,6 +15,8 @@ import jaxlens
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.sharding.facts import facts
+from jaxlens.lenses.sharding.report import report
 from jaxlens.report import amount
 from tests.support.paths import RECORDS
 
@@ -100,6 +102,11 @@ def test_the_loop_sends_the_most() -> None:
         sharding.findings[0].text
     )
     assert not [f for f in sharding.findings if "unknown length" in f.text]
+    found = facts(record("exchanges"))
+    loop = next(one for one in found.collectives if one.opcode == "all-reduce")
+    for times, words in ((4, "; 25% of it, 164 kB, in psum.9"), (6, " a run in 6 all-reduces.")):
+        first = report(replace(found, collectives=(loop,) * times)).findings[0].text
+        assert words in first
 
 
 # ---- the other lenses, on what one device runs --------------------------------------------------

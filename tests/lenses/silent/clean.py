@@ -79,6 +79,12 @@ def negative_beside_a_mode(x, i):
     return y.at[i].set(x[-1] + x[-i][0], mode="drop")
 
 
+def with_room(x, i):
+    counts = jnp.bincount(jnp.maximum(i, 0), length=12)
+    found = jnp.nonzero(x, size=9)[0].sum() + jnp.where(x > 5, size=7)[0].sum()
+    return counts, found + jnp.unique(x, size=10).sum(), jnp.where(x > 5, x, 0), jnp.clip(i, 0)
+
+
 def straight_through(params, x):
     weight = params["w"] + lax.stop_gradient(jnp.round(params["w"]) - params["w"])
     return jnp.sum(weight * x)
@@ -128,6 +134,7 @@ OTHERS = (
     (asked_for, (TEN, np.int32(12))),
     (masked, (TEN, BEYOND)),
     (of_jax, (TEN, np.array([0, 1, 5]))),
+    (with_room, (TEN, np.array([-1, 0, 5]))),
     (negative_beside_a_mode, (TEN, np.array([2, 3]))),
     (straight_through, ({"w": TEN}, TEN)),
     (adam_step, (W, optax.adam(1e-3).init(W), np.ones((2, 3), np.float32))),

@@ -149,6 +149,17 @@ INDEX = {
     ),
     "selects index -1 of 2": lambda x, i: lax.switch(i[0], (jnp.sin, jnp.cos), x),
     "writes index 12": lambda x, i: jnp.put_along_axis(x, i, 0.0, 0, inplace=False),
+    "counts index -1: JAX takes index 0": lambda x, i: jnp.bincount(i, length=20),
+    "counts index -1": lambda x, i: jax.vmap(lambda n: jnp.bincount(n, length=20))(i[:, None]),
+}
+SIZE = {
+    "finds 9 elements for a `size` of 3: JAX drops the rest": lambda x, i: jnp.nonzero(x, size=3),
+    "finds 4 elements for a `size` of 2": lambda x, i: jnp.where(x > 5, size=2),
+    "finds 9 elements for": lambda x, i: jnp.argwhere(x.reshape(5, 2) > 0, size=3),
+    "finds 10 elements for": lambda x, i: jnp.unique(x, size=3, return_counts=True),
+    "in iteration 0 (from 0)": lambda x, i: lax.map(
+        lambda y: jnp.flatnonzero(y, size=2), x.reshape(2, 5)
+    ),
 }
 WRAP = {
     "-1 of an axis with 10 elements: JAX takes index 9": lambda x, i: x.at[i].get(mode="fill"),

@@ -270,5 +270,25 @@ def test_python_that_takes_the_time_is_the_first_sentence(device, waits, compili
     first = report(facts(run)).findings[0]
     words = "Python takes most of the time, 10 s" if not waits else "Python takes most of the time"
     assert first.measured.startswith(words) is found
+    assert (f"dispatch at {STEP.place} to the next" in first.measured) is found
     assert ("idle 96% of it" in first.measured) is found
     assert "10 s" not in first.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "device", "compiling", "found"),
+    [
+        (0.04, 0.001, 0.0, True),  # a step of many small arrays
+        (0.04, 0.06, 0.0, False),  # the device has work
+        (0.04, 0.001, 0.03, False),  # XLA compiles
+        (0.002, 0.0001, 0.0, False),  # nothing takes long
+    ],
+)
+def test_python_takes_the_time_of_a_single_call(seconds, device, compiling, found) -> None:
+    at = 0.9 * seconds
+    dispatch = Dispatch("step", at, 0.1 * seconds + compiling, STEP, compiling)
+    execution = Execution("CPU 0", "step", at, device)
+    run = RunTimeline(seconds + compiling, (dispatch,), (), (execution,))
+    first = report(facts(run)).findings[0].measured
+    words = f"Python takes most of the time, 40 ms round the dispatch at {STEP.place}"
+    assert first.startswith(words) is found

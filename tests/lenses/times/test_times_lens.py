@@ -100,6 +100,10 @@ def test_llvm_s_seconds_of_a_kernel_stand_beside_those_of_its_lowering() -> None
     assert (parts.of_llvm("gt_fusion"), parts.of_kernel("gt_fusion")) == pytest.approx((0.9, 1.0))
     report = report_of(replace(facts_of(fixed.capture()), compile=parts))
     assert report.findings[0].lead == "LLVM took 50% of 2 s, longest over `gt_fusion`. "
+    many = (Part(f"fusion.{n}", "llvm", 0.9, aside=True) for n in range(9))
+    spread = compile_parts(Profile(2.0, (*fixed.PROFILE.parts, *many)))
+    lead = report_of(replace(facts_of(fixed.capture()), compile=spread)).findings[0].lead
+    assert lead == "LLVM took 50% of 2 s. "  # no kernel took a fifth of it
     table = next(t for t in report.tables if t.title == "Kernels")
     assert [[cell.text for cell in row][2:6] for row in table.rows] == [
         ["100 ms", "600 ms", "300 ms", "1 s"],
