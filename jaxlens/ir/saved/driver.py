@@ -23,7 +23,7 @@ from jaxlens.ir.facts import (
     Verdict,
     lazy_kernel,
 )
-from jaxlens.ir.graph import Module, Span, check_calls
+from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.hlo.scheduled_ranges import completed, is_bare
@@ -32,6 +32,7 @@ from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
+from jaxlens.ir.saved.rules import check
 from jaxlens.ir.saved.save import EXTRAS, FACTS
 from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.ir.stage import BY_NAME
@@ -197,16 +198,17 @@ class SavedDriver(RecordedDriver):
     def _columns(self, name: str) -> Module:
         most = _LEAST + _ONE_TEXT * self._archive.size
         with self._archive.json(f"{name}.json") as columns:
-            return self._module(name, lambda: from_columns(columns, most))
+            module = self._module(name, lambda: from_columns(columns, most))
+        body = module.body()
+        if name == "jaxpr" and len(body.parameters) - body.constants != len(self.program.inputs):
+            raise self._archive.wrong("its jaxpr has other arguments than its program")
+        return module
 
     def _module(self, name: str, read: Callable[[], Module]) -> Module:
-        """A module of the file, after a check that callees exist and none is recursive.
-
-        Lenses and views follow calls from region to region and rely on both.
-        """
+        """A module of the file, after a check of what lenses and views rely on."""
         try:
             module = read()
-            check_calls(module)
+            check(module)
         except (ReadError, *_BAD):
             raise self._archive.wrong(f"its {name} is damaged") from None
         return module
