@@ -224,6 +224,8 @@ def _nodes(
         *(columns[name] for name in names), *more, strict=True
     ):
         texts = [strings[i] for i in attrs]
+        if not all(paths):
+            raise ValueError("a stamp is empty")
         yield Node(
             strings[id_],
             strings[opcode],

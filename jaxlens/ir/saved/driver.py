@@ -35,6 +35,7 @@ from jaxlens.ir.saved.facts import from_json
 from jaxlens.ir.saved.rules import check
 from jaxlens.ir.saved.save import EXTRAS, FACTS
 from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.text import functions
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.text_store import Texts, from_bytes, memory
 
@@ -202,6 +203,11 @@ class SavedDriver(RecordedDriver):
         body = module.body()
         if name == "jaxpr" and len(body.parameters) - body.constants != len(self.program.inputs):
             raise self._archive.wrong("its jaxpr has other arguments than its program")
+        if name == "stablehlo":
+            defined = functions(self.stage(name).raw)  # none where a later MLIR prints otherwise
+            held = {r.name for r in module.regions.values() if r.kind == "func" and r.nodes}
+            if defined and not held <= defined <= module.regions.keys():
+                raise self._archive.wrong("its StableHLO is of another program than the text")
         return module
 
     def _module(self, name: str, read: Callable[[], Module]) -> Module:

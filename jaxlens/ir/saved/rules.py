@@ -10,24 +10,38 @@ from itertools import chain
 
 from jaxlens.ir.graph import Module, Node, Region, check_calls
 
-_CALLS = frozenset({"jit", "pjit", "closed_call", "scan"})  # in a jaxpr, with the body's values
+_CALLS = frozenset({"jit", "pjit", "closed_call", "scan"})  # they have the values of their body
 _NUMBER = re.compile(r"\d{1,18}")
-_NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "scan": ("length", "num_carry", "num_consts"),
-    "while": ("cond_nconsts", "body_nconsts"),
-    "get-tuple-element": ("index",),
-}
-_OPERANDS: Mapping[str, int] = {
-    opcode: least
-    for least, opcodes in {
-        1: "bitcast broadcast conditional convert copy copy-done copy-start dynamic-slice "
-        "get-tuple-element opt-barrier reshape slice transpose while",
-        2: "convolution dot dynamic-update-slice gather pad reduce",
-        3: "scatter",
-    }.items()
-    for opcode in opcodes.split()
-}
-_BODIES: Mapping[str, int] = {"fusion": 1, "while": 2, "conditional": 1, "reduce": 1, "scatter": 1}
+Needs = tuple[int, int, tuple[str, ...]]
+"""The least operands, the least bodies, and the parameters that are numbers."""
+
+
+def _needs(**groups: Needs) -> Mapping[str, Needs]:
+    return {kind: needs for kinds, needs in groups.items() for kind in kinds.split()}
+
+
+_EQUATIONS = _needs(
+    **{
+        "scan": (0, 1, ("length", "num_carry", "num_consts")),
+        "while": (0, 2, ("cond_nconsts", "body_nconsts")),
+        "dynamic_update_slice": (2, 0, ()),
+        "scatter scatter-add scatter-mul": (3, 0, ()),
+    }
+)
+_INSTRUCTIONS = _needs(
+    **{
+        "get-tuple-element": (1, 0, ("index",)),
+        "fusion": (0, 1, ()),
+        "bitcast broadcast convert copy copy-done copy-start dynamic-slice opt-barrier reshape "
+        "slice transpose": (1, 0, ()),
+        "conditional": (1, 1, ()),
+        "while": (1, 2, ()),
+        "convolution dot dynamic-update-slice gather pad": (2, 0, ()),
+        "reduce": (2, 1, ()),
+        "scatter": (3, 1, ()),
+    }
+)
+_NOTHING: Needs = (0, 0, ())
 
 
 def check(module: Module) -> None:
@@ -37,18 +51,19 @@ def check(module: Module) -> None:
         ValueError: It breaks a rule.
     """
     check_calls(module)
-    ids = [node.id for node in module.nodes()]
-    if len(set(ids)) < len(ids):
+    nodes = [*module.nodes()]
+    if len({node.id for node in nodes}) < len(nodes):
         raise ValueError("two of its nodes have one id")
     if module.stage in ("jaxpr", "stablehlo"):
         for region in module.regions.values():
             _check_values(module, region)
-    elif module.stage not in ("llvm", "asm"):
-        for node in module.nodes():
-            few = len(node.operands) < _OPERANDS.get(node.opcode, 0)
-            if few or len(node.regions) < _BODIES.get(node.opcode, 0):
-                raise ValueError(f"{node.id!r} lacks an operand or a computation")
-            _check_numbers(node)
+    for node in nodes if module.stage not in ("llvm", "asm", "stablehlo") else ():
+        kinds = _EQUATIONS if module.stage == "jaxpr" else _INSTRUCTIONS
+        operands, bodies, numbers = kinds.get(node.opcode, _NOTHING)
+        if len(node.operands) < operands or len(node.regions) < bodies:
+            raise ValueError(f"{node.id!r} lacks an operand or a body")
+        if not all(_NUMBER.fullmatch(node.attrs.get(name, "")) for name in numbers):
+            raise ValueError(f"{node.id!r} lacks a number of {numbers}")
 
 
 def _check_values(module: Module, region: Region) -> None:
@@ -64,16 +79,11 @@ def _check_values(module: Module, region: Region) -> None:
     if any(name not in known and ":" not in name for name in region.results):  # else a literal
         raise ValueError(f"{region.name!r} returns what it does not have")
     for node in region.nodes:
-        _check_numbers(node)
-        body = module.regions[node.regions[0]] if node.regions else region
-        if node.opcode in _CALLS:
-            given = len(body.parameters) - len(node.operands)
-            if given not in (0, body.constants) or len(node.results) != len(body.results):
-                raise ValueError(f"{node.id!r} has other values than its body")
+        if node.opcode in _CALLS and node.regions:
+            _check_call(node, module.regions[node.regions[0]])
 
 
-def _check_numbers(node: Node) -> None:
-    if node.opcode in _NUMBERS and (node.opcode != "while" or "cond_jaxpr" in node.attrs):
-        for name in _NUMBERS[node.opcode]:
-            if not _NUMBER.fullmatch(node.attrs.get(name, "")):
-                raise ValueError(f"{node.id!r} has no number {name!r}")
+def _check_call(node: Node, body: Region) -> None:
+    missing = len(body.parameters) - len(node.operands)  # a call gives no constants
+    if missing not in (0, body.constants) or len(node.results) != len(body.results):
+        raise ValueError(f"{node.id!r} has other values than its body")
