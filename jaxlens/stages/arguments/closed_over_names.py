@@ -177,9 +177,9 @@ def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 def _of_object(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     kind = type(obj)
-    found = inspect.getattr_static(obj, "__dict__", None)
+    found = None if issubclass(kind, type) else inspect.getattr_static(obj, "__dict__", None)
     attributes = found.__get__(obj) if type(found) is GetSetDescriptorType else None
-    if not isinstance(attributes, Mapping) or issubclass(kind, type):
+    if not isinstance(attributes, Mapping):
         return
     call = kind.__dict__.get("__call__")
     own = call if isinstance(call, FunctionType) else None
