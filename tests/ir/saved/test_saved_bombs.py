@@ -335,7 +335,8 @@ def test_parts_that_disagree_are_refused_where_they_are_read(name, tmp_path) -> 
     found = dict(_SCAN)
     DISAGREEING[name](found)
     said = read_all(written(tmp_path / "a", found))
-    assert re.fullmatch(r"expected a file that .*(damaged|its program|than the text); save .*", said), said
+    reason = "(damaged|its program|than the text)"
+    assert re.fullmatch(rf"expected a file that .*{reason}; save .*", said), said
 
 
 def test_a_stage_that_was_not_saved_has_no_links(tmp_path) -> None:
