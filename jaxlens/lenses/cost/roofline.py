@@ -373,9 +373,7 @@ def table(kernels: Sequence[KernelCost]) -> Table:
             *_flops(kernel, flops, top),
             Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
             Cell(share(kernel.bytes or 0, moved), kernel.bytes),
-            *(
-                Cell(amount(n := kernel.memories.get(name, 0)), n, bar=n / wide) for name in others
-            ),
+            *(Cell(amount(n := kernel.memories.get(name, 0)), n, bar=n / wide) for name in others),
             Cell(_intensity(kernel), kernel.intensity),
         )
         for kernel in ordered[:_ROWS]
