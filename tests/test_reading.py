@@ -134,6 +134,55 @@ def test_a_folder_of_dumps(make, tmp_path) -> None:
         jaxlens.capture(str(tmp_path))
 
 
+NAMED = {
+    "HLO": """HloModule m
+
+FileNames
+1 "FILE"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY %main (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %c = f32[4]{0} cosine(%p), metadata={op_name="cos" stack_frame_id=1}
+}
+""",
+    "HLO before jax 0.8": """HloModule m
+
+ENTRY %main (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  ROOT %c = f32[4]{0} cosine(%p), metadata={op_name="cos" source_file="FILE" source_line=1}
+}
+""",
+    "StableHLO": """module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.cosine %arg0 : tensor<4xf32> loc("FILE":1:1)
+    return %0 : tensor<4xf32>
+  }
+}
+""",
+}
+FILES = ("id_rsa", "passwd.txt", ".env", "a.ipynb", "key.pem", "a.py.bak", "link.py", "a.py")
+
+
+@pytest.mark.parametrize("program", NAMED)
+def test_a_program_that_others_wrote_shows_python_files_alone(program, tmp_path) -> None:
+    shown = []
+    for name in FILES:
+        file = tmp_path / name
+        if name == "link.py":
+            file.symlink_to("id_rsa")
+        else:
+            file.write_text("HELD = 1\n")
+        cap = jaxlens.capture(NAMED[program].replace("FILE", str(file)))
+        shown += [name] * ("HELD" in str(cap.sources))  # where views take the text from
+    assert shown == ["a.py"]
+
+
 # ---- records ------------------------------------------------------------------------------------
 
 

@@ -215,6 +215,10 @@ class Profile:
     parts: tuple[Part, ...] = ()
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if any(part.inside >= n for n, part in enumerate(self.parts)):
+            raise ValueError("a part is inside of one that does not precede it")
+
 
 @dataclass(frozen=True, slots=True)
 class TrialSide:

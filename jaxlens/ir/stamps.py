@@ -20,11 +20,13 @@ KERNEL = "_jlk_"
 _STAMP = re.compile(r"_jl([es]\d+)_")
 # A stamp stands alone between slashes, ends a scope, or is all that a transform wraps.
 _PART = re.compile(r"/_jl[es]\d+_(?![^/;()\"])|_jl[es]\d+_/?")
-_BETWEEN = re.compile(r"/_jl([es]\d+)_(?![^/;()\"])")
+# An op without a name has its stamp, two slashes, and its kind, by which XLA names an instruction.
+_UNNAMED = re.compile(r"/_jl[es]\d+_//[\w-]+|_jl[es]\d+_//[\w-]+/?")
+_BETWEEN = re.compile(r"/_jl([es]\d+)_(?![^/;()\"]|//)")
 _NAMED = re.compile(r'op_name="([^"]*_jl[^"]*)" ?')
 _JOINED = re.compile(r'op_name="([^";]*;[^"]*)" ?')
 _EMPTY = ", metadata={}"
-_INNER = re.compile(r"/_jl[es]\d+_(?=/)")
+_INNER = re.compile(r"/_jl[es]\d+_(?=/[^/])")
 _KERNEL = re.compile(rf'/{KERNEL}/[^/;"]+')
 _ALIKE = re.compile(r"_jl(0*[es]\d+_)")
 _ESCAPED = re.compile(r"_jl0(0*[es]\d+_)")
@@ -106,7 +108,8 @@ def bare(text: str) -> str:
     """Removes the stamps from a text that contains scopes."""
     if "_jl" not in text:
         return text
-    return _ESCAPED.sub(r"_jl\1", _PART.sub("", _KERNEL.sub("", text)))
+    text = _UNNAMED.sub("", _KERNEL.sub("", text)) if "_//" in text else _KERNEL.sub("", text)
+    return _ESCAPED.sub(r"_jl\1", _PART.sub("", text))
 
 
 def unstamped(text: str) -> str:

@@ -238,6 +238,8 @@ class Links:
 
     def _with(self, *stages: str) -> Linked:
         """Returns atoms that cover these stages, those of an earlier query if possible."""
+        if "hlo" in stages:
+            self._driver.stage("hlo")  # optional elsewhere: what is linked may be without it
         needs = frozenset(_needs(stages))
         enough = [key for key in self._made if needs <= key]
         return self._made[min(enough, key=len)] if enough else self.linked(*stages)

@@ -131,7 +131,7 @@ def _memory() -> Lens[MemoryFacts]:
     """What `jaxlens.memory` returns.
 
     Options:
-        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to five ways.
+        checkpoint: Whether to compile the program under `jax.checkpoint` too, in up to six ways.
 
     Returns:
         An answer in bytes of one device's main memory: `.peak` (the most in use at once, in XLA's
@@ -175,7 +175,7 @@ MEMORY = Question(
         Option(
             "checkpoint",
             False,
-            "try jax.checkpoint (compiles up to five programs more)",
+            "try jax.checkpoint (compiles up to six programs more)",
             "the same, and what jax.checkpoint would change, by trying",
             about=About(
                 "What would jax.checkpoint change?",

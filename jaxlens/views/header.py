@@ -14,7 +14,7 @@ def header_line(program: Program, runs: str = "") -> str:
 
     Args:
         program: The program.
-        runs: How the call runs as it is written, if the function is not jitted and that is known.
+        runs: How the call runs as it is written, if the function is not jitted.
     """
     parts = [program.call]
     if program.inputs:

@@ -24,6 +24,12 @@ SCOPES = {
     "jit(f)/_jl00e3_/_jls1_/mul": "jit(f)/_jl0e3_/mul",
     "jit(f)/_jls1_/jit(g)/_jls4_/_jlk_/jit(g)/pallas_call": "jit(f)/jit(g)/pallas_call",
     "_jls4_/_jlk_/closed_call/pallas_call;_jls9_": "pallas_call",
+    "_jls4_//call/_jls0_//sine": "",
+    "_jls4_//custom-call/jit(f)/_jls1_/cos": "jit(f)/cos",
+    "jit(f)/_jls4_//call/b/_jls1_/cos": "jit(f)/b/cos",
+    "jit(f)/_jls4_//call": "jit(f)",
+    "_jls1_//multiply;_jls2_//add": "",
+    "jit(f)/_jls7_/mul;_jls9_//add": "jit(f)/mul",
     "_jl/x": "_jl/x",
     "": "",
 }

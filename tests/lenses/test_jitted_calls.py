@@ -64,7 +64,8 @@ def test_what_is_not_jitted_runs_as_said(name):
     assert len(heard) == int((calls or "0").split()[0]), [c.name for c in log.log.calls]
 
 
-def test_without_a_jaxpr_it_is_not_said(tmp_path):
+def test_without_a_jaxpr_it_is_said_what_is_not_held(tmp_path):
     jaxlens.capture(lambda x: x * 2, X).save(tmp_path / "cap", stages=["hlo"])
     line = str(jaxlens.hlo(jaxlens.load(tmp_path / "cap"))).partition("\n\n")[0]
-    assert line.endswith("under jit (not jitted)")
+    why = "how it runs is not known without its jaxpr, which is not held"
+    assert " ".join(line.split()).endswith(f"under jit (not jitted, {why})")

@@ -195,6 +195,8 @@ def _types(rows: list[Any]) -> list[Type]:
     types: list[Type] = []
     for dtype, shape, layout, parts, weak in rows:
         dims = tuple(checked(int, d) if isinstance(d, int) else checked(str, d) for d in shape)
+        if any(isinstance(d, int) and d < 0 for d in dims):
+            raise ValueError("a dimension is negative")
         inner = tuple(types[i] for i in parts)
         types.append(Type(checked(str, dtype), dims, checked(str, layout), inner, bool(weak)))
     return types
@@ -222,6 +224,8 @@ def _nodes(
         *(columns[name] for name in names), *more, strict=True
     ):
         texts = [strings[i] for i in attrs]
+        if not all(paths):
+            raise ValueError("a stamp is empty")
         yield Node(
             strings[id_],
             strings[opcode],

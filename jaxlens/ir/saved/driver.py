@@ -23,7 +23,7 @@ from jaxlens.ir.facts import (
     Verdict,
     lazy_kernel,
 )
-from jaxlens.ir.graph import Module, Span, check_calls
+from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
 from jaxlens.ir.hlo.scheduled_ranges import completed, is_bare
@@ -32,8 +32,10 @@ from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
 from jaxlens.ir.saved.columns import from_columns
 from jaxlens.ir.saved.facts import from_json
+from jaxlens.ir.saved.rules import check
 from jaxlens.ir.saved.save import EXTRAS, FACTS
 from jaxlens.ir.stablehlo import reader as stablehlo
+from jaxlens.ir.stablehlo.text import functions
 from jaxlens.ir.stage import BY_NAME
 from jaxlens.ir.text_store import Texts, from_bytes, memory
 
@@ -197,16 +199,22 @@ class SavedDriver(RecordedDriver):
     def _columns(self, name: str) -> Module:
         most = _LEAST + _ONE_TEXT * self._archive.size
         with self._archive.json(f"{name}.json") as columns:
-            return self._module(name, lambda: from_columns(columns, most))
+            module = self._module(name, lambda: from_columns(columns, most))
+        body = module.body()
+        if name == "jaxpr" and len(body.parameters) - body.constants != len(self.program.inputs):
+            raise self._archive.wrong("its jaxpr has other arguments than its program")
+        if name == "stablehlo":
+            defined = functions(self.stage(name).raw)  # none where a later MLIR prints otherwise
+            held = {r.name for r in module.regions.values() if r.kind == "func" and r.nodes}
+            if defined and not held <= defined <= module.regions.keys():
+                raise self._archive.wrong("its StableHLO is of another program than the text")
+        return module
 
     def _module(self, name: str, read: Callable[[], Module]) -> Module:
-        """A module of the file, after a check that callees exist and none is recursive.
-
-        Lenses and views follow calls from region to region and rely on both.
-        """
+        """A module of the file, after a check of what lenses and views rely on."""
         try:
             module = read()
-            check_calls(module)
+            check(module)
         except (ReadError, *_BAD):
             raise self._archive.wrong(f"its {name} is damaged") from None
         return module

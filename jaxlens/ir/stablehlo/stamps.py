@@ -1,7 +1,8 @@
 """Replaces the equation stamps in a lowered module's locations by stamps of its own ops.
 
 The name of a location becomes what it would be without stamps, with the op's own stamp before its
-last part: `jit(f)/jvp(_jle12_)/mul` becomes `jit(f)/jvp()/_jls7_/mul`. Ops are numbered as
+last part: `jit(f)/jvp(_jle12_)/mul` becomes `jit(f)/jvp()/_jls7_/mul`, and no name becomes
+`_jls7_//multiply`, as XLA calls an instruction by the last part of a name. Ops are numbered as
 `stablehlo.reader.read` numbers them. What is no node to that reader (terminators and arguments of
 blocks, functions, the module) has no stamp.
 """
@@ -56,7 +57,9 @@ def restamp(module: Any, ids: Mapping[str, str]) -> tuple[Paths, ...]:
                 if op.name == "func.call":
                     calls.setdefault(op.attributes["callee"].value, source.name)
                 if op.name not in CLOSING:
-                    name = _stamped(source.name, stamp(f"s{len(op_paths)}"), outer)
+                    word = stamp(f"s{len(op_paths)}")
+                    kind = op.name.rpartition(".")[2].replace("_", "-")  # as in HLO, mostly
+                    name = _stamped(source.name, word, outer) if source.name else f"{word}//{kind}"
                     changes.append((op, _location(source, name, ir)))
                     op_paths.append(source.paths)
                     if len(op.regions):
@@ -166,12 +169,18 @@ def _stamped(name: str, word: str, around: Names) -> str:
         last = f"{kernel}/{last}"
     elif last == "pallas_call" and outer:
         last = f"{KERNEL}/{outer.rpartition('/')[2]}/{last}"
-    return f"{head}{above}{slash}{word}/{last}{at}{lost}" if last or slash or at else word
+    return f"{head}{above}{slash}{word}/{last}{at}{lost}"
 
 
 def _location(at: _Place, name: str, ir: Any) -> Any:
     """The location of a place, with that name."""
-    location = ir.Location.name(name, at.child) if name else at.child
+    child = at.child
+    if name != at.name and isinstance(child, ir.FileLineColLoc):
+        # XLA takes the name of a bare place for that of the function that it is in.
+        around = at.name or at.kind
+        none = ir.StringAttr.get("")
+        child = ir.Location.name(around, child) if around else ir.Location.fused([child], none)
+    location = ir.Location.name(name, child) if name else child
     if at.kind:
         location = ir.Location.name(at.kind, location)
     if not at.rest and at.metadata is None:

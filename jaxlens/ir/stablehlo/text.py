@@ -72,9 +72,10 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
         owner = inside.id if inside else ""
         if not blocks:
             if line.startswith(_FUNCTION) and line.endswith("{"):
-                blocks.append(
-                    _Block(iter(module.regions[_symbol(line, number)].nodes), None, iter(()))
-                )
+                region = module.regions.get(_symbol(line, number))
+                if region is None:
+                    raise _other(number, line)
+                blocks.append(_Block(iter(region.nodes), None, iter(())))
             yield PrintedLine(line, indent)
         elif line.startswith("}"):
             _close(blocks, line, module, number)
@@ -98,6 +99,13 @@ def printed(text: str, module: Module) -> Iterator[PrintedLine]:
             yield PrintedLine(line, indent, "", False, owner)
         else:
             raise _other(number, line)
+
+
+def functions(text: str) -> set[str]:
+    """Returns the names of the functions that a text defines."""
+    lines = enumerate(map(str.lstrip, text.split("\n")), 1)
+    found = (pair for pair in lines if pair[1].startswith(_FUNCTION) and pair[1].endswith("{"))
+    return {_symbol(line, number) for number, line in found}
 
 
 _NAMELESS = "<<INVALID EMPTY SYMBOL>>"  # what MLIR prints for a function named ""

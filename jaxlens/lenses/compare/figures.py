@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Literal
 
 from jaxlens.captures import Capture
@@ -154,7 +155,7 @@ class Metric:
 def _xla(key: str) -> Callable[[Figures], int | None]:
     def of(figures: Figures) -> int | None:
         value = figures.capture.cost.get(key, -1.0)
-        return int(value) if value >= 0 else None
+        return int(value) if 0 <= value < inf else None
 
     return of
 

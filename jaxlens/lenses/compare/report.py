@@ -82,7 +82,7 @@ def _ranked(comparison: Comparison) -> list[str]:
     weights, grew = {}, {}
     for name in _SENTENCE:
         was, now = comparison.figures.get(name, (None, None))
-        if was is None or now is None or was == now:
+        if was is None or now is None or was == now or min(was, now) < 0:
             continue
         weight = abs(log2((now + 1) / (was + 1)))
         if weight >= _WORTH:

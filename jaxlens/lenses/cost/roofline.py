@@ -363,7 +363,8 @@ def table(kernels: Sequence[KernelCost]) -> Table:
     ordered = sorted(kernels, key=lambda kernel: (-weight(kernel), kernel.instruction))
     looped = any(kernel.runs != 1 for kernel in kernels)
     top = max((kernel.flops for kernel in kernels), default=0) or 1
-    wide = max((kernel.bytes or 0 for kernel in kernels), default=0) or 1
+    sizes = (n or 0 for kernel in kernels for n in (kernel.bytes, *kernel.memories.values()))
+    wide = max(sizes, default=0) or 1
     rows = tuple(
         (
             Cell(kernel.name, ids=(kernel.instruction,)),
@@ -372,7 +373,7 @@ def table(kernels: Sequence[KernelCost]) -> Table:
             *_flops(kernel, flops, top),
             Cell(amount(kernel.bytes), kernel.bytes, bar=(kernel.bytes or 0) / wide),
             Cell(share(kernel.bytes or 0, moved), kernel.bytes),
-            *(Cell(amount(n := kernel.memories.get(name, 0)), n) for name in others),
+            *(Cell(amount(n := kernel.memories.get(name, 0)), n, bar=n / wide) for name in others),
             Cell(_intensity(kernel), kernel.intensity),
         )
         for kernel in ordered[:_ROWS]

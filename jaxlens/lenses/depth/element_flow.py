@@ -127,7 +127,8 @@ class _Tracker:
 
     def leaves(self, shape: tuple[int, ...]) -> Ids:
         """Returns the numbers of the elements of an input."""
-        ids = self._grow(prod(shape), np.zeros(prod(shape), np.int64), -1)
+        size = min(prod(shape), _MOST + 1)  # more is refused, and is not to be allocated
+        ids = self._grow(size, np.zeros(size, np.int64), -1)
         return ids.reshape(shape)
 
     def run(self, region: Region, operands: Sequence[Ids]) -> list[Ids]:

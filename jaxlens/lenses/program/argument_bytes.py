@@ -110,7 +110,7 @@ class _Uses:
                         return _Use(whole)
                     read += use.read * whole / size  # a name may be of another type
                     written += use.written * whole / size
-                    made = [node.results[n].name for n in use.kept]
+                    made = [value.name for n in use.kept for value in node.results[n : n + 1]]
                     names += [new for new in made if new not in names]
         kept = tuple(n for n, name in enumerate(region.results) if name in names)
         return _Use(read if read == inf else min(read, whole), written, kept)

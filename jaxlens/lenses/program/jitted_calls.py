@@ -19,7 +19,7 @@ _EVALUATED = (
 
 
 def as_written(capture: Capture) -> str:
-    """Returns "it runs op by op" or what runs instead; "" for a jitted function, or if unknown.
+    """Returns "it runs op by op" or what runs instead; "" for a jitted function.
 
     It traces the call, unless that is done.
     """
@@ -27,8 +27,8 @@ def as_written(capture: Capture) -> str:
         return ""
     try:
         calls, others = jitted_calls(capture.jaxpr.module)
-    except UnavailableError:  # saved without its jaxpr
-        return ""
+    except UnavailableError:
+        return "how it runs is not known without its jaxpr, which is not held"
     if not calls:
         return "it runs op by op"
     made = count(calls, "jitted call")

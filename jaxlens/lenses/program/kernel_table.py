@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from jaxlens.lenses.program.kernel_cost import KernelCost, memories_of
 from jaxlens.lenses.program.kernels import Work, what
 from jaxlens.lenses.sentences import listed, passes
-from jaxlens.report import Cell, Table, amount, duration
+from jaxlens.report import Cell, Table, amount, barred, duration
 
 
 def by_cost(
@@ -41,11 +41,8 @@ def table(
     known = [costs.get(work.kernel.instruction) for work in works]
     moved = [_bytes(work, costs) for work in works]
     times = [(seconds or {}).get(work.kernel.instruction) for work in works]
-    most_bytes = max((n or 0 for n in moved), default=0) or 1
     memories = memories_of(cost for cost in known if cost)
     main, *others = memories if len(memories) > 1 else ["bytes"]
-    most_flops = max((cost.flops for cost in known if cost), default=0) or 1
-    longest = max((t or 0.0 for t in times), default=0.0) or 1.0
     placed = any(work.place for work in works)
     launched = any(work.kernel.launch for work in works)
     rows = []
@@ -55,12 +52,12 @@ def table(
         if cost is not None and cost.uncounted:
             flops = Cell("unknown")
         elif cost is not None:
-            flops = Cell(amount(cost.flops, "flop"), cost.flops, bar=cost.flops / most_flops)
+            flops = Cell(amount(cost.flops, "flop"), cost.flops)
         rows.append(
             (
                 Cell(work.kernel.name, ids=(work.kernel.name,)),
-                *([Cell(time, took, bar=(took or 0.0) / longest)] if seconds else []),
-                Cell("-" if n is None else amount(n), n, bar=(n or 0) / most_bytes),
+                *([Cell(time, took)] if seconds else []),
+                Cell("-" if n is None else amount(n), n),
                 *(_elsewhere(cost, name) for name in others),
                 *([flops] if costs else []),
                 Cell(listed(work.lines)),
@@ -75,11 +72,13 @@ def table(
     words = ("from lines", "what it fused", "kind", *where)
     columns = ("kernel", *numbers, *words)
     right = tuple(range(1, len(numbers) + 1))
+    first, last = 1 + bool(seconds), 1 + bool(seconds) + len(others)  # the memories' columns
+    scales = *((n,) for n in right if not first <= n <= last), range(first, last + 1)
     of = passes(loop for cost in known if cost for loop in cost.open)
     note = f"Bytes: what all executions in a run{of} read of each operand and write, once."
     if seconds:
         note += " In a run: measured under the profiler, which slows it; a loop with its body."
-    return Table("Kernels", columns, tuple(rows), note, bool(seconds), right, "kernels")
+    return Table("Kernels", columns, barred(rows, *scales), note, bool(seconds), right, "kernels")
 
 
 def _elsewhere(cost: KernelCost | None, name: str) -> Cell:

@@ -37,9 +37,10 @@ def listing_html(listing: Listing, ink: Ink, budget: Budget | None = None) -> st
     carried = len(more) - left
     beyond = f"{carried:,} more lines here where scripts run." if carried else ""
     missing = f"{left:,} more lines in a live session." if left else ""
-    remark = (
-        _remark(listing.note, "static-only") if packs(more) and not left else note(listing.note)
-    )
+    # A jaxpr's note counts the lines beyond: scripts show those that fit, a live kernel the rest.
+    kind = "saved-only" if left else "static-only"
+    counted = len(more) > 0 and listing.stage == "jaxpr"
+    remark = _remark(listing.note, kind) if counted else note(listing.note)
     # What a viewer must know to ask for the rest: which listing it is, and how long.
     lines = f" data-listing={budget.listings} data-lines={len(listing.lines) + len(more)}"
     budget.listings += 1

@@ -7,11 +7,12 @@ it refers to. Nothing is called and no property is evaluated.
 
 import dis
 import functools
+import inspect
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from jaxlens.ir.spans import describe
 from jaxlens.stages.arguments.pytrees import leaves
 
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+_PLAIN = (ModuleType, str, bytes, int, float)
 _MOST, _LEAVES = 5_000, 200_000  # things that are looked at, and values in them
 
 
@@ -60,7 +62,7 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
     left = _LEAVES
     while pending and len(visited) < _MOST and left > 0:
         obj, path = pending.popleft()
-        if id(obj) in visited or isinstance(obj, ModuleType | str | bytes | int | float):
+        if id(obj) in visited or issubclass(type(obj), _PLAIN):
             continue
         visited.add(id(obj))
         for binding, value in _references(obj, path):
@@ -70,11 +72,23 @@ def closed_over(function: Any, owner: Any = None) -> dict[Any, list[Binding]]:
             for step, leaf in leaves(value, left):
                 left -= 1
                 name = binding.name + step
-                if callable(leaf) or hasattr(leaf, "__dict__"):
+                if callable(leaf) or type(leaf).__dictoffset__:
                     pending.append((leaf, name))
                 for identity in identities(leaf):
                     bindings[identity].append(replace(binding, name=name))
     return bindings
+
+
+def stored(obj: Any, name: str) -> Any:
+    """Returns what an object holds under a name; None where code of its class would compute it."""
+    value = inspect.getattr_static(obj, name, None)
+    return None if hasattr(type(value), "__set__") else value
+
+
+def plain_function(obj: Any) -> FunctionType | None:
+    """Returns a Python function, or that of a bound method; None for any other object."""
+    function = obj.__func__ if type(obj) is MethodType else obj
+    return function if type(function) is FunctionType else None
 
 
 def identities(value: Any) -> Iterator[Any]:
@@ -88,22 +102,23 @@ def identities(value: Any) -> Iterator[Any]:
 
 def _references(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     """Yields the values that a function or an object refers to."""
-    if isinstance(obj, MethodType):
+    if type(obj) is MethodType:
         yield _binding(path or "self", "attribute", obj), obj.__self__
         obj = obj.__func__
-    if isinstance(obj, functools.partial):
-        code = getattr(getattr(obj.func, "__wrapped__", obj.func), "__code__", None)
-        names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
+    if issubclass(type(obj), functools.partial):
+        inner = plain_function(stored(obj.func, "__wrapped__") or obj.func)
+        code = inner.__code__ if inner is not None else None
+        names = code.co_varnames[: code.co_argcount] if code is not None else ()
         rest = (f"argument {index}" for index in range(len(names), len(obj.args)))
         positional = zip((*names, *rest), obj.args, strict=False)
         for name, value in (*positional, *obj.keywords.items()):
             yield _binding(name, "argument of a partial", obj.func), value
         yield Binding(path, "closure", "", None), obj.func
         return
-    wrapped = getattr(obj, "__wrapped__", None)
+    wrapped = stored(obj, "__wrapped__")
     if wrapped is not None:
         yield Binding(path, "closure", "", None), wrapped
-    if isinstance(obj, FunctionType):
+    if type(obj) is FunctionType:
         if not describe(obj.__code__.co_filename).library:
             yield from _of_function(obj)
         return
@@ -161,10 +176,11 @@ def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _of_object(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
-    attributes = getattr(obj, "__dict__", None)
-    if not isinstance(attributes, Mapping) or isinstance(obj, type):
-        return
     kind = type(obj)
+    found = None if issubclass(kind, type) else inspect.getattr_static(obj, "__dict__", None)
+    attributes = found.__get__(obj) if type(found) is GetSetDescriptorType else None
+    if not isinstance(attributes, Mapping):
+        return
     call = kind.__dict__.get("__call__")
     own = call if isinstance(call, FunctionType) else None
     span = definition(own) if own else None
@@ -185,9 +201,9 @@ def _binding(name: str, how: str, function: Any) -> Binding:
 
 def definition(function: Any) -> Span | None:
     """Returns the line where a function's definition begins; None if it has no Python code."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
+    function = plain_function(function)
+    if function is None:
         return None
+    code = function.__code__
     file, line = describe(code.co_filename), code.co_firstlineno
     return Span(file.name, line, line, -1, -1, code.co_qualname, file.key, file.library)

@@ -8,7 +8,7 @@ jaxpr of JAX. The lowering rule of its primitive, `core_program`, emits the core
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -17,7 +17,12 @@ from jax.interpreters import mlir
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
-from jaxlens.stages.arguments.closed_over_names import closure, code_globals
+from jaxlens.stages.arguments.closed_over_names import (
+    closure,
+    code_globals,
+    plain_function,
+    stored,
+)
 
 _CORE = "jaxlens.core"
 _TRANSFORMS = ("grad", "value_and_grad", "vmap", "jacfwd", "jacrev", "hessian", "checkpoint")
@@ -60,26 +65,25 @@ def is_core(f: Any) -> bool:
 
 def _is_part(obj: Any) -> bool:
     """Whether an object is a module, a function or an instance of a class of the core."""
-    if isinstance(obj, ModuleType):
-        name = obj.__name__
+    kind, function = type(obj), plain_function(obj)
+    if issubclass(kind, ModuleType):
+        name = stored(obj, "__name__")
+    elif function is not None:  # a wrapper may have changed its `__module__`
+        name = function.__globals__.get("__name__")
     else:
-        owner = obj if isinstance(obj, FunctionType) else type(obj)
-        name = owner.__module__ or ""
-        if getattr(obj, "__code__", None) is not None:
-            # Of its globals, as a wrapper may have changed its `__module__`.
-            name = str(getattr(obj, "__globals__", {}).get("__name__", ""))
-    return name == _CORE or name.startswith(_CORE + ".")
+        name = kind.__module__
+    return isinstance(name, str) and f"{name}.".startswith(f"{_CORE}.")
 
 
 def _named_objects(obj: Any) -> Iterator[Any]:
     """Yields the objects that a user function names: globals, closure, wrapped function."""
-    if isinstance(obj, functools.partial):
+    if issubclass(type(obj), functools.partial):
         yield obj.func
-    inner = getattr(obj, "__wrapped__", None)
+    inner = stored(obj, "__wrapped__")
     if inner is not None:
         yield inner
-    function = getattr(obj, "__func__", obj)
-    if not isinstance(function, FunctionType) or describe(function.__code__.co_filename).library:
+    function = plain_function(obj)
+    if function is None or describe(function.__code__.co_filename).library:
         return
     yield from (value for _, value in code_globals(function))
     yield from (value for _, value in closure(function))

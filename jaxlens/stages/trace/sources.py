@@ -1,6 +1,8 @@
 """Reads the source text of every file and notebook cell that a program's spans refer to."""
 
 import linecache
+import os
+import sys
 from collections.abc import Mapping
 from importlib.util import decode_source
 from itertools import chain
@@ -11,6 +13,7 @@ from jaxlens.ir.graph import Module, Span
 from jaxlens.reading import read_file
 
 _LARGEST = 64 << 20  # bytes of a file
+_SUFFIXES = (".py", ".pyi", ".pyw")
 
 
 def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mapping[str, Source]:
@@ -33,10 +36,24 @@ def sources(module: Module, *more: Span | None, libraries: bool = True) -> Mappi
 
 
 def source_text(key: str) -> str:
-    """Returns the text of a file or cell; "" if it cannot be read."""
-    try:  # the text of a program can name any file
-        return decode_source(read_file(key, _LARGEST))
-    except FileNotFoundError:  # the text of a cell or of a zipped module is only in the cache
-        return "".join(linecache.getlines(key))
+    """Returns the text of a Python file or a cell; "" if it cannot be read.
+
+    The text of a program can name any file, and what is shown of it may be sent on: a file of
+    another kind is read only where Python runs it as the script.
+    """
+    python = False
+    try:
+        python = all(name.endswith(_SUFFIXES) for name in (key, os.path.realpath(key)))
+        if python or _is_script(key):
+            return decode_source(read_file(key, _LARGEST))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
     except (OSError, SyntaxError, ValueError):
         return ""
+    # The text of a cell or of a zipped module is only in the cache.
+    return "".join(linecache.getlines(key)) if python or key in linecache.cache else ""
+
+
+def _is_script(key: str) -> bool:
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return script is not None and os.path.abspath(key) == os.path.abspath(script)

@@ -7,6 +7,7 @@ bound on memory is that of the promise: ten times the file and 64 MiB.
 import io
 import json
 import random
+import re
 import time
 import tracemalloc
 import zipfile
@@ -20,6 +21,7 @@ from jaxlens.captures import load
 from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.saved.save import STAGES
+from jaxlens.ir.text_store import from_bytes, to_bytes
 from tests.support.paths import RECORDS
 
 CPU = RECORDS / "mlp_step.cpu.jaxlens"
@@ -234,6 +236,116 @@ def test_a_text_that_is_no_program(tmp_path) -> None:
     cap = load(written(tmp_path / "a", contents | {"hlo.bin": packed([b"hello"], [[0]] * 200)}))
     with pytest.raises(CaptureFileError, match="its optimized is damaged"):
         _ = cap.optimized.module
+
+
+# ---- parts that disagree ------------------------------------------------------------------------
+
+_SCAN = parts(RECORDS / "scan_rnn.cpu.jaxlens")
+_OTHER = parts(RECORDS / "attention.cpu.jaxlens")
+
+
+def jaxpr(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callable[[Parts], None]:
+    """A change of the columns and of those of the entry's equations."""
+
+    def changed(found: Parts) -> None:
+        data = json.loads(found["jaxpr.json"])
+        change(data, data["regions"][0]["nodes"])
+        found["jaxpr.json"] = json.dumps(data).encode()
+
+    return changed
+
+
+def facts(change: Callable[[dict[str, Any]], None]) -> Callable[[Parts], None]:
+    def changed(found: Parts) -> None:
+        data = json.loads(found["manifest.json"])
+        change(data)
+        found["manifest.json"] = json.dumps(data).encode()
+
+    return changed
+
+
+def optimized(pattern: str, by: str) -> Callable[[Parts], None]:
+    def changed(found: Parts) -> None:
+        texts = from_bytes(found["hlo.bin"])
+        whole = texts.mapped(lambda text: re.sub(pattern, by, text))
+        assert whole != texts
+        found["hlo.bin"] = to_bytes(whole)
+
+    return changed
+
+
+def _one_id(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    nodes["id"] = nodes["id"][:1] * len(nodes["id"])
+
+
+def _no_results(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    nodes["results"] = [[] for _ in nodes["results"]]
+
+
+def _more_operands(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    nodes["operands"] = [operands * 5 for operands in nodes["operands"]]
+
+
+def _doubled(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    nodes.update({name: column * 2 for name, column in nodes.items()})
+
+
+def _no_parameters(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    nodes["attrs"] = [[] for _ in nodes["attrs"]]
+
+
+def _odd_parameters(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    data["strings"].append("(]")
+    odd = len(data["strings"]) - 1
+    nodes["attrs"] = [[n if i % 2 == 0 else odd for i, n in enumerate(a)] for a in nodes["attrs"]]
+
+
+def _negative(data: dict[str, Any], nodes: dict[str, Any]) -> None:
+    data["types"][0][1] = [-1]
+
+
+DISAGREEING = {
+    "a negative size": jaxpr(_negative),
+    "StableHLO of other functions": lambda found: found.update(
+        {"stablehlo.json": found["stablehlo.json"].replace(b'"closed_call"', b'"gone"')}
+    ),
+    "one id for all": jaxpr(_one_id),
+    "equations twice": jaxpr(_doubled),
+    "no results": jaxpr(_no_results),
+    "more operands than the body has": jaxpr(_more_operands),
+    "a scan without a length": jaxpr(_no_parameters),
+    "a scan of odd length": jaxpr(_odd_parameters),
+    "columns of another program": lambda found: found.update({"jaxpr.json": _OTHER["jaxpr.json"]}),
+    "more arguments": facts(lambda data: data["program"].update(inputs=[])),
+    "a profile of loose parts": facts(
+        lambda data: data["facts"].update(
+            profile={"seconds": 1.0, "parts": [{**_PART, "inside": -1}, {**_PART, "inside": 7}]}
+        )
+    ),
+    "a fusion without a computation": optimized(r", calls=%[\w.]+", ""),
+    "instructions without operands": optimized(r"\((%[^()]*)\)", "()"),
+    "elements without an index": optimized(r", index=\d+", ""),
+    "elements of an odd index": optimized(r", index=\d+", ", index=x"),
+}
+_PART = {"name": "a", "kind": "pass", "seconds": 1.0}
+
+
+@pytest.mark.parametrize("name", DISAGREEING)
+def test_parts_that_disagree_are_refused_where_they_are_read(name, tmp_path) -> None:
+    found = dict(_SCAN)
+    DISAGREEING[name](found)
+    said = read_all(written(tmp_path / "a", found))
+    reason = "(damaged|its program|than the text)"
+    assert re.fullmatch(rf"expected a file that .*{reason}; save .*", said), said
+
+
+def test_a_stage_that_was_not_saved_has_no_links(tmp_path) -> None:
+    cap = load(RECORDS / "scan_rnn.cpu.jaxlens")
+    cap.save(tmp_path / "a", stages=["jaxpr", "stablehlo", "optimized"])
+    links = load(tmp_path / "a").links
+    assert not links.forward("e0", "kernels")
+    with pytest.raises(UnavailableError, match="hlo is not in this file"):
+        links.forward("e0", "hlo")
 
 
 # ---- fuzz ---------------------------------------------------------------------------------------

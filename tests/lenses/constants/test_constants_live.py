@@ -2,6 +2,7 @@
 
 import functools
 import re
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from jaxlens.ir.facts import Constant
 from jaxlens.lenses.constants.facts import Captured, alarm
 from jaxlens.stages.arguments import captured_limits
 from jaxlens.stages.arguments.closed_over_names import closed_over
-from jaxlens.stages.core.program import is_core_call
+from jaxlens.stages.core.program import is_core, is_core_call
 
 pytestmark = pytest.mark.backend
 
@@ -285,3 +286,48 @@ def test_a_saved_capture_answers_the_same(tmp_path) -> None:
     cap = jaxlens.capture(by_global, X)
     cap.save(tmp_path / "saved")
     assert str(jaxlens.captured(jaxlens.load(tmp_path / "saved"))) == str(jaxlens.captured(cap))
+
+
+RAN = []
+
+
+class Lends:
+    def __getattr__(self, name):
+        RAN.append(name)
+        return Lends()
+
+
+class Computes:
+    __code__ = __wrapped__ = __func__ = __dict__ = property(lambda self: RAN.append("property"))
+
+
+class Observes:
+    def __getattribute__(self, name):
+        if name != "__class__":  # `isinstance` reads it
+            RAN.append(name)
+        return object.__getattribute__(self, name)
+
+
+class LoadsLate(types.ModuleType):
+    __getattribute__ = Observes.__getattribute__
+
+
+OBJECTS = {
+    "lends attributes": Lends,
+    "computes attributes": Computes,
+    "observes": Observes,
+    "a lazy module": lambda: LoadsLate("late"),
+    "is bound by a partial": lambda: functools.partial(max, Lends()),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_what_a_function_can_reach_is_not_asked(kind):
+    thing = OBJECTS[kind]()
+
+    def f(x, thing_by_default=thing):
+        return x + 1 if x.ndim else thing
+
+    assert not is_core(f)
+    assert closed_over(f) is not None
+    assert RAN == []

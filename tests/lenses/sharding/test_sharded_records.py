@@ -15,6 +15,8 @@ import jaxlens
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.lenses.program.kernel_cost import kernel_costs
+from jaxlens.lenses.program.kernel_table import table
+from jaxlens.lenses.program.kernels import works
 from jaxlens.lenses.sharding.facts import facts
 from jaxlens.lenses.sharding.report import report
 from jaxlens.report import amount
@@ -166,8 +168,14 @@ def test_what_attention_moves_through_hbm_is_its_inputs_and_its_result() -> None
     kernels = kernel_costs(cap)
     assert sum(kernel.bytes for kernel in kernels) == 4 * array
     assert {k.instruction for k in kernels if k.bytes == 0} == {"fusion.3", "iota_compare_fusion"}
-    named = next(table for table in jaxlens.cost(cap).tables if "kernel" in table.columns)
+    named = next(t for t in jaxlens.cost(cap).tables if "kernel" in t.columns)
     assert named.columns[4:7] == ("HBM", "% of HBM", "VMEM")
+    shown = table(works(cap), {kernel.instruction: kernel for kernel in kernels})
+    assert shown.columns[1:3] == ("HBM", "VMEM")
+    for rows, hbm, vmem in ((named.rows, 4, 6), (shown.rows, 1, 2)):  # bars of one scale
+        known = [row[n] for row in rows for n in (hbm, vmem) if row[n].value is not None]
+        most = max(cell.value for cell in known)
+        assert [cell.bar for cell in known] == [cell.value / most for cell in known]
     answer = jaxlens.fusion(cap)
     assert (answer.moved, answer.left) == (4 * array, 0)
     text = " ".join(finding.text for finding in answer.findings)

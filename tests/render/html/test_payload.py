@@ -142,6 +142,17 @@ def test_what_does_not_fit_is_counted_and_said():
     assert "the note" in markup
 
 
+@pytest.mark.parametrize(
+    ("stage", "most", "kind"),
+    [("jaxpr", 99, "static-only"), ("jaxpr", 9_000, "saved-only"), ("hlo", 99, "remark")],
+)
+def test_a_note_of_more_equations_goes_where_they_are_shown(monkeypatch, stage, most, kind):
+    monkeypatch.setattr("jaxlens.render.html.document_html.Budget", lambda **_: Budget(9_000))
+    lines = words(most)
+    markup = body(Document("jaxpr", "f", (Listing(stage, lines[:5], "the note", lines),)))
+    assert re.search(rf"<div class={kind}[^>]*>the note</div>", markup)
+
+
 def test_a_document_keeps_to_its_budget(monkeypatch):
     monkeypatch.setattr(
         "jaxlens.render.html.document_html.Budget", lambda **_: Budget(60_000, 20_000)

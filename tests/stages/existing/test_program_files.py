@@ -9,7 +9,9 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, PackageError, ReadError, UnavailableError
+from jaxlens.ir.stablehlo import reader as stablehlo
 from jaxlens.stages import compat
+from jaxlens.stages.compat.lowering import hlo_text
 
 S = jax.ShapeDtypeStruct
 
@@ -151,3 +153,36 @@ def test_a_serialised_exported_is_opened_or_names_its_package(exported):
     assert jaxlens.capture(data, sizes={"b": 8, "n": 4}).optimized.text
     with pytest.raises(ReadError, match="looks like a serialised"):
         jaxlens.capture(b"\x20\0\0\0" + exported.mlir_module_serialized)
+
+
+PLACES = {
+    "none": "",
+    "a name": 'loc("mul")',
+    "a name at a line": 'loc("a/mul"("-":3:1))',
+    "a line": 'loc("x.py":3:1)',
+    "lines": 'loc(callsite("x.py":3:1 at "x.py":9:1))',
+    "several": 'loc(fused["x.py":3:1, "x.py":4:1])',
+    "a kind": 'loc("mul:"("x.py":3:1))',
+    "a function": 'loc("a/mul"("f"("x.py":3:1)))',
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_stablehlo_keeps_the_names_and_places_that_xla_gives_it(place):
+    """Whatever its locations are: our stamps go through XLA and are not seen."""
+    text = f"""module @m {{
+      func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {{
+        %0 = call @inner(%arg0) : (tensor<4xf32>) -> tensor<4xf32> {PLACES[place]}
+        return %0 : tensor<4xf32>
+      }}
+      func.func private @inner(%arg0: tensor<4xf32>) -> tensor<4xf32> {{
+        %0 = stablehlo.multiply %arg0, %arg0 : tensor<4xf32> {PLACES[place]}
+        %1 = stablehlo.custom_call @Sharding(%0) : (tensor<4xf32>) -> tensor<4xf32> {PLACES[place]}
+        return %1 : tensor<4xf32>
+      }}
+    }}"""
+    cap = jaxlens.capture(text)
+    assert cap.hlo.text == hlo_text(compat.to_hlo(stablehlo.parse(text)))
+    view = jaxlens.hlo(cap, stage="hlo")
+    assert "_jls" not in view.text(full=True) + view.html() + str(view.json())
+    assert [link.head for link in cap.links.links("s1", "hlo", "stablehlo")]
