@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from jaxlens.report import traced_again
+
 Mistake = Literal[
     "condition",
     "number",
@@ -128,7 +130,7 @@ class Failure:
         remedies: Changes that avoid it.
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
-        again: Whether the function was traced again for this, which runs its Python.
+        again: How often the function was traced again for this, which runs its Python.
         reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
     """
 
@@ -144,7 +146,7 @@ class Failure:
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[Ran, ...] = ()
     skipped: int = 0
-    again: bool = False
+    again: int = 0
     reason: str = ""
 
 
@@ -202,8 +204,7 @@ def advice(remedy: Remedy) -> str:
 
 def again(failure: Failure) -> str:
     """That the function was traced again; "" where it was not."""
-    name = "the function" if failure.name in ("", "expression") else failure.name
-    return f"For this, {name} was traced again, which runs its Python again." * failure.again
+    return traced_again(failure.name, failure.again)
 
 
 def note(failure: Failure) -> str:

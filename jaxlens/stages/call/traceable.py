@@ -60,6 +60,7 @@ class TraceableCall:
         core: The unwrapped call of a `jaxlens.core` function, else None.
         unjitted: Whether neither `jit` nor a library's wrapper of it is applied to the function.
         inner: The call of the jitted function inside a library's jit, or None.
+        tracings: The target of each trace so far, of this call and of what `replace` made of it.
     """
 
     name: str
@@ -79,9 +80,11 @@ class TraceableCall:
     core: Call | None = None
     unjitted: bool = False
     inner: InnerCall | None = None
+    tracings: list[ResolvedTarget] = field(default_factory=list, repr=False, compare=False)
 
     def trace(self, place: ResolvedTarget) -> Any:
         """Returns the `jax.stages.Traced`; the user's function runs once, on tracers."""
+        self.tracings.append(place)
         with self.inner.within() if self.inner else nullcontext():
             return place.trace(self.traceable, self.args, self.kwargs)
 
