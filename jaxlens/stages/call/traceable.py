@@ -104,7 +104,8 @@ def prepare(
     """Returns a call in the form in which JAX can trace it.
 
     Args:
-        f: A function, jitted or not, a bound method, a partial, or a callable object.
+        f: A function, jitted or not, a bound method, a partial, or a callable object; what
+            `jax.make_jaxpr` returns is taken for its function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         name: Its name in the user's source ("model.predict"); by default its own name.
@@ -115,6 +116,8 @@ def prepare(
         OptionError: `f` cannot be called, or has no Python to trace.
     """
     _check(f)
+    if str(getattr(f, "__qualname__", "")).startswith("make_jaxpr("):
+        f = f.__wrapped__  # type: ignore[attr-defined]
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
     core = None
     if by_core or core_program.is_core_call(opened.function, opened.args, opened.kwargs):
