@@ -198,13 +198,6 @@ def count(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
-def traced_again(name: str, times: int) -> str:
-    """Returns the sentence on a function that was traced for more than a look; "" for 0 times."""
-    name = "the function" if name in ("", "expression") else name
-    more = "again" if times == 1 else f"{times} times more"
-    return f"For this, {name} was traced {more}, which runs its Python again." if times > 0 else ""
-
-
 def amount(n: float | None, unit: str = "B") -> str:
     """Formats a figure with three significant digits and a decimal prefix: `1.34 MB`."""
     if n is None:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxlens.report import traced_again
-
 Mistake = Literal[
     "condition",
     "number",
@@ -200,6 +198,13 @@ def operands(failure: Failure) -> str:
 def advice(remedy: Remedy) -> str:
     """What a remedy does, and whether it was tried."""
     return f"{remedy.text} ({f'tried: {remedy.outcome}' if remedy.outcome else 'not tried'})"
+
+
+def traced_again(name: str, times: int) -> str:
+    """Returns the sentence on a function that was traced for more than a look; "" for 0 times."""
+    name = "the function" if name in ("", "expression") else name
+    more = "again" if times == 1 else f"{times} times more"
+    return f"For this, {name} was traced {more}, which runs its Python again." if times > 0 else ""
 
 
 def again(failure: Failure) -> str:

@@ -18,9 +18,10 @@ from jaxlens.ir.compile_log import (
     recreated_objects,
     root,
 )
+from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.sentences import listed, ordinal
-from jaxlens.report import Finding, Trust, count, traced_again
+from jaxlens.report import Finding, Trust, count
 
 _MOST = 8  # values named in one sentence
 # Sentences of causes that are formatted from the change alone.

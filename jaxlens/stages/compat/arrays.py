@@ -39,10 +39,16 @@ def is_ref(value: Any) -> bool:
 
 
 def fresh(value: Any) -> Any:
-    """Returns a ref with the content of a ref, and any other value as it is."""
+    """Returns a ref with the content of a ref, and any other value as it is.
+
+    Gone: as `is_ref`.
+    """
     return jax.new_ref(value[...]) if is_ref(value) else value
 
 
 def content(value: Any) -> Any:
-    """Returns what a ref holds now, and any other value as it is."""
+    """Returns what a ref holds now, and any other value as it is.
+
+    Gone: as `is_ref`.
+    """
     return value[...] if is_ref(value) else value
