@@ -274,7 +274,9 @@ class Capture:
         Raises:
             UnavailableError: The function has no transform, or this is not a live call.
         """
-        return tuple(Capture(*rung) for rung in self.driver.rungs())
+        rungs = tuple(Capture(*rung) for rung in self.driver.rungs())
+        same = rungs[-1].program.transforms == self.program.transforms  # else its rung shows a jit
+        return (*rungs[:-1], self) if same else rungs
 
     def checkpointed(self) -> Iterator[Attempt["Capture"]]:
         """Yields ways to apply `jax.checkpoint` to what the program differentiates.

@@ -181,6 +181,10 @@ class Driver:
         """Whether this call would have hit JAX's caches."""
         return no_call(self.holder)
 
+    def tracings(self) -> int:
+        """How often the function was traced for this program and what was tried of it."""
+        return 0
+
     def deviations(self) -> tuple[str, ...]:
         """Sentences like those of `Program.deviations`, known no earlier than the trace.
 

@@ -128,7 +128,7 @@ class Failure:
         remedies: Changes that avoid it.
         steps: The lines that ran, the failing one last.
         skipped: How many ran before the first of `steps`.
-        again: Whether the function was traced again for this, which runs its Python.
+        again: How often the function was traced again for this, which runs its Python.
         reason: Why it fails, where `mistake` does not say it: a sentence without its full stop.
     """
 
@@ -144,7 +144,7 @@ class Failure:
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[Ran, ...] = ()
     skipped: int = 0
-    again: bool = False
+    again: int = 0
     reason: str = ""
 
 
@@ -200,10 +200,16 @@ def advice(remedy: Remedy) -> str:
     return f"{remedy.text} ({f'tried: {remedy.outcome}' if remedy.outcome else 'not tried'})"
 
 
+def traced_again(name: str, times: int) -> str:
+    """Returns the sentence on a function that was traced for more than a look; "" for 0 times."""
+    name = "the function" if name in ("", "expression") else name
+    more = "again" if times == 1 else f"{times} times more"
+    return f"For this, {name} was traced {more}, which runs its Python again." if times > 0 else ""
+
+
 def again(failure: Failure) -> str:
     """That the function was traced again; "" where it was not."""
-    name = "the function" if failure.name in ("", "expression") else failure.name
-    return f"For this, {name} was traced again, which runs its Python again." * failure.again
+    return traced_again(failure.name, failure.again)
 
 
 def note(failure: Failure) -> str:

@@ -114,7 +114,7 @@ def _jit_of(span: Span | None) -> str:
     return "" if span is not None and describe(span.key).own else "jax.jit"
 
 
-def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, ...]:
+def ladder_of(opened: Call, of: TraceableCall) -> tuple[Variant, ...]:
     """Returns a program per rung of a call's ladder of transforms, the plain function first.
 
     A rung whose outermost transform is jit is traced through a caller, so that its jaxpr shows
@@ -122,15 +122,15 @@ def ladder_of(opened: Call, name: str, by_core: bool = False) -> tuple[Variant, 
 
     Args:
         opened: The call.
-        name: The function's name.
-        by_core: Whether `jaxlens.core` traces it, even if its arguments are shapes, from which
-            this cannot be detected.
+        of: The same, prepared: with its name, how often it was traced, and whether
+            `jaxlens.core` traces it, which cannot be detected from shapes.
     """
     variants = []
     transforms: tuple[str, ...] = ()
     for rung in rungs(opened.function, opened.args, opened.kwargs):
         transforms = (rung.transform, *transforms) if rung.transform else transforms
-        call = prepare(traceable(rung), rung.args, rung.kwargs, name, by_core)
+        call = prepare(traceable(rung), rung.args, rung.kwargs, of.name, of.core is not None)
+        call = replace(call, tracings=of.tracings)
         variants.append(_prepared(call, None, transforms))
     return tuple(variants)
 
@@ -265,6 +265,9 @@ class LiveDriver(Running):
     def verdict(self) -> Verdict:
         return self.staging.verdict
 
+    def tracings(self) -> int:
+        return len(self.staging.call.tracings)
+
     def deviations(self) -> tuple[str, ...]:
         return self.staging.deviations()
 
@@ -287,9 +290,8 @@ class LiveDriver(Running):
         Raises:
             UnavailableError: The function has no transform, or was made for a trial.
         """
-        call = self.staging.call
         with self.staging.as_called():
-            return ladder_of(self.staging.opened, call.name, call.core is not None)
+            return ladder_of(self.staging.opened, self.staging.call)
 
     def checkpointed(self) -> Iterator[Attempt[Variant]]:
         """Yields each way to apply `jax.checkpoint`: in words, in Python, and a function.
@@ -373,6 +375,7 @@ class LiveDriver(Running):
             UnavailableError: See `reproducer`.
         """
         inputs = self._entry_inputs()
+        self._check_refs(edited=True)
         with self._taken("an edited program") as lowered:
             options = compat.options_of(lowered) or ()
             outputs = self.outputs()

@@ -5,7 +5,7 @@ The document is built on first use, and once.
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from json import dumps
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import Any
 
 from jaxlens.captures import Capture
 from jaxlens.errors import LensError, OptionError, UnavailableError, nearest
+from jaxlens.ir.failure import traced_again
 from jaxlens.render.bars import source_bars, table_bars
-from jaxlens.render.document import Document, GraphPane, Picture, SourcePane, TableBlock
+from jaxlens.render.document import Document, Findings, GraphPane, Picture, SourcePane, TableBlock
 from jaxlens.render.text.document_text import text
 from jaxlens.render.text.lines import REST
 from jaxlens.render.to_json import plain
+from jaxlens.report import Finding
 from jaxlens.views.about import pictures, versions
 
 
@@ -32,6 +34,11 @@ class View:
 
     capture: Capture | None
     build: Callable[[], Document]
+    _traced: int = field(init=False)  # traces before this output; the first is no trial's
+
+    def __post_init__(self) -> None:
+        traced = self.capture.driver.tracings() if self.capture is not None else 0
+        object.__setattr__(self, "_traced", max(traced, 1))
 
     @cached_property
     def document(self) -> Document:
@@ -41,7 +48,11 @@ class View:
             return built
         deviations = built.deviations or self.capture.deviations
         known = versions(self.capture.program.target)
-        return replace(built, deviations=deviations, versions=known)
+        again = traced_again(
+            self.capture.program.name, self.capture.driver.tracings() - self._traced
+        )
+        said = (Findings((Finding(again, "traced"),)),) if again else ()
+        return replace(built, blocks=(*built.blocks, *said), deviations=deviations, versions=known)
 
     def compute(self) -> "View":
         """Builds the document now, so that an error is raised here."""

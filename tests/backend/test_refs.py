@@ -13,6 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import jaxlens
+from jaxlens.errors import UnavailableError
 from jaxlens.ir.jaxpr.refs import ON_REFS
 from jaxlens.links.live_equations import live_equations
 from jaxlens.questions.panes import PANES
@@ -232,3 +233,36 @@ def test_what_is_written_to_a_ref_is_live_and_waited_for():
     assert live_equations(module) >= {n.id for n in module.nodes() if n.opcode in ("sin", "swap")}
     assert not jaxlens.silent(cap).found
     assert jaxlens.tree(cap).depth == 4  # sin, sin, mul, add
+
+
+RUNS = {
+    "run": lambda cap: cap.driver.run(2).outputs,
+    "watched": lambda cap: cap.driver.run_watched(1).outputs,
+    "flat": lambda cap: cap.driver.flat_run(1).outputs[0],
+    "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
+    "extract": lambda cap: cap.kernel(cap.kernels[0].name).extract(run=1) and None,
+    "arguments": lambda cap: cap.driver.module_arguments() and None,
+}
+
+
+def written(r, x):
+    r[...] = r[...] * x + 1
+    return r[...].sum()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_writes_copies_of_refs(name):
+    given = jax.new_ref(X)
+    outputs = RUNS[name](jaxlens.capture(jax.jit(written), given, X))
+    assert outputs is None or float(outputs) == float((X * X + 1).sum())
+    np.testing.assert_array_equal(given[...], X)
+    closing = jaxlens.capture(lambda x: written(CLOSED, x), X)
+    with pytest.raises(UnavailableError, match="closes over a ref, which a run would write"):
+        RUNS[name](closing)
+    np.testing.assert_array_equal(CLOSED[...], X)
+
+
+def test_a_text_of_a_program_on_refs_is_not_edited():
+    cap = jaxlens.capture(written, jax.new_ref(X), X)
+    with pytest.raises(UnavailableError, match="takes a ref, and a text has arrays"):
+        cap.edit("stablehlo", cap.edit("stablehlo"))

@@ -11,12 +11,14 @@ from jaxlens.ir.compile_log import (
     TYPE_TEXT,
     CallEvent,
     CompileLog,
+    Cure,
     KeyChange,
     field_name,
     merged,
     recreated_objects,
     root,
 )
+from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import Finding, Trust, count
@@ -71,10 +73,14 @@ def answers(log: CompileLog, where: str) -> Iterator[Finding]:
 
 def cures(calls: Iterable[CallEvent]) -> Iterator[Finding]:
     """Yields what would avoid recompiles, each cure once."""
-    for cure in dict.fromkeys(call.cure for call in calls if call.cure):
-        if cure.text:
-            trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
-            yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).", trust)
+    named = dict[Cure, str]()
+    for call in calls:
+        if call.cure and call.cure.text:
+            named.setdefault(call.cure, call.function)
+    for cure, name in named.items():
+        trust: Trust = "traced" if cure.traced else "compared" if cure.tried else "estimate"
+        again = f" {traced_again(name, cure.traced)}".rstrip()
+        yield Finding(f"Cure: {cure.text} ({cure.tried or 'not tried'}).{again}", trust)
 
 
 def by_function(calls: Iterable[CallEvent]) -> dict[Identity, list[CallEvent]]:

@@ -139,13 +139,15 @@ def _is_made(value: Any) -> bool:
     """Whether a value is a function in Python, or an object that was made of one."""
     if isinstance(value, type | _C_FUNCTIONS):
         return False
-    return isinstance(value, types.FunctionType) or has(value, "__wrapped__")
+    is_ufunc = type(value).__name__ == "ufunc" and module_of(value) == "jax.numpy"
+    return is_ufunc or isinstance(value, types.FunctionType) or has(value, "__wrapped__")
 
 
 def _is_at_home(value: Any, module: str) -> bool:
     """Whether a module has a value under its qualified name."""
     place: Any = sys.modules.get(module)
-    for part in str(getattr(value, "__qualname__", "")).split("."):
+    # An object has no qualified name, and a ufunc a name.
+    for part in str(getattr(value, "__qualname__", getattr(value, "__name__", ""))).split("."):
         place = getattr(place, part, None)
     return getattr(place, "__func__", place) is value
 

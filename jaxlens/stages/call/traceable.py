@@ -60,6 +60,7 @@ class TraceableCall:
         core: The unwrapped call of a `jaxlens.core` function, else None.
         unjitted: Whether neither `jit` nor a library's wrapper of it is applied to the function.
         inner: The call of the jitted function inside a library's jit, or None.
+        tracings: The target of each trace so far, of this call and of what `replace` made of it.
     """
 
     name: str
@@ -79,9 +80,11 @@ class TraceableCall:
     core: Call | None = None
     unjitted: bool = False
     inner: InnerCall | None = None
+    tracings: list[ResolvedTarget] = field(default_factory=list, repr=False, compare=False)
 
     def trace(self, place: ResolvedTarget) -> Any:
         """Returns the `jax.stages.Traced`; the user's function runs once, on tracers."""
+        self.tracings.append(place)
         with self.inner.within() if self.inner else nullcontext():
             return place.trace(self.traceable, self.args, self.kwargs)
 
@@ -101,7 +104,8 @@ def prepare(
     """Returns a call in the form in which JAX can trace it.
 
     Args:
-        f: A function, jitted or not, a bound method, a partial, or a callable object.
+        f: A function, jitted or not, a bound method, a partial, or a callable object; what
+            `jax.make_jaxpr` returns is taken for its function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         name: Its name in the user's source ("model.predict"); by default its own name.
@@ -112,6 +116,8 @@ def prepare(
         OptionError: `f` cannot be called, or has no Python to trace.
     """
     _check(f)
+    if str(getattr(f, "__qualname__", "")).startswith("make_jaxpr("):
+        f = f.__wrapped__  # type: ignore[attr-defined]
     opened = open_call(f, tuple(args), dict(kwargs), (name or "").partition(".")[0])
     core = None
     if by_core or core_program.is_core_call(opened.function, opened.args, opened.kwargs):

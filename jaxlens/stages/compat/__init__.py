@@ -5,7 +5,7 @@ lost when the private name no longer exists; no function raises for that reason.
 imported directly where it is used.
 """
 
-from jaxlens.stages.compat.arrays import base_array, made_in
+from jaxlens.stages.compat.arrays import base_array, content, fresh, is_ref, made_in
 from jaxlens.stages.compat.calls_heard import hear_calls, hear_test_events
 from jaxlens.stages.compat.disk_cache import hear_key_parts, persistent_cache_off
 from jaxlens.stages.compat.extend import extend, mlir_bindings

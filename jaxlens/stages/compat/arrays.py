@@ -1,6 +1,8 @@
-"""What JAX knows of an array and does not show: the stack that made it, the numbers of a key."""
+"""What JAX knows of an array and does not show: the stack that made it, a key's numbers, refs."""
 
 from typing import Any
+
+import jax
 
 from jaxlens.stages.compat.import_private import when_gone
 
@@ -26,3 +28,27 @@ def base_array(value: Any) -> Any:
     Gone: None, and the memory of keys has no name.
     """
     return value._base_array if type(value).__name__ == "PRNGKeyArray" else None
+
+
+def is_ref(value: Any) -> bool:
+    """Whether a value, or an abstract value, is a ref.
+
+    Gone: False, and a ref is taken for an array.
+    """
+    return hasattr(getattr(value, "aval", value), "inner_aval")
+
+
+def fresh(value: Any) -> Any:
+    """Returns a ref with the content of a ref, and any other value as it is.
+
+    Gone: as `is_ref`.
+    """
+    return jax.new_ref(value[...]) if is_ref(value) else value
+
+
+def content(value: Any) -> Any:
+    """Returns what a ref holds now, and any other value as it is.
+
+    Gone: as `is_ref`.
+    """
+    return value[...] if is_ref(value) else value

@@ -95,6 +95,7 @@ def explain(
     """
     if isinstance(error, LensError) or hasattr(error, _KEPT):
         return
+    before = len(call.tracings)
     with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
         # An error in the explanation must not replace the user's exception.
         if seconds < _PATIENCE:
@@ -107,7 +108,7 @@ def explain(
                 failure = _explained(error, error, None, call, place)
         else:
             failure = _explained(error, error, None, call)
-        _keep(error, failure, again=seconds < _PATIENCE)
+        _keep(error, failure, len(call.tracings) - before)
 
 
 def add_note(error: Exception) -> None:
@@ -116,7 +117,7 @@ def add_note(error: Exception) -> None:
         _keep(error, explanation(error))
 
 
-def _keep(error: Exception, failure: Failure | None, again: bool = False) -> None:
+def _keep(error: Exception, failure: Failure | None, again: int = 0) -> None:
     if failure is not None:
         failure = replace(failure, again=again)
         setattr(error, _KEPT, failure)

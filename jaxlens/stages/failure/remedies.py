@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
@@ -222,7 +223,7 @@ def _outcome(
     isolate.retire()
     try:
         with _within(_SECONDS):
-            trace(prepare(function, args, kwargs), place)
+            trace(replace(prepare(function, args, kwargs), tracings=call.tracings), place)
     except (Exception, _LateError):  # the user's function may raise anything
         return ""
     finally:

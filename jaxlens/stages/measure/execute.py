@@ -38,8 +38,8 @@ def run(
         during: Context manager around the timed runs, such as a profiler.
 
     Returns:
-        Seconds of each run and the last results. Donated arrays are copied before each run,
-        outside of the measurement, so that the caller's stay valid.
+        Seconds of each run and the last results. Donated arrays and refs are copied before each
+        run, outside of the measurement, so that the caller's stay as they are.
 
     Raises:
         OptionError: `n` is below 1, or an argument is a shape without data.
@@ -61,6 +61,7 @@ def run(
             if index == _WARM and during is not None:
                 around.enter_context(during)
             leaves = [x.copy() if i in donated else x for i, x in enumerate(placed)]
+            leaves = [*map(compat.fresh, leaves)]
             positional, named = jax.tree.unflatten(tree, _ready(leaves))
             start = time.perf_counter()
             outputs = _ready(_call(compiled, positional, named))

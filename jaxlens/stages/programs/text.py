@@ -205,8 +205,8 @@ def struct(kind: Type) -> Any:
 
 
 def plain_array(leaf: Any) -> Any:
-    """Returns an argument as the array that a module takes: the words of a PRNG key."""
-    array = jnp.asarray(leaf)
+    """Returns an argument as the array that a module takes: a ref's content, a key's words."""
+    array = jnp.asarray(compat.content(leaf))
     is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jax.random.key_data(array) if is_key else array
 

@@ -14,6 +14,7 @@ from jaxlens import progress
 from jaxlens.errors import OptionError, UnavailableError, nearest
 from jaxlens.ir.driver import Driver, Loop, Run
 from jaxlens.ir.facts import Limits, Trial
+from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.bounds import IndexOutside
 from jaxlens.ir.run.in_hand import ExtractedRun, ProgramRun, Reproducer
 from jaxlens.ir.run.nonfinite import EquationValues, NonFiniteExecution, NonFiniteRun, Path
@@ -61,17 +62,50 @@ class Running(Driver):
         """The `jax.stages.Compiled`."""
         return self.compiling.compiled().executable
 
+    def _check_refs(self, edited: bool = False) -> None:
+        """Raises UnavailableError where a run would write a ref that the function closes over.
+
+        Args:
+            edited: Whether a text of the program is run, which has results for its refs.
+        """
+        if not self.staging.has("_trace"):
+            return
+        name, closed = self.staging.call.name, self.staging.traced.jaxpr
+        if any(map(compat.is_ref, closed.consts)):
+            raise UnavailableError(
+                f"{name} closes over a ref, which a run would write: pass it as an argument, of "
+                "which each run gets a copy"
+            )
+        if edited and any(map(compat.is_ref, closed.in_avals)):
+            raise UnavailableError(
+                f"{name} takes a ref, and a text has arrays: edit a function that takes the array "
+                "and returns it"
+            )
+
+    def _check_effects(self, doing: str) -> None:
+        """Raises UnavailableError for an `io_callback`, which acts each time that it is called.
+
+        JAX itself may leave out or repeat the calls of other callbacks.
+        """
+        every = bodies(opened(self.staging.traced.jaxpr)).values()
+        if any(eqn.primitive.name == "io_callback" for body in every for eqn in body.jaxpr.eqns):
+            raise UnavailableError(
+                f"{doing}, and its io_callback would act each time: look at the function without it"
+            )
+
     def run(self, n: int) -> Run:
         """Executes the program `n` times and measures each run.
 
         Raises:
             OptionError: `n` is below 1, or an argument is a shape without data.
-            UnavailableError: The program was compiled for a device that this process lacks, or
-                the call's arrays have been freed.
+            UnavailableError: The program was compiled for a device that this process lacks, it
+                closes over a ref, or the call's arrays have been freed.
         """
         # Read first: compiling drops the reference to arrays that only this call keeps alive.
         args, kwargs = self.given()
-        return run(self.executable, args, n, kwargs, self._names())
+        executable = self.executable
+        self._check_refs()
+        return run(executable, args, n, kwargs, self._names())
 
     def run_watched(self, n: int) -> Run:
         """Runs under JAX's profiler, which slows it, and adds the seconds of each instruction.
@@ -82,6 +116,7 @@ class Running(Driver):
         args, kwargs = self.given()
         module = self.compiling.compiled().optimized.module.name
         devices = self.staging.place.target.devices
+        self._check_refs()
 
         def profiled(executable: Any) -> Run:
             execute = partial(run, executable, args, n, kwargs, self._names())
@@ -124,6 +159,7 @@ class Running(Driver):
     def numerics(self) -> NumericsRun:
         """Runs the program op by op, in float64 and compiled; raises as `nonfinite`."""
         with self._measuring("op by op, and in float64", "--numerics") as (closed, leaves):
+            self._check_effects("--numerics runs the program in several ways")
             return numerics.run(closed, leaves)
 
     def bounds(self) -> tuple[IndexOutside, ...]:
@@ -257,6 +293,7 @@ class Running(Driver):
 
     def _passed(self, lowered: Any) -> list[Any]:
         """Returns the arrays that the module of a lowered program is called with, in order."""
+        self._check_refs()
         leaves = jax.tree.leaves(self.given())
         check(leaves, self._names(), "this")
         known = compat.kept_arguments(lowered)
@@ -310,4 +347,6 @@ class Running(Driver):
                 "a trial is compiled for one device, where JAX runs by default; "
                 "look at the call without --target"
             )
+        if run:
+            self._check_effects("both programs would run on random inputs")
         return scan.trial(self.staging.traced.jaxpr, region, loops, run)

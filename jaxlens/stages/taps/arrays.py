@@ -10,9 +10,9 @@ from jax import lax
 
 from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ExecutionArray
+from jaxlens.stages.compat.arrays import is_ref
 from jaxlens.stages.taps.evaluate import Probe, Site, deepest, equations
 from jaxlens.stages.taps.execute import execute
-from jaxlens.stages.taps.refs import is_ref
 from jaxlens.stages.taps.values import real_type, unsharded
 
 _SIDE = 40  # tiles of a picture on one side

@@ -12,10 +12,11 @@ from jaxlens.ir.jaxpr.bodies import bodies, opened
 from jaxlens.ir.run.nonfinite import Path
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
+from jaxlens.stages.compat.arrays import content, fresh, is_ref
 from jaxlens.stages.compile.interruptible import interruptible
 from jaxlens.stages.taps.evaluate import OUTSIDE, Change, Evaluator, Probe
 from jaxlens.stages.taps.pieces import OpenedJaxpr, ProgramPiece, WrittenOperand, cut, open_calls
-from jaxlens.stages.taps.refs import content, fresh, is_ref, makes_ref
+from jaxlens.stages.taps.refs import makes_ref
 
 _UNKNOWN = re.compile(r"No such compile option: '([^']*)'")
 # A piece runs once, and many small kernels are most of its compile. On a CPU XLA's older emitters

@@ -18,6 +18,7 @@ from jaxlens.ir.run.nonfinite import (
     Path,
     ValueRange,
 )
+from jaxlens.stages.compat.arrays import content, is_ref
 from jaxlens.stages.taps.evaluate import (
     Probe,
     Site,
@@ -27,7 +28,6 @@ from jaxlens.stages.taps.evaluate import (
     evaluated_bodies,
 )
 from jaxlens.stages.taps.execute import CompiledPieces, execute
-from jaxlens.stages.taps.refs import content, is_ref
 
 _HEAD = 3  # elements of a row before the iterations
 _BITS = 30  # of an integer that are used

@@ -12,7 +12,8 @@ from jaxlens.ir.run.nonfinite import Path
 from jaxlens.ir.run.numerics import BITS, NumericsRun, ResultDifference, ResultRounding
 from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
-from jaxlens.stages.taps.refs import bind, content, fresh, is_ref
+from jaxlens.stages.compat.arrays import content, fresh, is_ref
+from jaxlens.stages.taps.refs import bind
 from jaxlens.stages.taps.shadow import BF16, TF32, Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}

@@ -10,20 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-
-def is_ref(value: Any) -> bool:
-    """Whether a value, or an abstract value, is a ref."""
-    return hasattr(getattr(value, "aval", value), "inner_aval")
-
-
-def fresh(value: Any) -> Any:
-    """Returns a ref with the content of a ref, and any other value as it is."""
-    return jax.new_ref(value[...]) if is_ref(value) else value
-
-
-def content(value: Any) -> Any:
-    """Returns what a ref holds now, and any other value as it is."""
-    return value[...] if is_ref(value) else value
+from jaxlens.stages.compat.arrays import is_ref
 
 
 def makes_ref(eqn: Any) -> bool:

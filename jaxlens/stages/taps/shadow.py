@@ -20,7 +20,8 @@ from jaxlens.ir.jaxpr.refs import ON_REFS, WRITES
 from jaxlens.ir.run.nonfinite import CALLS, LOOPS, Path
 from jaxlens.ir.run.numerics import BITS, DotRounding, RoundingExecution
 from jaxlens.stages import compat
-from jaxlens.stages.taps.refs import bind, fresh, is_ref, makes_ref
+from jaxlens.stages.compat.arrays import fresh, is_ref
+from jaxlens.stages.taps.refs import bind, makes_ref
 
 _LITERAL = compat.extend("core", "Literal")
 _MOST = 50_000  # executions of equations that are measured

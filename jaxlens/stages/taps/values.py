@@ -17,9 +17,9 @@ from jax import lax
 
 from jaxlens.ir.run.nonfinite import LOOPS, Path
 from jaxlens.ir.run.values import ValuesRun, ValueStatistics
+from jaxlens.stages.compat.arrays import is_ref
 from jaxlens.stages.taps.evaluate import Probe, Site, added, deepest, equations, evaluated_bodies
 from jaxlens.stages.taps.execute import execute
-from jaxlens.stages.taps.refs import is_ref
 
 _TILE = 1024
 _LARGE = 64  # tiles of results that are not copied

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 from jaxlens.ir.compile_log import CallEvent, CompileLog, CompileStep, Cure, KeyChange, KeyPart
+from jaxlens.ir.failure import traced_again
 from jaxlens.ir.graph import Span
 from jaxlens.lenses.recompile.report import facts, one_line, recompiles
 from jaxlens.views.questions.recompiles import document
@@ -84,7 +85,7 @@ def test_a_cure_says_whether_it_was_tried():
     untried = call(3, KeyChange("setting", "jax_enable_x64", "True", "False"), cure=Cure("set it"))
     report = recompiles(CompileLog((call(1), tried, untried)))
     assert [(f.text, f.trust) for f in report.findings[1:]] == [
-        ("Cure: pad x (traced so: it works).", "traced"),
+        (f"Cure: pad x (traced so: it works). {traced_again(tried.function, 1)}", "traced"),
         ("Cure: set it (not tried).", "estimate"),
     ]
 
