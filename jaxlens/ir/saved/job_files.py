@@ -69,10 +69,6 @@ class ProcessFolder:
         """Writes a program."""
         write_whole(self.programs / f"{name}{SUFFIX}", data)
 
-    def remove_program(self, name: str) -> None:
-        """Removes a program, if it is there, which only this process has written."""
-        (self.programs / f"{name}{SUFFIX}").unlink(missing_ok=True)
-
 
 def _dumped(value: Any) -> bytes:
     return json.dumps(to_json(value), separators=(",", ":")).encode()
@@ -163,7 +159,9 @@ def _read_process(folder: Path) -> ProcessRecord:
 def _read(kind: type[T], file: Path, damaged: list[str]) -> T | None:
     """Reads one file; None for one that is damaged, which is noted."""
     try:
-        return from_json(kind, read_json(file, _MOST))
+        data = read_json(file, _MOST)
+        data.pop("delays", None)  # of messages between processes, which older records have
+        return from_json(kind, data)
     except (OSError, *_BAD):
         damaged.append(file.name)
         return None

@@ -23,7 +23,6 @@ from jaxlens.report import (
 
 _ROWS = 200  # compiles in the table
 _EXTRAS = 3  # programs of some processes that are named
-_COLLECTIVES = 5  # of a program that are named
 _SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
@@ -32,14 +31,11 @@ def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
     findings = [
         *_same(job),
-        *_clocks(job),
         *_absent(job),
         *_ends(job),
-        *_waits(job),
         *_longest(job),
         *_recompiled(job),
-        *([Finding(job.peak, "counted")] if job.peak else []),
-        *_unfinished(job),
+        *_failed(job),
         *_trouble(job),
     ]
     if not job.rows:
@@ -96,23 +92,6 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
         yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
 
 
-def _clocks(job: JobFacts) -> Iterator[Finding]:
-    """Yields whose clocks differ from process 0's; nothing where no message bounds them."""
-    apart = sorted((c for c in job.clocks if c.ahead), key=lambda c: -abs(c.ahead))
-    for c in apart[:_EXTRAS]:
-        side = "ahead" if c.ahead > 0 else "behind"
-        text = f"Times of process {c.label} are by process 0's clock, as its own is {side}."
-        tail = f" by {duration(abs(c.ahead))}, to within {duration(c.within or 0.0)}."
-        yield Finding(text, "compared", tail=tail)
-    if (left := len(apart) - _EXTRAS) > 0:
-        yield Finding(f"So are those of {count(left, 'more process', 'more processes')}.")
-    widths = [c.within for c in job.clocks if c.within is not None]
-    if widths and len(widths) == len(job.clocks) and not apart:
-        tail = f": each is known to within {duration(max(widths))}."
-        text = "No process's clock is known to differ from process 0's."
-        yield Finding(text, "compared", tail=tail)
-
-
 def _absent(job: JobFacts) -> Iterator[Finding]:
     """Yields which starts lack processes, as each host may write to a disk of its own."""
     for start in attempts(job.job):
@@ -138,14 +117,6 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
             elif not p.process.ended and (silent := _silent(p, start)) > _SILENT:
                 text = f"{name} was last heard of long before the others: it may have been killed"
                 yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
-
-
-def _waits(job: JobFacts) -> Iterator[Finding]:
-    """Yields the collectives of programs that were lost before they were written as compiled."""
-    for function, names in job.waits.items():
-        text = f"{function} was the last program of a process that did not end, and is known as it "
-        text += f"was lowered: its own collectives are {listed(names, _COLLECTIVES)}; those that "
-        yield Finding(f"{text}XLA's partitioner adds are not known.", "unknown")
 
 
 def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
@@ -224,13 +195,8 @@ def _recompiled(job: JobFacts) -> Iterator[Finding]:
     yield from answers(most.log, where)
 
 
-def _unfinished(job: JobFacts) -> Iterator[Finding]:
-    """Yields which compiles had not ended when their process last wrote, and which failed."""
-    open = [row for row in job.rows if row.compile.state == "compiling"]
-    if open:
-        names = [f"{row.function} in process {row.label}" for row in open]
-        was = "was" if len(open) == 1 else "were"
-        yield Finding(f"Not ended when the record was last written {was}: {listed(names)}.")
+def _failed(job: JobFacts) -> Iterator[Finding]:
+    """Yields which compiles failed."""
     failed = [row for row in job.rows if row.compile.state == "failed"]
     if failed:
         names = [f"{r.function} ({r.compile.call.steps[-1].failed})" for r in failed]
@@ -291,7 +257,7 @@ def _compiles(job: JobFacts) -> Table:
 
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
-    state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
+    state = "failed; " if row.compile.state == "failed" else ""
     disk = "from the persistent cache; " if call.loaded else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),

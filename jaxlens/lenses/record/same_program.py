@@ -251,7 +251,7 @@ def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Itera
     texts: dict[tuple[str, str], set[str]] = {}
     for process in (left, *rest):
         for compile in together(process):
-            if compile.program and not compile.program.startswith("lowered-"):
+            if compile.program:
                 texts.setdefault(_ident(compile), set()).add(compile.program)
     yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
 

@@ -79,7 +79,6 @@ def test_the_first_difference_is_named(first, second, what):
 @pytest.mark.parametrize(
     "other",
     [
-        {"state": "compiling"},
         {"constants": ()},  # too many programs waited to be written
         {"constants": (RecordedConstant("f32[30]"),)},  # its values were freed
     ],
@@ -272,22 +271,6 @@ def test_unequal_programs_whose_collectives_may_wait(case):
     found = facts(two, lambda _, name: stage if name == "optimized" else None)
     assert not any("no process need wait" in f.text for f in report(found).findings)
     assert bool(found.mismatch.waits) == (case == "other devices")
-
-
-def test_the_collectives_of_a_program_that_was_lost_in_its_first_run_are_named():
-    span = Span("train.py", 12)
-    node = Node("o1", "stablehlo.all_reduce", results=(Value("o1", Type("f32")),), spans=(span,))
-    stage = SimpleNamespace(module=SimpleNamespace(nodes=lambda: [Node("o0", "add"), node]))
-    last = replace(compiled(1), program="lowered-process-0")
-    two = [process(i, last, ended=False) for i in range(2)]
-    found = report(facts(job(*two), lambda _, name: stage if name == "stablehlo" else None))
-    (said,) = [f.text for f in found.findings if "lowered" in f.text]
-    assert said.endswith(
-        "its own collectives are all_reduce f32[] (train.py:12); those that XLA's partitioner adds "
-        "are not known."
-    )
-    over = [process(i, last) for i in range(2)]
-    assert not facts(job(*over), lambda *_: stage).waits
 
 
 def test_a_process_that_its_parent_outlived_did_not_end_of_itself():
