@@ -1,4 +1,4 @@
-"""Says how the figures of a sweep change, which points fit, and which failed."""
+"""Says which points of a sweep fit, which are best, and which failed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -8,13 +8,11 @@ from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.fits import target_of
 from jaxlens.lenses.sentences import listed, unknown_trips
 from jaxlens.lenses.sweep.facts import (
-    Growth,
     Measured,
     Series,
     SweepFacts,
     figure,
     fit,
-    growth,
     series,
 )
 from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
@@ -24,11 +22,10 @@ TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _FITS = {True: "yes", False: "no", None: "unknown"}
 _ALIKE = 1.01  # figures that differ less count as equal
-_POWERS = {0: "", 1: " n"}  # as they are written; others as n^2
 
 
 def report(facts: SweepFacts) -> Report:
-    """Reports a sweep: limits, growth, the best points, errors; and all points as a table."""
+    """Reports a sweep: limits, the best points, errors; and all points as a table."""
     findings = [
         Finding(
             f"{name} is traced, so that its value is in no program: to vary it, make it static, as "
@@ -37,7 +34,7 @@ def report(facts: SweepFacts) -> Report:
         )
         for name in facts.traced
     ]
-    findings += [*_limits(facts), *_growths(facts), *_bests(facts), *_errors(facts)]
+    findings += [*_limits(facts), *_bests(facts), *_errors(facts)]
     if facts.trouble:
         text = f"Points are not kept in the file: {facts.trouble}."
         findings.append(Finding(text, "measured"))
@@ -118,52 +115,6 @@ def _fit(low: Measured | None, high: Measured | None, quantity: str, words: str,
 
 def _takes(row: SweepRow) -> str:
     return f"takes {amount(row.takes)}" if row.takes is not None else "is refused by XLA"
-
-
-def _growths(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields how each figure grows along each axis of numbers, where it is largest."""
-    names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
-    for at in facts.numbered:
-        quantity = facts.axes[at].quantity
-        for name in names:
-            lines = list(series(facts, at))
-            laws = [(one, growth(*one.values(figure(name)))) for one in lines]
-            known = [(one, law, _grows(law, name, quantity)) for one, law in laws if law]
-            if not known:
-                continue
-            _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
-            same = [one for one, _, said in known if said == text]
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}."
-            trust: Trust = "xla" if name == "peak" else "counted"
-            yield Finding(_capital(text), "estimate" if law.terms else trust)
-
-
-def _grows(law: Growth, name: str, quantity: str) -> str:
-    """Returns how a figure grows, and how far that holds."""
-    first, last, unit = _number(law.first), _number(law.last), UNITS.get(name, "B")
-    if not law.terms:
-        points = f"{'no law fits the ' if law.points > 2 else ''}{law.points} points"
-        times = f"{law.ratio:.3g} times" if abs(law.ratio - 1) > 0.005 else "about"
-        return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
-    off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
-    about = f"from {first} to {last} ({law.points} points, {off})"
-    if law.is_flat:
-        return f"hardly changes with {quantity} {about}"
-    if law.is_line:
-        slope, base = law.terms[1], law.terms[0]
-        way = "grows" if slope > 0 else "falls"
-        share = f" {'on top of' if base > 0 else 'minus'} {amount(abs(base), unit)}"
-        rest = share if slope > 0 and law.counts(0) else ""
-        each = f"{amount(abs(slope), unit)} for each one{rest}"
-        return f"{way} linearly with {quantity}, by {each} {about}"
-    parts = [
-        f"{'+' if factor > 0 else '-'} {amount(abs(factor), unit)}{_POWERS.get(n, f' n^{n}')}"
-        for n, factor in law.terms.items()
-        if law.counts(n)
-    ]
-    way = "grows" if max(law.terms) > 0 else "falls"
-    symbol = "" if quantity == "n" else " (n)"
-    return f"{way} with {quantity}{symbol} as {' '.join(parts).removeprefix('+ ')} {about}"
 
 
 def _bests(facts: SweepFacts) -> Iterator[Finding]:

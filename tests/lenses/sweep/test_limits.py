@@ -1,85 +1,14 @@
-"""Growths fitted to curves whose law is known, and limits between points."""
+"""What a sweep says of its points, and limits between them."""
 
 import pytest
 
 from jaxlens.errors import OptionError
 from jaxlens.ir.run.sweep import SweepAxis, SweepFigures, SweepRow
 from jaxlens.lenses.memory.capacity import capacity, refusal
-from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit, growth
+from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit
 from jaxlens.lenses.sweep.report import report
 
-N = [8, 16, 32, 64, 128]
 POLICIES = (("policy", "none", "nothing_saveable"), ("flags", "none", "xla_a=1"))
-
-
-def test_a_line_is_found_with_what_does_not_grow():
-    found = growth(N, [1000 + 7 * n for n in N])
-    assert (found.first, found.last, found.points) == (8, 128, 5)
-    assert found.terms == pytest.approx({1: 7, 0: 1000})
-
-
-def test_a_line_may_begin_later():
-    found = growth(N, [max(500, 1000 + 7 * (n - 32)) if n >= 32 else 999 for n in N])
-    assert (found.is_line, found.first, found.points) == (True, 32, 3)
-
-
-def test_powers_of_whole_numbers_are_laws():
-    for power in (2, 3, -1):
-        law = growth(N[:3], [3 * n**power for n in N[:3]])
-        assert law.terms == pytest.approx({power: 3})
-    assert growth(N[:3], [n**1.5 for n in N[:3]]).terms == {}
-
-
-def test_memory_of_attention_is_a_line_and_a_square():
-    known = growth(N, [900 + 768 * n + 4 * n**2 for n in N])
-    assert known.terms == pytest.approx({2: 4, 1: 768, 0: 900})
-    # Three points are on some such curve, whatever they are.
-    assert growth(N[:3], [768 * n + 4 * n**2 for n in N[:3]]).terms == {}
-
-
-@pytest.mark.parametrize(
-    ("values", "times"),
-    [([1, 9, 2, 30, 4], 4 / 30), ([4480, 7800, 13400], 13400 / 7800), ([1, 2], 2)],
-)
-def test_what_follows_no_law_has_its_last_step(values, times):
-    last = growth(N[: len(values)], values)
-    assert (last.terms, last.ratio, last.points) == ({}, pytest.approx(times), len(values))
-    assert last.first, last.last == N[len(values) - 2 : len(values)]
-
-
-def test_what_falls_does_not_grow():
-    bowl = [1000 - 200 * n + 25 * n**2 for n in range(1, 9)]
-    assert growth(range(1, 9), bowl).first == 4  # it rises from there on
-    falling = [1000 - 120 * n + 7 * n**2 for n in range(1, 6)]
-    assert 2 not in growth(range(1, 6), falling).terms
-    said = grid(lambda q, k: SweepFigures(peak=2**20 // q, flops=10_000 - 9 * q))
-    assert said[:2] == [
-        "peak falls with q (n) as 1.05 MB n^-1 from 64 to 256 (3 points, exactly).",
-        "flops falls linearly with q, by 9 flop for each one from 64 to 256 (3 points, exactly).",
-    ]
-
-
-def test_a_law_has_each_term_that_counts_at_either_end():
-    """What is small at the largest number may be most at the smallest."""
-    lines = grid(lambda q, k: SweepFigures(peak=1000 * q + 2000, flops=1000 * q - 2000))
-    assert "by 1 kB for each one on top of 2 kB from 64" in lines[0]
-    assert "by 1 kflop for each one minus 2 kflop from 64" in lines[1]
-    numbers = (8, 16, 64, 512)
-    facts = SweepFacts(
-        "f",
-        (SweepAxis("n", tuple(map(str, numbers)), numbers, "n"),),
-        tuple(
-            SweepRow({"n": str(n)}, (at,), SweepFigures(peak=4 * n**2 + 20 * n))
-            for at, n in enumerate(numbers)
-        ),
-    )
-    said = report(facts).findings[0].text
-    assert said.startswith("peak grows with n as 4 B n^2 + 20 B n from 8 to 512")
-
-
-def test_what_is_zero_has_no_growth():
-    assert growth(N, [0, 1, 2, 3, 4]) is None
-    assert growth(N[:1], [1]) is None
 
 
 def grid(figures, row=lambda q, k: {}, limit=None):
@@ -94,26 +23,6 @@ def grid(figures, row=lambda q, k: {}, limit=None):
     ]
     facts = SweepFacts("f", axes, tuple(rows), capacity(limit) if limit else None)
     return [one.text for one in report(facts).findings]
-
-
-def test_a_grid_has_one_sentence_for_each_figure_and_axis():
-    said = grid(lambda q, k: SweepFigures(peak=10_000 + 4 * q * k, flops=2 * q))
-    assert said == [
-        "With k=256 peak grows linearly with q, by 1.02 kB for each one on top of 10 kB from 64 to "
-        "256 (3 points, exactly).",
-        "flops grows linearly with q, by 2 flop for each one from 64 to 256 (3 points, exactly).",
-        "With q=256 peak grows linearly with k, by 1.02 kB for each one on top of 10 kB from 64 to "
-        "256 (3 points, exactly).",
-        "flops hardly changes with k from 64 to 256 (3 points, exactly).",
-    ]
-
-
-def test_a_law_of_several_powers_is_written_out():
-    said = grid(lambda q, k: SweepFigures(peak=2 * q**2, flops=64 * 1024 // q))
-    assert said[:2] == [
-        "peak grows with q (n) as 2 B n^2 from 64 to 256 (3 points, exactly).",
-        "flops falls with q (n) as 65.5 kflop n^-1 from 64 to 256 (3 points, exactly).",
-    ]
 
 
 def test_policies_that_lower_no_peak_are_named_once():
