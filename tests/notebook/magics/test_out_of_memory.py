@@ -67,7 +67,7 @@ def test_the_frames_of_jax_and_the_failing_call_name_the_program():
     first, vmap, grad, fits, served, again, unnamed = texts
     assert "for outer(x) with x f32[60000000] on cpu" in first
     assert "The peak is 14.4 PB" in first
-    assert first.endswith('(nothing runs): %explain --fits "16 GB"')
+    assert first.rstrip().endswith('(nothing runs): %explain --fits "16 GB"')
     assert "for outer(x) with x f32[1,60000000] on cpu, under vmap" in vmap
     assert "f32[60000000] on cpu, under grad" in grad
     assert "It does not fit 16 GB" in fits

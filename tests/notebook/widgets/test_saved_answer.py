@@ -13,7 +13,7 @@ def loss(w, x):
 step = jax.jit(loss)
 w, x = jnp.ones((4, 2)), jnp.ones((8, 4))
 """
-WIDGETS = ["Composer(loss, w, x)", "Lenses(loss, w, x)", "KeyPlayer(step, w, x)"]
+WIDGETS = ["Composer(loss, w, x)", "Lenses(loss, w, x)"]
 
 
 class Kernel:
