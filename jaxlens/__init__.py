@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     )
     from jaxlens.captures import Capture, load
     from jaxlens.errors import LensError, RecompileError
-    from jaxlens.notebook.widgets.composer import Composer
     from jaxlens.notebook.widgets.explorer import Explorer
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
@@ -55,7 +54,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Capture",
-    "Composer",
     "Explorer",
     "LensError",
     "Lenses",
@@ -114,7 +112,6 @@ _HOMES = (
     {
         "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
-        "Composer": "jaxlens.notebook.widgets.composer",
         "Explorer": "jaxlens.notebook.widgets.explorer",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",

@@ -145,7 +145,7 @@ LADDER = Question(
     help="what each transform made of it: f, grad(f), vmap(grad(f)), ...",
     kind="ladder",
     panel=6,
-    python="jaxlens.ladder(f, x)`, `Composer(f, x)",
+    python="jaxlens.ladder(f, x)",
 )
 
 

@@ -69,7 +69,6 @@ THINGS = {
     "StableHLO text": lambda: jaxlens.hlo(cap.stablehlo.text).text(),
     "Explorer": lambda: jaxlens.Explorer(jaxlens.jaxpr(cap)),
     "Lenses": lambda: jaxlens.Lenses(f, x),
-    "Composer": lambda: jaxlens.Composer(f, x),
     "magic": lambda: shell("%explore f(x)"),
 }
 lost = {}
@@ -81,7 +80,7 @@ for name, ask in THINGS.items():
         lost[name] = f"{kind}: {error}"
 print(json.dumps(lost))
 """
-WIDGETS = {"Explorer", "Lenses", "Composer"}
+WIDGETS = {"Explorer", "Lenses"}
 ASSEMBLY = {"asm", "--asm"}
 LEFT_OUT = {
     "nothing": set(),

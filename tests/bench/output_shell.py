@@ -239,7 +239,7 @@ def help_and_tab(out: Any, name: str, options: list[str]) -> None:
         out.write(f"python-{word}", "txt", f"{_signature(value)}\n{inspect.getdoc(value)}")
         if inspect.isclass(value):
             names = [n for n in dir(value) if not n.startswith("_")]
-            if word in ("Lenses", "Composer", "Explorer"):
+            if word in ("Lenses", "Explorer"):
                 names = [n for n in vars(value) if not n.startswith("_")]
             out.write(f"names-{word}", "txt", "\n".join(names))
     out.write("all", "txt", "\n".join(jaxlens.__all__))
@@ -380,13 +380,6 @@ def widgets(out: Any, name: str, options: list[str]) -> None:
         out.said(f"lenses-{question}", "txt", lambda: f"{panel.ask(question)}\n{panel.shown}")
         state(out, f"lenses-{question}", panel)
     panel.close()
-    composer = jaxlens.Composer(loss, *args)
-    state(out, "composer", composer)
-    for put in (("grad",), ("vmap", "0,None", 5), ("grad", "nothing")):
-        composer.put(*put)
-        word = "-".join(map(str, put))
-        state(out, f"composer-{word}", composer)
-        out.write(f"composer-{word}", "txt", f"{composer.transforms}\n{composer.view}")
     asks = [
         {"html": True},
         {"lines": {"listing": 0, "from": 0, "to": 50}},

@@ -1,4 +1,4 @@
-"""The output area of a widget: a message line above a view or another widget."""
+"""The output area of a widget: a message line above a view."""
 
 from collections.abc import Callable
 from html import escape
@@ -10,7 +10,7 @@ from jaxlens.errors import LensError
 from jaxlens.notebook.widgets.explorer import Explorer
 from jaxlens.views.view import View
 
-Shown = TypeVar("Shown", bound=View | widgets.Widget)
+Shown = TypeVar("Shown", bound=View)
 
 
 def one_line(why: Exception) -> str:
@@ -21,12 +21,12 @@ def one_line(why: Exception) -> str:
 
 
 class OutputArea(widgets.VBox):
-    """A message line above a view or a widget, which stays until another one replaces it."""
+    """A message line above a view, which stays until another one replaces it."""
 
     def __init__(self) -> None:
         self._words = widgets.HTML()
         self._place = widgets.VBox(layout=widgets.Layout(min_height="24em"))
-        self._shown: widgets.Widget | None = None
+        self._shown: Explorer | None = None
         super().__init__([self._words, self._place])
 
     def show(self, make: Callable[[], Shown]) -> Shown | None:
@@ -37,7 +37,7 @@ class OutputArea(widgets.VBox):
         """
         try:
             answer = make()
-            shown = Explorer(answer) if isinstance(answer, View) else answer
+            shown = Explorer(answer)
         except Exception as why:
             self.say(one_line(why), "alert")
             return None
@@ -49,7 +49,7 @@ class OutputArea(widgets.VBox):
         return answer
 
     def clear(self) -> None:
-        """Removes and closes the view or widget."""
+        """Removes and closes the view."""
         self._place.children = []
         if self._shown is not None:
             self._shown.close()
