@@ -12,7 +12,7 @@ from typing import Any
 
 from output_forms import pretty
 
-MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
+MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles")
 SETUP = """
 import functools
 import jax, jax.numpy as jnp, numpy as np
@@ -122,11 +122,6 @@ WATCHES = [
     "%%recompiles\nx + 1",
     "%%recompiles --nothing\nx + 1",
     "%recompiles",
-    "%%norecompile\nstep(params, batch(9))",
-    "%%norecompile\nstep(params, batch(10))",
-    "%%norecompile 1\nstep(params, batch(11))",
-    "%norecompile 2 step(params, batch(12))",
-    "%norecompile many step(params, batch(12))",
     "log",
     "jaxlens.key(step, params, x)",
     "jaxlens.key(step, params, batch(77))",

@@ -52,7 +52,7 @@ def test_one_compile_answers_every_question_in_a_sentence() -> None:
         widget.answer_all()
     assert len(compiles.names) == 1
     assert widget.sentences.keys() == QUESTIONS.keys()
-    assert "no transform" in widget.sentences["ladder"].text
+    assert "needs a transformed function" in widget.sentences["ladder"].text
     widget.close()
 
 
