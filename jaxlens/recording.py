@@ -186,8 +186,7 @@ def record(
 
     Args:
         path: The folder, which is made.
-        programs: Number of distinct programs that a process writes at most, and twice as many of
-            those that compile for a second or longer.
+        programs: Number of distinct programs that a process writes at most.
         megabytes: Megabytes of them that a process writes at most.
 
     Returns:

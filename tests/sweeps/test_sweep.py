@@ -108,9 +108,6 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert places == [(x, f) for x in ("f32[8,64]", "f32[16,64]") for f in labels]
     kernels = [row.figures.kernels for row in answer.rows]
     assert kernels[0] < kernels[1]  # nothing is fused
-    heat = next(t for t in answer.tables if t.title == "Peak by x and flags")
-    assert heat.rows[0][0].text == "f32[8,64]"
-    assert heat.columns == ("x \\ flags", *labels)
 
 
 def test_flags_are_written_as_in_xla_flags(here):
@@ -163,7 +160,6 @@ def test_a_policy_applies_to_what_is_differentiated(here):
     x = shape(256, 64)
     answer = jaxlens.sweep(jax.grad(loss), W, x, over={"policy": policies}, executor=here)
     none, nothing, everything = answer.rows
-    assert any("same peak" in text or "peak is least" in text for text in texts(answer))
     assert [row.point["policy"] for row in answer.rows] == [
         "none",
         "nothing_saveable",
@@ -329,10 +325,6 @@ def test_long_labels_are_whole_in_pictures(here):
     answer = jaxlens.sweep(f, over=over, executor=here, measure=["peak"])
     drawing = answer.svg("Memory by x.shape[0]")
     assert ">a=1, b=2, c=3, d=4, a=5, b=6, c=7, d=8</text>" in drawing
-    both = jaxlens.sweep(f, XS[0], over={k: over[k] for k in "ab"}, executor=here, measure="peak")
-    bars = both.svg("Peak by a and b")
-    for text in ("a=1, b=2, c=3, d=4", "a=6, b=7, c=8, d=9"):
-        assert f">{text}</text>" in bars
 
 
 @pytest.mark.parametrize(
@@ -582,7 +574,7 @@ def test_numbers_that_draw_no_curve_are_labels(here):
     for ns in ([1.0, 2.0, float("inf")], [1, 1, 2]):
         answer = jaxlens.sweep(f, XS[0], over={"n": ns}, measure="peak", executor=here)
         assert answer.axes[0].numbers == ()
-        assert texts(answer) == ["All points have about the same peak, 2.05 kB."]
+        assert texts(answer) == []
 
 
 def test_flops_of_while_loops_are_known_or_said_to_be_unknown(here):

@@ -9,7 +9,6 @@ from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
 from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.record.same_program import (
-    ExtraProgram,
     Mismatch,
     attempts,
     compared,
@@ -83,10 +82,8 @@ class JobFacts:
         together: Programs that all compiled together, in the process with most of them.
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
-        extras: Programs without a collective that only some processes compiled.
         settings: Versions and flags that differ between processes of one start, a text each.
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
-        sources: Functions of equal programs that processes define on other lines, a text each.
         labels: Names of the processes by their folders, as in the rows.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
     """
@@ -98,10 +95,8 @@ class JobFacts:
     together: int
     compared: int
     mismatch: Mismatch | None
-    extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,19 +128,16 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     rows.sort(key=lambda row: (row.start, row.process.process.index))
     found = [compared(start, stage_of, labels) for start in starts]
     of_parts = (compared(part, stage_of, labels) for start in starts for part in parts(start))
-    extras = tuple(extra for start in found for extra in start.extras)
     return JobFacts(
         job,
         tuple(rows),
         tuple(_functions(rows)),
         sum(row.compile.call.seconds for row in rows),
-        max((_shared(p, labels[p.folder], extras) for p in job.processes), default=0),
+        max((len(together(p)) for p in job.processes), default=0),
         max(map(len, starts), default=0),
         next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
-        extras,
         tuple(text for start in found for text in start.settings),
         tuple(name for start in found for name in start.recompiled),
-        tuple(text for start in found for text in start.sources),
         labels,
     )
 
@@ -153,11 +145,6 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
 def identity(compile: RecordedCompile) -> str:
     """The fingerprint of a program, and the hashes of the arrays that are part of it."""
     return " ".join((compile.call.program, *(one.digest for one in compile.constants)))
-
-
-def _shared(process: ProcessRecord, label: str, extras: Iterable[ExtraProgram]) -> int:
-    """Returns the number of programs that a process compiled together with all others."""
-    return len(together(process)) - sum(label in extra.processes for extra in extras)
 
 
 def _labels(starts: Sequence[Sequence[ProcessRecord]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch, attempts
+from jaxlens.lenses.record.same_program import Mismatch, attempts
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
@@ -22,7 +22,7 @@ from jaxlens.report import (
 )
 
 _ROWS = 200  # compiles in the table
-_EXTRAS = 3  # programs of some processes that are named
+_SOURCES = 3  # functions that are named
 _SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
@@ -64,7 +64,6 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         what = "The StableHLO is the same" if job.settings else "It is the same program"
         text = f"{what} on every host: {job.compared} processes compiled "
         yield Finding(f"{text}{programs} together, in one order.", "compared")
-        yield from _more(job.extras)
         return
     yield Finding(_apart(job.mismatch), "compared")
     if waits := job.mismatch.waits:
@@ -74,7 +73,6 @@ def _same(job: JobFacts) -> Iterator[Finding]:
     elif waits == "" and job.mismatch.first and job.mismatch.second:
         text = "Its collectives fit each other in order, type and groups: no process need wait in "
         yield Finding(f"{text}one of them, but its numbers may be wrong.", "compared")
-    yield from _more(job.extras)
 
 
 def _settings(job: JobFacts) -> Iterator[Finding]:
@@ -87,9 +85,6 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
             f"The processes differ in what should be equal on all hosts: {'; '.join(job.settings)}"
         )
         yield Finding(f"{text}{made}.", "compared")
-    if job.sources:
-        text = "The sources of equal programs are not the same: "
-        yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
 
 
 def _absent(job: JobFacts) -> Iterator[Finding]:
@@ -129,16 +124,6 @@ def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
     return min(by_clock - process.process.started, by_record) - process.seconds
 
 
-def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:
-    """Yields the programs that only some processes compiled, in which nobody waits."""
-    for extra in extras[:_EXTRAS]:
-        names = _processes_named(extra.processes).capitalize()
-        text = f"{names} compiled one program more, {_called(extra.compile)}, {extra.where}"
-        yield Finding(f"{text}: it has no collective, in which others would wait.", "compared")
-    if (left := len(extras) - _EXTRAS) > 0:
-        yield Finding(f"{count(left, 'more program')} without a collective were compiled.")
-
-
 def _called(compile: RecordedCompile) -> str:
     """Returns a function with the line of its call, as many are lambdas."""
     line = place(compile.call.line)
@@ -160,7 +145,9 @@ def _apart(found: Mismatch) -> str:
             last = f"; the last one of {absent} is {_called(found.last)}" if found.last else ""
             called = f"{program}, {_called(compile)}"
             return f"{head}{absent} did not get to {called}, as {there} did{last}."
-        known = "" if found.waits else "; whether it has a collective is not known"
+        known = "; whether it has a collective is not known" if found.waits is None else ""
+        if found.waits == "":
+            known = "; it has no collective, in which others would wait"
         why = f" ({compile.call.reason})" if compile.call.changes else ""
         called = f"{_called(compile)}, {found.where}{why}"
         return f"{head}{there} compiled one program more than {absent}, {called}{known}."

@@ -158,7 +158,7 @@ class Recording(CompileWatch):
             return
         data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
-            note = self._writer.refused(mine.seconds.get(kind, 0.0))
+            note = self._writer.refused()
             try:
                 if not note:
                     program = mine.lowered(call, compiled)

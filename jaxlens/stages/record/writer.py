@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds
-_LONG = 1.0  # seconds; of programs that compile for longer, twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
 _KEPT = 1000  # compiles that are kept for when the disk has room again
@@ -102,9 +101,9 @@ class Writer:
         """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
         return moment - self._zero
 
-    def refused(self, seconds: float = 0.0) -> str:
-        """Returns why a program that compiled for so long is not recorded; "" if it is."""
-        if len(self._sizes) >= self._programs * (2 if seconds >= _LONG else 1):
+    def refused(self) -> str:
+        """Returns why a program is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs:
             return f"{self._programs} programs are in the record, its limit (raise --programs)"
         if sum(self._sizes) >= self._most_bytes:
             size = f"{self._most_bytes / 1e6:.0f} MB of programs"

@@ -8,8 +8,6 @@ from jaxlens.lenses.memory.capacity import capacity, refusal
 from jaxlens.lenses.sweep.facts import Series, SweepFacts, fit
 from jaxlens.lenses.sweep.report import report
 
-POLICIES = (("policy", "none", "nothing_saveable"), ("flags", "none", "xla_a=1"))
-
 
 def grid(figures, row=lambda q, k: {}, limit=None):
     """Returns the sentences of a sweep over q and k: figures, and more, by both numbers."""
@@ -23,18 +21,6 @@ def grid(figures, row=lambda q, k: {}, limit=None):
     ]
     facts = SweepFacts("f", axes, tuple(rows), capacity(limit) if limit else None)
     return [one.text for one in report(facts).findings]
-
-
-def test_policies_that_lower_no_peak_are_named_once():
-    axes = tuple(SweepAxis(name, (one, other)) for name, one, other in POLICIES)
-    rows = [
-        SweepRow({"policy": p, "flags": f}, (n, m), SweepFigures(peak=8, flops=100 + 50 * n))
-        for n, p in enumerate(axes[0].labels)
-        for m, f in enumerate(axes[1].labels)
-    ]
-    same, again = (one.text for one in report(SweepFacts("f", axes, tuple(rows))).findings)
-    assert same == "All points have about the same peak, 8 B."
-    assert again.startswith("With nothing_saveable values are computed again, and the peak is not")
 
 
 def test_a_limit_is_along_the_axis_that_meets_it():

@@ -145,9 +145,7 @@ def test_the_limits(tmp_path):
         jaxlens.record(tmp_path / "file")
 
 
-def test_programs_beyond_the_limit_are_counted_and_those_that_take_long_have_room(
-    tmp_path, monkeypatch, capsys
-):
+def test_programs_beyond_the_limit_are_counted(tmp_path, capsys):
     f = jax.jit(lambda x: x * 5)
     with jaxlens.record(tmp_path / "a", programs=1):
         for n in (1, 2, 3):
@@ -156,12 +154,6 @@ def test_programs_beyond_the_limit_are_counted_and_those_that_take_long_have_roo
     text = "a program is left out: 1 programs are in the record, its limit (raise --programs) (2 "
     assert text in capsys.readouterr().err
     assert text in " ".join(str(jaxlens.runs(tmp_path / "a")).split())
-    monkeypatch.setattr(writer, "_LONG", 0.0)
-    with jaxlens.record(tmp_path / "b", programs=1):
-        for n in (4, 5, 6):
-            f(ones(n))
-            time.sleep(0.2)
-    assert len([*(tmp_path / "b" / "programs").iterdir()]) == 2
 
 
 @dataclasses.dataclass(frozen=True)
