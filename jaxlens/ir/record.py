@@ -80,7 +80,6 @@ class RecordedProcess:
             "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
         error: Name of the exception that ended the record; "" for none.
         parent: Process id of the recorded process that started it, itself or by others; 0 for none.
-        gone: Whether that process found it gone at its own end, with its record not closed.
     """
 
     index: int
@@ -98,7 +97,6 @@ class RecordedProcess:
     settings: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
     parent: int = 0
-    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

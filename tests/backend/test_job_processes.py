@@ -40,7 +40,6 @@ def record(folder, count, *what):
 
 def test_four_processes_with_one_program(tmp_path):
     record(tmp_path, 4, "nothing")
-    assert [run.compile.state for run in jaxlens.runs(tmp_path / "alone")] == ["done"]
     runs = jaxlens.runs(tmp_path / "nothing")
     first, *_ = runs.findings
     assert first.text == (

@@ -43,9 +43,6 @@ def compile_some(index: int, count: int, folder: str, what: str) -> None:
     def step(x):
         return (x * rate).sum()
 
-    if what == "nothing" and not index:  # one process alone, which waits for nobody
-        with jaxlens.record(f"{folder}/alone"):
-            jax.jit(lambda x: x.sum()).lower(array(rows)).compile()
     with jaxlens.record(f"{folder}/{what}"):
         local(np.ones(3, np.float32))
         init(array(4 * count)).block_until_ready()

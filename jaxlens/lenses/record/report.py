@@ -232,12 +232,12 @@ def _compiles(job: JobFacts) -> Table:
     note += f" {left:,} more compiles are left out." if left else ""
     if job.pages:
         folder = next(iter(job.pages.values())).partition("/")[0]
-        written = {row.compile.program for row in job.rows} & job.job.programs
-        is_part = len(job.pages) < len(written)
-        some = f"the first {len(job.pages):,} " if is_part else ""
-        note += f" The pages of {some}programs are in {folder}, which this page needs beside it."
-        if is_part:
-            note += f" Another's: jaxlens page {job.job.name}/programs/PROGRAM*.jaxlens."
+        note += (
+            f" The pages of {count(len(job.pages), 'program')} are in {folder}, which this page "
+        )
+        note += (
+            f"needs beside it. Another's: jaxlens page {job.job.name}/programs/PROGRAM*.jaxlens."
+        )
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
     return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 
@@ -282,10 +282,9 @@ def _processes(job: JobFacts) -> Table:
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     p = record.process
     state = f"ended with {p.error}" if p.error else "ended"
-    gone = "terminated by its parent, or killed" if p.gone else "did not end, or still runs"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
-        Cell(state if p.ended else gone),
+        Cell(state if p.ended else "did not end, or still runs"),
     )

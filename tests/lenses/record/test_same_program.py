@@ -250,29 +250,6 @@ def test_unequal_programs_whose_collectives_may_wait(case):
     assert bool(found.mismatch.waits) == (case == "other devices")
 
 
-def test_a_process_that_its_parent_outlived_did_not_end_of_itself():
-    rows = [process(0), process(0, ended=False), process(0, ended=False, parent=10, gone=True)]
-    (table,) = report(facts(job(*rows), lambda *_: None)).tables
-    assert [row[-1].text for row in table.rows] == [
-        "ended",
-        "did not end, or still runs",
-        "terminated by its parent, or killed",
-    ]
-
-
-def test_how_to_get_a_page_of_a_program_that_has_none():
-    named = [replace(compiled(n, program=name), program=name) for n, name in enumerate("ab")]
-    record = replace(job(process(0, *named)), programs=frozenset("ab"))
-    known = replace(facts(record, lambda *_: None), pages={"a": "page-programs/a.html"})
-    (note,) = [t.note for t in report(known).tables if t.title == "Compiles"]
-    assert note.endswith(
-        " The pages of the first 1 programs are in page-programs, which this page needs beside it. "
-        "Another's: jaxlens page runs/a/programs/PROGRAM*.jaxlens."
-    )
-    whole = replace(known, pages={**known.pages, "b": "page-programs/b.html"})
-    assert "jaxlens page" not in str(report(whole).tables)
-
-
 def test_versions_and_flags_that_differ_come_first():
     settings = {"jax": "0.10.2", "XLA_FLAGS": "--a=1 --b=2"}
     others = [{}, {"jax": "0.11.2", "XLA_FLAGS": "--b=2 --xla_dump_to=here --a=1"}]

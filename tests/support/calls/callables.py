@@ -81,11 +81,6 @@ def by_rate(rate):
     return jax.jit(lambda x: x * rate)
 
 
-def _mapped(f):
-    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
-    return jax.shard_map(f, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))
-
-
 def _in_equinox(f):
     import equinox
 
@@ -103,18 +98,15 @@ CALLABLES: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "jit of a partial": lambda: (jax.jit(_partial, donate_argnums=0), (X, Y)),
     "jit of JAX's": lambda: (jax.jit(jnp.tanh, donate_argnums=0), (X,)),
     "jit of Python's": lambda: (jax.jit(operator.add), (X, Y)),
-    "jit of shard_map": lambda: (jax.jit(_mapped(jnp.sin)), (jnp.ones(4),)),
     "vmap of JAX's": lambda: (jax.vmap(jnp.add), (X, Y)),
     "grad of a partial": lambda: (jax.grad(functools.partial(loss)), (X,)),
     "partial of JAX's": lambda: (functools.partial(jnp.add, X), (Y,)),
     "partial of jit": lambda: (functools.partial(jax.jit(jnp.add, donate_argnums=1), X), (Y,)),
-    "vjp": lambda: (jax.vjp(jnp.sin, X)[1], (Y,)),
     "wrapper of other arguments": lambda: (of_a_pair, ((X, Y),)),
     "wrapper named like JAX's": lambda: (named_like_jaxs, (X,)),
     "object with a jitted call": lambda: (Layer(), (X,)),
     "jitted method": lambda: (Layer().donating, (X,)),
     "from a cache": lambda: (by_rate(3.0), (X,)),
-    "exported": lambda: (jax.export.export(jax.jit(train))(X, Y).call, (X, Y)),
     "lender of vmap": lambda: (WrappingLender(jax.vmap(jnp.sin)), (X,)),
     "equinox_of_a_partial": lambda: (_in_equinox(_partial), (X, Y)),
     "nnx_of_JAX's": lambda: (_in_flax(jnp.add), (X, Y)),
