@@ -232,12 +232,7 @@ def _compiles(job: JobFacts) -> Table:
     note += f" {left:,} more compiles are left out." if left else ""
     if job.pages:
         folder = next(iter(job.pages.values())).partition("/")[0]
-        note += (
-            f" The pages of {count(len(job.pages), 'program')} are in {folder}, which this page "
-        )
-        note += (
-            f"needs beside it. Another's: jaxlens page {job.job.name}/programs/PROGRAM*.jaxlens."
-        )
+        note += f" This page needs {folder} beside it: {count(len(job.pages), 'program')}."
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
     return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 

@@ -30,7 +30,6 @@ _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
-_KEPT = 1000  # compiles that are kept for when the disk has room again
 _SELDOM = 10.0  # seconds between two writes of what the process is
 _recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
@@ -59,7 +58,6 @@ class Writer:
         self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
-        self._left: dict[int, RecordedCompile] = {}  # for which the disk had no room
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
@@ -79,7 +77,7 @@ class Writer:
         self._end = {"ended": True, "error": error}
         if error:  # the process may yet wait for others before it exits
             self._end["seconds"] = time.perf_counter() - self._zero
-        for task in (self._write_left, self._write_process, written.set):
+        for task in (self._write_process, written.set):
             self._queue.put(task)
         if not written.wait(seconds):
             self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
@@ -147,9 +145,8 @@ class Writer:
                     break
                 self._safely(task)
             if time.perf_counter() - last >= _TICK:
-                self._safely(self._write_left)
+                self._safely(self._tell)
                 last = time.perf_counter()
-        self._safely(self._write_left)
         self._safely(self._write_process)
 
     def _safely(self, task: Callable[[], object]) -> None:
@@ -179,13 +176,8 @@ class Writer:
             self._count(-len(lowered.text) if lowered else 0)
 
     def _write_compile(self, data: RecordedCompile) -> None:
-        """Writes a compile, which is kept if the disk has no room."""
-        self._left[data.number] = data
-        if len(self._left) > _KEPT:
-            self._left.pop(next(iter(self._left)))
         self._to_folder().write_compile(data)
         self.files.add(data.number)
-        self._left.pop(data.number, None)
 
     def _write_program(self, program: "CompiledProgram") -> None:
         folder = self._to_folder()
@@ -194,12 +186,9 @@ class Writer:
             folder.write_program(program.digest, data)
             self._sizes.append(len(data))
 
-    def _write_left(self) -> None:
-        """Writes the compiles that were kept, and the process."""
-        for data in list(self._left.values()):
-            self._write_compile(data)
+    def _tell(self) -> None:
+        """Writes the process now and then, to tell that it lives."""
         now = time.perf_counter() - self._zero
-        # Also to tell that the process lives.
         if now - self._process.seconds > _SELDOM and "seconds" not in self._end:
             self._write_process()
 

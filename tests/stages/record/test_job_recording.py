@@ -251,16 +251,9 @@ def test_functions_and_arguments_are_not_kept_alive(tmp_path):
     assert alive() is None, kept
 
 
-@pytest.mark.parametrize("often", ["always", "once"])
-def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys, often):
-    left = [1 if often == "once" else 10_000]
-    true = os.fsync
-
+def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys):
     def full(file):
-        if left[0]:
-            left[0] -= 1
-            raise OSError(errno.ENOSPC, "No space left on device")
-        true(file)
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("jaxlens.ir.saved.file.os.fsync", full)
     step = new_step()
@@ -272,8 +265,6 @@ def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys, often
     assert said.startswith(
         f"jaxlens: the record {tmp_path} is not complete: OSError: No space left"
     )
-    if often == "once":  # what did not fit was written later
-        assert len(jaxlens.runs(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("name", ["began", "ended"])
