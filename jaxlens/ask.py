@@ -176,7 +176,7 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
     from jaxlens.lenses.recompile.call_key import key_report
-    from jaxlens.stages.keys.look_up import call_key
+    from jaxlens.stages.keys.core_keys import call_key
     from jaxlens.views.questions.recompiles import key_document
 
     if isinstance(f, Capture) or is_program(f):
