@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     )
     from jaxlens.captures import Capture, load
     from jaxlens.errors import LensError, RecompileError
-    from jaxlens.notebook.widgets.composer import Composer
     from jaxlens.notebook.widgets.explorer import Explorer
-    from jaxlens.notebook.widgets.key_player import KeyPlayer
     from jaxlens.notebook.widgets.lens_widget import Lenses
     from jaxlens.recorded import runs
     from jaxlens.recording import record
@@ -56,9 +54,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Capture",
-    "Composer",
     "Explorer",
-    "KeyPlayer",
     "LensError",
     "Lenses",
     "RecompileError",
@@ -116,9 +112,7 @@ _HOMES = (
     {
         "Answer": "jaxlens.views.answer",
         "Capture": "jaxlens.captures",
-        "Composer": "jaxlens.notebook.widgets.composer",
         "Explorer": "jaxlens.notebook.widgets.explorer",
-        "KeyPlayer": "jaxlens.notebook.widgets.key_player",
         "LensError": "jaxlens.errors",
         "Lenses": "jaxlens.notebook.widgets.lens_widget",
         "RecompileError": "jaxlens.errors",

@@ -358,31 +358,6 @@ def is_program(value: Any) -> bool:
     return answer(value)
 
 
-def compose(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    puts: Sequence[tuple[str, str, int]],
-) -> Capture:
-    """Captures a function under chosen transforms, on arguments that fit them; traces nothing yet.
-
-    Args:
-        f: The function itself.
-        args: Its arguments, for one example.
-        kwargs: Its keyword arguments.
-        puts: Transforms, outermost first: name, value, and examples of a `vmap`.
-
-    Raises:
-        OptionError: A value that does not fit.
-    """
-    from jaxlens.stages.call.transforms import composed
-
-    named = dict(kwargs)
-    _check_fit(f, args, named, "")
-    composition, inputs, named = composed(f, args, named, puts)
-    return capture(composition, *inputs, **named)
-
-
 def _check_fit(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
     """Raises CellError if arguments do not fit the signature, before JAX fails deep inside.
 

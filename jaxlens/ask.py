@@ -7,10 +7,10 @@
 Each takes a function with its arguments, or a `Capture`; nothing is executed unless a verb says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from inspect import cleandoc
 from textwrap import fill
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from jaxlens.api import Function, as_capture, capture, is_program, what_if
 from jaxlens.captures import Capture
 from jaxlens.errors import OptionError, TargetError
 from jaxlens.in_hand.bisected import Bisected, TrialProgram
-from jaxlens.ir.compile_log import CallKey, KeySlot
+from jaxlens.ir.compile_log import CallKey
 from jaxlens.lenses.compare.facts import Comparison
 from jaxlens.lenses.compare.receipt import Receipt
 from jaxlens.lenses.compare.side_by_side import SideBySide
@@ -33,7 +33,6 @@ from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
 F = TypeVar("F")
-_CANDIDATES = 4  # programs that are compiled to find the one that ran out of memory
 
 
 _ARGUMENTS = """
@@ -120,15 +119,14 @@ def fits(f: Function | Capture, /, *args: Any, device: str, **kwargs: Any) -> An
 def out_of_memory(error: BaseException) -> View | None:
     """Shows the memory of the program that ran out of it; None for any other exception.
 
-    The program is the one that failed to compile, or the only one that has an allocation of the
-    bytes that XLA could not get; several are named. Up to a few are compiled to find it, and none
-    is run. Where a GPU ran out of memory in autotuning, it is compiled without it, in a process of
-    its own.
+    The program is the one that failed to compile, or that of the last call of the traceback if it
+    has an allocation of the bytes that XLA could not get. It is compiled, and not run. Where a GPU
+    ran out of memory in autotuning, it is compiled without it, in a process of its own.
 
     Args:
         error: What XLA raised.
     """
-    from jaxlens.lenses.memory.fits import allocates, is_about
+    from jaxlens.lenses.memory.fits import allocates
     from jaxlens.lenses.sentences import named_inputs
     from jaxlens.questions import show
     from jaxlens.stages.watch import out_of_memory as failed
@@ -139,36 +137,25 @@ def out_of_memory(error: BaseException) -> View | None:
     size, is_tuning = failed.wanted_bytes(error), failed.is_autotuning(error)
     has_compiled = not failed.failed_to_compile(error)
 
-    def is_it(program: Capture, if_unknown: bool = True) -> bool:
-        with suppress(Exception):  # it does not compile, perhaps for want of memory
-            return size is not None and allocates(program, size)
-        return if_unknown
-
-    def captured(call: failed.FailedCall) -> list[Capture]:
-        with suppress(Exception):  # what cannot be captured is not the program
-            cap = capture(call.function, *call.args, **call.kwargs)
-            if cap.program.origin:
-                cap = replace(cap, program=replace(cap.program, origin=call.under, jit=""))
-            return [cap]
-        return []
-
-    call = failed.dispatched(error)
-    programs = captured(call) if call else []
-    if size and has_compiled and not any(is_it(one, False) for one in programs):
-        calls = failed.compiled(error, size, partial(is_about, size))
-        programs = [cap for call in calls for cap in captured(call)]
-        programs = list(filter(is_it, programs)) if len(programs) <= _CANDIDATES else []
+    program, call = None, failed.dispatched(error) or failed.named(error)
+    with suppress(Exception):  # what cannot be captured, or compiled for its sizes, is not it
+        made = capture(call.function, *call.args, **call.kwargs) if call else None
+        if made and call and made.program.origin:
+            made = replace(made, program=replace(made.program, origin=call.under, jit=""))
+        if made and (not size or not has_compiled or allocates(made, size)):
+            program = made
     with suppress(Exception):  # it does not compile
-        if len(programs) == 1:
-            cap = without(programs[0], "xla_gpu_autotune_level=0") if is_tuning else programs[0]
+        if program:
+            cap = without(program, "xla_gpu_autotune_level=0") if is_tuning else program
             memory = show.ask(table.MEMORY, cap).document
             room, own = failed.room(cap.program.target.platform), cap.memory.arguments or 0
-            return View(cap, lambda: no_memory(size, memory, (), False, is_tuning, room, own))
-    about = [one.program for one in programs]
-    names = sorted({f"{one.call} with {named_inputs(one.inputs)}" for one in about})
-    if not has_compiled:
-        names = [one.call for one in about]
-    return View(None, lambda: no_memory(size, None, names, not has_compiled, is_tuning))
+            return View(cap, lambda: no_memory(size, memory, "", False, is_tuning, room, own))
+    name = ""
+    if program:
+        about = program.program
+        inputs = f" with {named_inputs(about.inputs)}" if has_compiled else ""
+        name = f"{about.call}{inputs}"
+    return View(None, lambda: no_memory(size, None, name, not has_compiled, is_tuning))
 
 
 def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
@@ -188,41 +175,17 @@ def key(f: Function, /, *args: Any, **kwargs: Any) -> Answer[CallKey]:
     Raises:
         OptionError: `f` is a Capture or an existing program, and not a function.
     """
-    from jaxlens.stages.keys.look_up import call_key
+    from jaxlens.lenses.recompile.call_key import key_report
+    from jaxlens.stages.keys.core_keys import call_key
+    from jaxlens.views.questions.recompiles import key_document
 
     if isinstance(f, Capture) or is_program(f):
         raise OptionError(
             "a capture has no cache key, its call has: jaxlens.key(f, x) takes the function and "
             "its arguments"
         )
-    return _key_answer(call_key(f, args, kwargs))
-
-
-def _key_answer(key: CallKey) -> Answer[CallKey]:
-    from jaxlens.lenses.recompile.call_key import key_report
-    from jaxlens.views.questions.recompiles import key_document
-
+    key = call_key(f, args, kwargs)
     return Answer(None, lambda: key_document(key), lambda: key_report(key), lambda: key)
-
-
-def key_slots(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[KeySlot]:
-    """Returns the arguments of a call that `varied_key` can change."""
-    from jaxlens.stages.keys.look_up import slots
-
-    return slots(f, args, kwargs)
-
-
-def varied_key(
-    f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[KeySlot]
-) -> Answer[CallKey]:
-    """Returns the `key` of a call with some arguments rewritten.
-
-    Raises:
-        OptionError: What is written for one of them is no type or literal.
-    """
-    from jaxlens.stages.keys.look_up import varied
-
-    return _key_answer(varied(f, args, kwargs, changed))
 
 
 def ladder(f: Function | Capture, /, *args: Any, **kwargs: Any) -> Answer[Ladder]:

@@ -37,7 +37,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Adds the commands to the parser of `jaxlens`."""
     record = commands.add_parser("record", help="run a script, and record what it compiles")
     record.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
-    most = "most programs of a process; twice as many of those that compile for 1 s or longer"
+    most = "most programs of a process"
     record.add_argument("--programs", type=int, default=200, help=most)
     record.add_argument(
         "--megabytes", type=float, default=200, help="most megabytes of programs of a process"

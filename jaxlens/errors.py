@@ -47,7 +47,7 @@ class CaptureFileError(LensError):
 
 
 class RecompileError(LensError, AssertionError):
-    """More programs were compiled than `assert_compiles` or `%%norecompile` allows."""
+    """More programs were compiled than `assert_compiles` allows."""
 
 
 class GraphError(LensError):

@@ -8,17 +8,16 @@ runs.diff("runs/b")                     # what another run compiled
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 from jaxlens import progress
 from jaxlens.captures import Capture, load
-from jaxlens.errors import CaptureFileError, LensError, UnavailableError
+from jaxlens.errors import CaptureFileError, UnavailableError
 from jaxlens.ir.facts import Stage
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.ir.saved.file import LARGEST_FILE
 from jaxlens.ir.saved.job_files import program_path, read_job
-from jaxlens.lenses.memory import report as memory
 from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.record.difference import JobDifference, difference
 from jaxlens.lenses.record.difference import report as difference_report
@@ -175,27 +174,7 @@ def runs(path: str | os.PathLike[str]) -> JobAnswer:
 
 
 def _answer(known: JobFacts) -> JobAnswer:
-    @cache
-    def whole() -> JobFacts:  # for what is shown: a large program takes a second to read
-        return replace(known, peak=_peak(known))
-
-    return JobAnswer(None, lambda: document(whole()), lambda: report(whole()), lambda: known)
-
-
-def _peak(job: JobFacts) -> str:
-    """Returns a sentence on the memory peak of the largest program; "" where none is known."""
-    rows = [n for n, row in enumerate(job.rows) if row.compile.program in job.job.programs]
-    largest = max(rows, key=lambda n: job.rows[n].compile.bytes or 0, default=None)
-    if largest is None:
-        return ""
-    compile = job.rows[largest].compile
-    try:
-        known = memory.facts(opened(program_path(Path(job.job.name), compile.program)))
-    except LensError:
-        return ""
-    text = memory.report(known).findings[0].text if known.use.peak else ""
-    head = f"The largest program is that of {compile.call.function} (#{largest}): "
-    return f"{head}{text[0].lower()}{text[1:]}" if text else ""
+    return JobAnswer(None, lambda: document(known), lambda: report(known), lambda: known)
 
 
 def _stages(root: Path) -> StageOf:

@@ -7,7 +7,6 @@ What it reads is imported when JAX is; `recorded.py` opens the records.
 """
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -98,20 +97,8 @@ class JobRecording:
         self.written += self._compiles(
             lambda p: p.get("parent") == self._pid and p["started"] >= self._began
         )
-        with _caught(self.trouble):
-            self._note_gone()
         if self.trouble:
             _say(f"the record {self.path} is not complete: {'; '.join(self.trouble)}")
-
-    def _note_gone(self) -> None:
-        """Notes which processes it outlived: a pool terminates its workers, with open records."""
-        from jaxlens.ir.saved.job_files import note_gone
-
-        pid, began, host = self._pid, self._began, socket.gethostname()
-        note_gone(
-            self.path,
-            lambda p: (p.parent, p.host) == (pid, host) and p.started >= began and _is_gone(p.pid),
-        )
 
     def _start(self) -> None:
         with _caught(self.trouble):
@@ -139,19 +126,6 @@ def follow() -> None:
     pid, programs, megabytes, path = os.environ[_INHERITED].split(":", 3)
     recording = JobRecording(Path(path), int(programs), float(megabytes), int(pid))
     when_imported("jax", recording._start)
-
-
-def _is_gone(pid: int) -> bool:
-    """Whether there is no process of an id; False where that is not known."""
-    if os.name != "posix":  # the signal 0 is another one elsewhere
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it is another user's by now
-        pass
-    return False
 
 
 def _say(text: str) -> None:
@@ -186,8 +160,7 @@ def record(
 
     Args:
         path: The folder, which is made.
-        programs: Number of distinct programs that a process writes at most, and twice as many of
-            those that compile for a second or longer.
+        programs: Number of distinct programs that a process writes at most.
         megabytes: Megabytes of them that a process writes at most.
 
     Returns:

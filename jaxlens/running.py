@@ -36,8 +36,8 @@ class TimelineAnswer(Answer[TimelineFacts]):
     def save(self, path: str | os.PathLike[str], *, picture: str = "") -> Path:
         """Writes the run to a file, in the format of its suffix.
 
-        A name that ends with `trace.json` gets trace events, which Perfetto (ui.perfetto.dev) and
-        `jaxlens.timeline` open; other names are those of every view.
+        A name that ends with `trace.json` gets trace events, which Perfetto (ui.perfetto.dev)
+        opens; other names are those of every view.
 
         Args:
             path: Name of the file.
@@ -105,7 +105,7 @@ def timeline(
 
     Args:
         f: A function, jitted or not; or a file: `.xplane.pb`, `.json` or `.json.gz` of JAX's
-            profiler, the folder that it wrote to, or a `trace.json` that was saved here.
+            profiler, or the folder that it wrote to.
         *args: Its arguments.
         **kwargs: Its keyword arguments.
 

@@ -381,25 +381,6 @@ def _difference(change: KeyChange) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class KeySlot:
-    """An argument of a call that can be changed, to see whether the call would still hit.
-
-    Attributes:
-        name: Its pytree path, or the static argument's name.
-        kind: "array" or "static".
-        text: A type ("f32[3,4]"), or a Python literal.
-        weak: Whether the type is weak, as a Python number's is.
-        editable: Whether its text can be read back.
-    """
-
-    name: str
-    kind: Literal["array", "static"]
-    text: str
-    weak: bool = False
-    editable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class CallKey:
     """What a call would be looked up by.
 

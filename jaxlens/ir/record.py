@@ -29,7 +29,7 @@ class RecordedCompile:
         number: Order in the process, from 1.
         call: The call that compiled: its steps with their seconds, its key, what is new in it.
         start: Seconds from the start of the process's record to its first step.
-        state: "compiling" for a compile that had not ended when the process last wrote.
+        state: Whether it failed.
         memory: XLA's sizes; None where it gave none.
         processes: The processes whose devices it is for.
         constants: The arrays that are part of the program, in its order.
@@ -43,7 +43,7 @@ class RecordedCompile:
     number: int
     call: CallEvent
     start: float
-    state: Literal["done", "failed", "compiling"] = "done"
+    state: Literal["done", "failed"] = "done"
     memory: Memory | None = None
     processes: tuple[int, ...] = ()
     constants: tuple[RecordedConstant, ...] = ()
@@ -80,10 +80,6 @@ class RecordedProcess:
             "jaxlib" and "Python", and flags of XLA, "" for none. Empty in older records.
         error: Name of the exception that ended the record; "" for none.
         parent: Process id of the recorded process that started it, itself or by others; 0 for none.
-        gone: Whether that process found it gone at its own end, with its record not closed.
-        delays: By the index of another process, the least seconds from a moment after the start of
-            its record to the same moment after the start of this one, of messages: it was read here
-            at 7 s, and sent there at 4 s. They bound which record started first by how much.
     """
 
     index: int
@@ -101,8 +97,6 @@ class RecordedProcess:
     settings: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
     parent: int = 0
-    gone: bool = False
-    delays: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from jaxlens.notebook.widgets.comm import OutputComms
 from jaxlens.notebook.widgets.waiting import CellProgress
 
 _NAMES = (
-    "jaxpr hlo compile explore nan numerics silent values recompiles norecompile timeline arrays "
+    "jaxpr hlo compile explore nan numerics silent values recompiles timeline arrays "
     "jaxlens explain"
 ).split()
 _TEXTS = ("stablehlo", "hlotext")

@@ -145,7 +145,7 @@ LADDER = Question(
     help="what each transform made of it: f, grad(f), vmap(grad(f)), ...",
     kind="ladder",
     panel=6,
-    python="jaxlens.ladder(f, x)`, `Composer(f, x)",
+    python="jaxlens.ladder(f, x)",
 )
 
 
@@ -210,8 +210,8 @@ NUMERICS = Question(
     About(
         "Where are digits lost, and why does jit differ from eager?",
         measured="the error of each equation, in a run op by op with float64 beside it; the "
-        "results of every type, as compiled and op by op, bit by bit; simulated: "
-        "products with operands rounded to TF32 and bfloat16; donated arguments stay valid",
+        "results of every type, as compiled and op by op, bit by bit; products at "
+        "precision=HIGHEST; donated arguments stay valid",
         counted="values that an operation silently converts to a wider type, from the jaxpr",
     ),
     _numerics,

@@ -1,8 +1,4 @@
-"""The view of a sweep: sentences, the memory along an axis of numbers as a chart, and the points.
-
-Two axes are a table with a bar in each cell, which every front end shows; it is drawn like all
-tables with bars.
-"""
+"""The view of a sweep: sentences, memory along an axis of numbers as a chart, and the points."""
 
 import math
 from collections.abc import Iterator, Sequence

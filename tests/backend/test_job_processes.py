@@ -36,12 +36,10 @@ def record(folder, count, *what):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0] * count, said
-    return [output for output, _ in said]
 
 
 def test_four_processes_with_one_program(tmp_path):
-    assert not any("jaxlens" in said for said in record(tmp_path, 4, "nothing"))
-    assert [run.compile.state for run in jaxlens.runs(tmp_path / "alone")] == ["done"]
+    record(tmp_path, 4, "nothing")
     runs = jaxlens.runs(tmp_path / "nothing")
     first, *_ = runs.findings
     assert first.text == (
@@ -49,8 +47,6 @@ def test_four_processes_with_one_program(tmp_path):
         "in one order."
     )
     assert [p.process.index for p in runs.job.processes] == [0, 1, 2, 3]
-    assert [c.label for c in runs.clocks if c.ahead] == ["3"]
-    assert abs(runs.clocks[-1].ahead - 100) <= runs.clocks[-1].within
     assert len({p.process.start for p in runs.job.processes} - {""}) == 1
     step = next(run for run in runs if run.function == "step")
     assert step.compile.processes == (0, 1, 2, 3)
@@ -72,13 +68,7 @@ DIFFER = {
 
 
 def test_two_processes_that_differ(tmp_path):
-    said = record(tmp_path, 2, *DIFFER)
-    for what, where in {"constant": said, "batch": said[:1]}.items():  # while the job goes on
-        text = (
-            "jaxlens: it is not the same program on every host: step, compile 1, differs between "
-            f"process 0 and process 1; `jaxlens show {tmp_path / what}` says in what"
-        )
-        assert all(text in output for output in where)
+    record(tmp_path, 2, *DIFFER)
     for what, message in DIFFER.items():
         runs = jaxlens.runs(tmp_path / what)
         first, *_ = runs.findings

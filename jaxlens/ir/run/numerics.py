@@ -46,7 +46,7 @@ class RoundingExecution:
 
 @dataclass(frozen=True, slots=True)
 class DotRounding:
-    """A matrix product or convolution, with its operands rounded as devices may round them.
+    """A matrix product or convolution, as the device rounds its operands by default.
 
     Errors are own errors, in ulps of the result, of the first execution.
 
@@ -55,15 +55,11 @@ class DotRounding:
         here: The error on this device.
         highest: The error on this device with `precision=HIGHEST`; None where that is not to be
             had.
-        tf32: Simulated: operands rounded to the 11 bits of TF32, products and sum exact.
-        bf16: Simulated likewise, with the 8 bits of bfloat16.
     """
 
     precision: str
     here: float
     highest: float | None
-    tf32: float
-    bf16: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +72,6 @@ class ResultRounding:
         dtype: Its element type.
         total: Op by op, against the program in float64.
         compiled: As compiled, against the program in float64.
-        tf32: Simulated: the operands of all products rounded to TF32, against float64; None
-            without products.
-        bf16: Simulated likewise, with bfloat16.
     """
 
     index: int
@@ -86,8 +79,6 @@ class ResultRounding:
     dtype: str
     total: float
     compiled: float
-    tf32: float | None = None
-    bf16: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from jaxlens.ir.run.timeline import (
     FROM_DEVICE,
     TO_DEVICE,
     Activity,
-    CodeLine,
     Dispatch,
     Execution,
     RunTimeline,
@@ -26,7 +25,6 @@ _GROUPS = {
     TO_DEVICE: COPIES,
     FROM_DEVICE: COPIES,
 }
-_WRITER = "jaxlens timeline 1"
 _UNNAMED = "a program"
 
 _Event = Dispatch | Wait | Execution | Activity
@@ -54,57 +52,7 @@ def trace_events(timeline: RunTimeline) -> dict[str, Any]:
             thread += 1
             events.append(_named("thread_name", pid, thread, lane))
             events += (_complete(event, lane, pid, thread) for event in track)
-    other = {
-        "writer": _WRITER,
-        "seconds": timeline.seconds,
-        "unknown": timeline.unknown,
-        "some_waits": timeline.some_waits,
-    }
-    return {"displayTimeUnit": "ms", "traceEvents": events, "otherData": other}
-
-
-def is_own(held: Any) -> bool:
-    """Returns whether trace events were written by `trace_events`."""
-    other = held.get("otherData") if isinstance(held, dict) else None
-    return isinstance(other, dict) and other.get("writer") == _WRITER
-
-
-def of_trace_events(held: Any) -> RunTimeline:
-    """Returns the run that `trace_events` wrote."""
-    dispatches, waits, executions, activities = [], [], [], []
-    for event in held["traceEvents"]:
-        if event["ph"] != "X":
-            continue
-        lane, name, args = event["cat"], event["name"], event["args"]
-        program = "" if name == _UNNAMED else name
-        start, seconds = event["ts"] * 1e-6, event["dur"] * 1e-6
-        line = None
-        if "line" in args:
-            line = CodeLine(args["line"], args["text"], args.get("in_loop", False))
-        if lane == DISPATCHES:
-            compiling, at_once = args.get("compiling", 0.0) * 1e-6, args.get("at_once", False)
-            dispatches.append(Dispatch(program, start, seconds, line, compiling, at_once))
-        elif lane == WAITS:
-            waits.append(Wait(start, seconds, line, program, args.get("within", "")))
-        elif lane.endswith(f" {EXECUTES}"):
-            device = lane.removesuffix(f" {EXECUTES}")
-            executions.append(Execution(device, program, start, seconds, line))
-        else:
-            activities.append(Activity(lane, name, start, seconds, line))
-    other = held["otherData"]
-    return RunTimeline(
-        other["seconds"],
-        tuple(sorted(dispatches, key=_start)),
-        tuple(sorted(waits, key=_start)),
-        tuple(sorted(executions, key=_start)),
-        other["unknown"],
-        tuple(sorted(activities, key=_start)),
-        other["some_waits"],
-    )
-
-
-def _start(event: _Event) -> float:
-    return event.start
+    return {"displayTimeUnit": "ms", "traceEvents": events}
 
 
 def _laned(timeline: RunTimeline) -> Iterator[tuple[str, _Event]]:

@@ -26,7 +26,6 @@ from jaxlens.ir.facts import (
 from jaxlens.ir.graph import Module, Span
 from jaxlens.ir.hlo import reader as hlo
 from jaxlens.ir.hlo.frames import Origins, origins
-from jaxlens.ir.hlo.scheduled_ranges import completed, is_bare
 from jaxlens.ir.jaxpr.canonical import jaxpr_lines
 from jaxlens.ir.machine import llvm, native
 from jaxlens.ir.saved import file as saved_file
@@ -259,12 +258,7 @@ class SavedDriver(RecordedDriver):
         return self._kernels
 
     def buffers(self) -> str:
-        return self._buffers
-
-    @cached_property
-    def _buffers(self) -> str:
-        text = str(self._fact("buffers"))
-        return completed(text, self.stage("optimized").module) if is_bare(text) else text
+        return str(self._fact("buffers"))
 
     def fusion_log(self) -> str:
         return str(self._fact("fusion_log"))

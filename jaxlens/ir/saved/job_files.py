@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +29,7 @@ _PROCESS = "process.json"
 _COMPILE = re.compile(r"\d{6,9}\.json")
 _FOLDER = re.compile(r"process-(\d{1,9})-(.*)-(\d{1,12})(?:-\d+)?$")
 _MOST = 64 << 20  # bytes of memory of one file: a thousand times those of a compile
+_OLD = ("delays", "gone")  # of processes, in older records
 _BAD = (TypeError, ValueError, KeyError, AttributeError, RecursionError, OverflowError)
 T = TypeVar("T")
 
@@ -69,10 +69,6 @@ class ProcessFolder:
         """Writes a program."""
         write_whole(self.programs / f"{name}{SUFFIX}", data)
 
-    def remove_program(self, name: str) -> None:
-        """Removes a program, if it is there, which only this process has written."""
-        (self.programs / f"{name}{SUFFIX}").unlink(missing_ok=True)
-
 
 def _dumped(value: Any) -> bytes:
     return json.dumps(to_json(value), separators=(",", ":")).encode()
@@ -96,18 +92,6 @@ def recorded_compiles(root: Path, is_meant: Callable[[dict[str, Any]], bool]) ->
 
 def _compile_files(folder: Path) -> Iterator[Path]:
     return (file for file in folder.iterdir() if _COMPILE.fullmatch(file.name))
-
-
-def note_gone(root: Path, is_gone: Callable[[RecordedProcess], bool]) -> None:
-    """Notes of processes that they are gone, where their record is not closed.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
-    for file in root.glob(f"process-*/{_PROCESS}"):
-        process = _read(RecordedProcess, file, [])
-        if process is not None and not process.ended and is_gone(process):
-            write_whole(file, _dumped(replace(process, gone=True)))
 
 
 def _is_meant(process: Path, is_meant: Callable[[dict[str, Any]], bool]) -> bool:
@@ -163,7 +147,9 @@ def _read_process(folder: Path) -> ProcessRecord:
 def _read(kind: type[T], file: Path, damaged: list[str]) -> T | None:
     """Reads one file; None for one that is damaged, which is noted."""
     try:
-        return from_json(kind, read_json(file, _MOST))
+        data = read_json(file, _MOST)
+        known = {name: value for name, value in data.items() if name not in _OLD}
+        return from_json(kind, known)
     except (OSError, *_BAD):
         damaged.append(file.name)
         return None

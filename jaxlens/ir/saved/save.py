@@ -7,10 +7,9 @@ times are data of the capture.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from jaxlens.errors import UnavailableError, nearest
@@ -94,7 +93,6 @@ def parts(
     driver: Driver,
     stages: Collection[str],
     as_columns: Collection[str] = AS_COLUMNS,
-    written: Mapping[str, bytes] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """Returns the parts of a file.
 
@@ -104,9 +102,8 @@ def parts(
         stages: The stages to save.
         as_columns: The stages whose modules are saved. StableHLO of which only the text is saved,
             with its locations, takes jaxlib to be read.
-        written: Parts that are made already: "jaxpr.json" with "sources.json".
     """
-    return _Writer(program, driver, frozenset(stages), frozenset(as_columns), written).parts()
+    return _Writer(program, driver, frozenset(stages), frozenset(as_columns)).parts()
 
 
 class _Writer:
@@ -118,13 +115,11 @@ class _Writer:
         driver: Driver,
         chosen: frozenset[str],
         as_columns: frozenset[str],
-        written: Mapping[str, bytes],
     ) -> None:
         self._program = program
         self._driver = driver
         self._chosen = chosen
         self._as_columns = as_columns
-        self._written = written
         self._saved_with = {"", *chosen, *(["compiled"] if chosen & _COMPILED else [])}
         self._missing: dict[str, str] = {}
         self._texts: dict[str, list[str]] = {group: [] for group in _GROUPS}
@@ -155,7 +150,7 @@ class _Writer:
             manifest["read_from_text"] = texts
         return {
             **self._parts,
-            "sources.json": self._made("sources.json", self._sources),  # may be missing
+            "sources.json": _dumped(self._sources()),  # may be missing
             "manifest.json": _dumped(manifest),
             **{f"{group}.bin": to_bytes(pack(texts)) for group, texts in self._texts.items()},
         }
@@ -187,14 +182,10 @@ class _Writer:
         self._stages[name] = len(texts)
         texts.append(stage.raw)
         if name in self._as_columns:
-            part = f"{name}.json"
-            self._parts[part] = self._made(part, lambda: to_columns(stage.module))
+            self._parts[f"{name}.json"] = _dumped(to_columns(stage.module))
 
     def _sources(self) -> Any:
         return to_json(self._ask("sources", "jaxpr") or {})
-
-    def _made(self, part: str, make: Callable[[], Any]) -> bytes:
-        return self._written.get(part) or _dumped(make())
 
     def _passes(self) -> Iterator[dict[str, Any]]:
         for dump in self._ask("passes", "passes") or ():

@@ -4,15 +4,13 @@ A program is compared by what it reserves from start to end. What else is on the
 arrays, other programs, fragments) is not known, so a figure near the limit decides nothing.
 """
 
-import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
-from jaxlens.ir.facts import Input, Target, root_name
+from jaxlens.ir.facts import Target
 from jaxlens.lenses.memory.capacity import Capacity, capacity, refusal
 from jaxlens.lenses.memory.checkpoint import Tried, loosened, trials
 from jaxlens.lenses.memory.donation import donatable, donations, option
@@ -23,21 +21,6 @@ from jaxlens.report import Cell, Finding, Report, Table, amount, barred, share
 _NEAR = 0.05  # of the limit: nearer than that, nothing is said
 _ROUNDED = 0.02  # by which an allocation may be rounded up
 _LESS = 0.99  # share of the bytes below which an action counts
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedAxis:
-    """The axis of a batch, over two devices.
-
-    Attributes:
-        input: Name of an input that has it as its first axis.
-        size: Its size.
-        peak: Bytes at the peak of each device at best: an estimate.
-    """
-
-    input: str
-    size: int
-    peak: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +35,6 @@ class FitFacts:
         target: What it was compiled for.
         actions: What would make it take less, least first; () where it fits.
         refused: XLA's reason not to compile it; "" where it does.
-        widened: Bytes at the peak that may be f32 copies of bf16 and f16 values, which a CPU's
-            program has and that of the device of the limit may not.
-        sharding: The axis to shard; None where it fits, or where no axis is known to be a batch's.
     """
 
     capacity: Capacity
@@ -63,12 +43,10 @@ class FitFacts:
     target: Target
     actions: tuple[Tried, ...] = ()
     refused: str = ""
-    widened: int = 0
-    sharding: ShardedAxis | None = None
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where it is too near to say, or a CPU's program cannot tell."""
+        """Whether it fits; None where it is too near to say."""
         peak = self.use.peak if self.use else None
         return False if self.refused else self.would_fit(self.takes, peak)
 
@@ -78,9 +56,12 @@ class FitFacts:
         # For TPUs the sum of XLA's sizes can exceed a memory for which XLA compiles the program.
         if self.target.platform == "tpu" and (peak or limit) < limit < (takes or 0):
             return None
-        fits = within(takes or 0, limit)
-        may = self.widened and within((takes or 0) - self.widened, limit) is not False
-        return None if may and not fits else fits
+        return within(takes or 0, limit)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it was compiled for another device than that of the limit."""
+        return bool(self.capacity.source) and not self.capacity.is_of(self.target.kind)
 
     def near(self, takes: int | None) -> bool:
         """Whether a size is too near to the limit to say."""
@@ -105,13 +86,12 @@ def facts(capture: Capture, fits: str) -> FitFacts:
     """
     limit = capacity(fits)
     use, takes, refused = _sized(capture)
-    widened = _widened(capture, use) if use and limit.name else 0
-    fit = FitFacts(limit, takes, use, capture.program.target, (), refused, widened)
+    fit = FitFacts(limit, takes, use, capture.program.target, (), refused)
     if fit.fits:
         return fit
     actions = [*_donating(capture, not use), *_checkpointing(capture)]
     actions.sort(key=lambda action: (bool(action.why), action.takes is None, action.takes or 0))
-    return replace(fit, actions=tuple(actions), sharding=_sharding(capture, use) if use else None)
+    return replace(fit, actions=tuple(actions))
 
 
 def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
@@ -131,22 +111,6 @@ def _sized(capture: Capture) -> tuple[MemoryUse | None, int | None, str]:
     if takes is None:
         raise UnavailableError(f"XLA gives no sizes of {capture.program.name} here")
     return use, takes, ""
-
-
-def _widened(capture: Capture, use: MemoryUse) -> int:
-    """Returns bytes of f32 temporaries at a CPU's peak that have the size of bf16 or f16 values."""
-    if capture.program.target.platform != "cpu":
-        return 0
-    values = (value for node in capture.optimized.module.nodes() for value in node.results)
-    narrow = {count for value in values for count in _elements(str(value.type), "bf16|f16")}
-    kept = (one for one in use.at_peak if one.kind == "temporary")
-    return sum(one.bytes for one in kept if narrow & {*_elements(one.type, "f32")})
-
-
-def _elements(type: str, dtypes: str) -> Iterator[int]:
-    """Yields the numbers of elements of the arrays in a type that have one of the dtypes."""
-    for sizes in re.findall(rf"\b(?:{dtypes})\[([\d,]*)\]", type):
-        yield math.prod(int(n) for n in sizes.split(",") if n)
 
 
 def _donating(capture: Capture, is_refused: bool) -> Iterator[Tried]:
@@ -175,48 +139,9 @@ def _checkpointing(capture: Capture) -> list[Tried]:
     return [replace(one, name=f"jax.checkpoint round {one.name}") for one in tried]
 
 
-def _sharding(capture: Capture, use: MemoryUse) -> ShardedAxis | None:
-    """Returns the first axis of a batch that takes most at the peak, if there is one.
-
-    Only sizes are compared: all arrays of a batch have the same first axis, and are not replaced
-    by a result, as a state is. If another axis has its size, which values have the axis is not
-    known, and nothing is said.
-    """
-    inputs = [leaf for leaf in capture.program.inputs if leaf.type.shape]
-    donated = [leaf.name for leaf in inputs if leaf.donated]
-    state = {root_name(name) for name in (*donated, *(one.name for one in donatable(capture)))}
-    firsts = defaultdict[str, set[object]](set)
-    for leaf in inputs:
-        firsts[root_name(leaf.name)].add(leaf.type.shape[0])
-    alike = [leaf for leaf in inputs if len(firsts[root_name(leaf.name)]) == 1]
-    batch = [leaf for leaf in alike if root_name(leaf.name) not in state] or alike
-    others = {n for leaf in inputs for n in leaf.type.shape[1 if leaf in batch else 0 :]}
-    leaves = {n: leaf for leaf in reversed(batch) if (n := _even(leaf)) and n not in others}
-    if not leaves or not use.peak or capture.program.target.devices > 1:
-        return None
-    size = max(leaves, key=lambda size: _with_axis(use, lambda n: n == size))
-    known = {n for leaf in inputs for n in leaf.type.shape}
-    # XLA may have merged the axis with others into one that no input has.
-    whole = _with_axis(use, lambda n: n == size or (n % size == 0 and n not in known))
-    return ShardedAxis(leaves[size].name, size, use.peak - whole // 2)
-
-
-def _even(leaf: Input) -> int:
-    """Returns the size of an input's first axis; 0 for an odd one, and for that of a random key."""
-    size = leaf.type.shape[0]
-    is_key = leaf.type.dtype == "u32" and len(leaf.type.shape) == 1
-    return size if isinstance(size, int) and not size % 2 and not is_key else 0
-
-
-def _with_axis(use: MemoryUse, is_axis: Callable[[int], bool]) -> int:
-    """Returns bytes at the peak of the values with such an axis, given its size."""
-    sizes = [(value.bytes, re.findall(r"(?<=[\[,])\d+", value.type)) for value in use.at_peak]
-    return sum(count for count, axes in sizes if any(is_axis(int(n)) for n in axes))
-
-
 def report(fit: FitFacts) -> Report:
-    """Reports the verdict, then what was tried, then what was not."""
-    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit), *_sharded(fit)]
+    """Reports the verdict, then what was tried."""
+    findings = [_verdict(fit), *_published(fit), *_tried(fit), *_loosened(fit)]
     rows = [action for action in fit.actions if action.takes is not None]
     peak = fit.use.peak if fit.use else None
     now = Tried("nothing (as it is)", "", peak, why=fit.refused, takes=fit.takes)
@@ -257,21 +182,15 @@ def _verdict(fit: FitFacts) -> Finding:
     most = None if use.peak is None else amount(use.peak)
     peak = f", {most} of it at the peak" if most not in (None, amount(fit.takes)) else ""
     when = f" {use.moment}" if peak and use.moment else ""
+    made = fit.target.kind or fit.target.platform
+    here = f" as compiled for {made}" if fit.is_elsewhere else ""
     said = {
-        True: f"It fits {limit.words}: it takes {amount(fit.takes)}{peak}{when}, "
+        True: f"It fits {limit.words}{here}: it takes {amount(fit.takes)}{peak}{when}, "
         f"{share(fit.takes or 0, limit.usable)} of that.",
-        False: f"It does not fit {limit.words}: it takes {amount(fit.takes)}{peak}{when}.",
+        False: f"It does not fit {limit.words}{here}: it takes {amount(fit.takes)}{peak}{when}.",
         None: f"It takes {amount(fit.takes)}{peak}{when}, which is too near to {limit.words} to "
         "say whether it fits.",
     }[fit.fits]
-    if fit.fits is None and fit.widened and not fit.near(fit.takes):
-        floor = (fit.takes or 0) - (use.temporaries or 0)
-        said = (
-            f"Whether it fits {limit.words} cannot be said: it takes {amount(fit.takes)} as "
-            f"compiled for cpu, but up to {amount(fit.widened)} of it can be f32 copies of bf16 "
-            f"or f16 values, which other devices do not need; arguments and results take "
-            f"{amount(floor)}."
-        )
     return Finding(said, "xla", weight=0.0 if fit.fits else 1.0)
 
 
@@ -279,7 +198,7 @@ def _published(fit: FitFacts) -> Iterator[Finding]:
     limit = fit.capacity
     if not limit.source:
         return
-    if not limit.is_of(fit.target.kind):
+    if fit.is_elsewhere:
         yield Finding(
             f"It was compiled for {fit.target.kind or fit.target.platform}: XLA would make "
             f"another program for {limit.name}, which may take more or less; look with target "
@@ -314,15 +233,6 @@ def _tried(fit: FitFacts) -> Iterator[Finding]:
         yield Finding(f"Tried without taking less: {names}.", "measured")
 
 
-def _sharded(fit: FitFacts) -> Iterator[Finding]:
-    if one := fit.sharding:
-        text = (
-            f"Sharding axis 0 of {one.input} ({one.size:,}) over 2 devices was not tried: at best "
-        )
-        text += f"{amount(one.peak)} at the peak of each (jax.NamedSharding(mesh, jax.P('x')))."
-        yield Finding(text, "estimate")
-
-
 def _loosened(fit: FitFacts) -> Iterator[Finding]:
     """Yields that `jax.checkpoint` may do more elsewhere, if XLA removed its barriers here."""
     if any(a.loosened and (a.takes or 0) > _LESS * (fit.takes or 0) for a in fit.actions):
@@ -335,12 +245,7 @@ def allocates(capture: Capture, size: int) -> bool:
     sizes = {memory.temporaries, memory.outputs}
     assignment = read(capture)
     sizes |= {one.size for one in assignment.allocations} if assignment else set()
-    return any(is_about(size, known) for known in sizes)
-
-
-def is_about(size: int, known: int | None) -> bool:
-    """Whether bytes that XLA names may be a known number of bytes, rounded."""
-    return bool(known) and abs((known or 0) / size - 1) <= _ROUNDED
+    return any(known and abs(known / size - 1) <= _ROUNDED for known in sizes)
 
 
 def target_of(device: str) -> str:

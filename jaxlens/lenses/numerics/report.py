@@ -9,7 +9,6 @@ from jaxlens.ir.run.numerics import (
     BITS,
     DotRounding,
     ResultDifference,
-    ResultRounding,
     RoundingExecution,
     lost,
 )
@@ -26,7 +25,6 @@ _ROWS = 20  # of each table
 _CLEAN = 5  # but of that of the modules, where no line loses digits
 _SAME = 5  # rows of one line that name their modules instead
 _LESS = 8  # factor by which precision=HIGHEST must reduce an error to be named
-_SIMULATED = ("TF32 (simulated)", "bf16 (simulated)")
 _LONG = {"bf16": "jnp.bfloat16", "f16": "jnp.float16", "f32": "jnp.float32"}
 _NONE: frozenset[str] = frozenset()
 _SQUARES = frozenset({"square", "mul", "integer_pow"})
@@ -170,8 +168,8 @@ def _lost(facts: Numerics, loss: DigitLoss) -> str:
     if loss.kind == "underflow":
         return f"{loses}: an operand is 0 in {one.dtype} and not in float64."
     if loss.kind == "rounding":
-        device, cure = _by_precision(facts.run.dots.get(one.path))
-        return f"{loses} by its own rounding{device}: {_gives(one, most)}.{cure}"
+        cure = _by_precision(facts.run.dots.get(one.path))
+        return f"{loses} by its own rounding: {_gives(one, most)}.{cure}"
     if loss.kind == "accumulation":
         return f"{loses}: its rounding errors add up over {loss.times:,} executions."
     cure = _cure(loss)
@@ -196,18 +194,15 @@ def _gives(one: RoundingExecution, most: int) -> str:
     return f"it gives {value}, the program in float64 {exact}"
 
 
-def _by_precision(dot: DotRounding | None) -> tuple[str, str]:
-    """Returns whose rounding a product's is, and what precision=HIGHEST would give; "" if alike."""
+def _by_precision(dot: DotRounding | None) -> str:
+    """Returns what precision=HIGHEST would give of a product; "" if it is alike."""
     if dot is None or dot.highest is None or dot.highest * _LESS > dot.here:
-        return "", ""
-    simulated = (("TF32", dot.tf32), ("bf16", dot.bf16))
-    alike = [name for name, error in simulated if dot.here / 2 <= error <= 2 * dot.here]
-    device = f", as large as that of {alike[0]}" if len(alike) == 1 else ""
+        return ""
     cure = "`precision=jax.lax.Precision.HIGHEST` in the call"
     if dot.precision == "DEFAULT":
         cure = f"`jax.default_matmul_precision('highest')`, or {cure}"
     here = f"its own error here is {ulps(dot.highest)} ulps instead of {ulps(dot.here)}"
-    return device, f" At precision=HIGHEST {here}: {cure}."
+    return f" At precision=HIGHEST {here}: {cure}."
 
 
 def _cure(loss: DigitLoss) -> str:
@@ -348,27 +343,17 @@ def _module_row(group: Sequence[EquationRounding]) -> tuple[Cell, ...]:
 
 
 def _results(facts: Numerics, most: int | None) -> Iterator[Table]:
-    rows = [(Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, _figures(one)))
-            for one in sorted(facts.run.results, key=lambda one: -one.total)[:most]]  # fmt: skip
-    columns: tuple[str, ...] = ("result", "type", "op by op", "compiled", *_SIMULATED)
+    worst = sorted(facts.run.results, key=lambda one: -one.total)[:most]
+    rows = [
+        (Cell(f"{one.index}", one.index), Cell(one.dtype), *map(_cell, (one.total, one.compiled)))
+        for one in worst
+    ]
+    columns = ("result", "type", "op by op", "compiled")
     more = len(facts.run.results) - len(rows)
     note = f"{count(more, 'more result')}, with less. " if more else ""
     note += "Ulps against float64; an exact 0 has no relative error, and counts as 0."
-    if facts.run.dots:
-        note += (
-            " Simulated: the operands of each product rounded as devices may round them by "
-            "default; `precision=HIGHEST` keeps all their bits."
-        )
-    else:
-        columns, rows = columns[:4], [row[:4] for row in rows]
     if rows:
-        yield Table(
-            "Error of the results", columns, tuple(rows), note, right=tuple(range(2, len(columns)))
-        )
-
-
-def _figures(one: ResultRounding) -> tuple[float | None, ...]:
-    return (one.total, one.compiled, one.tf32, one.bf16)
+        yield Table("Error of the results", columns, tuple(rows), note, right=(2, 3))
 
 
 def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
@@ -380,7 +365,7 @@ def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
     for path, dot in shown:
         ident: str = path[-1]
         where = _module(equations[path]) if modules else str(facts.spans.get(ident) or "")
-        figures = (dot.here, dot.highest, dot.tf32, dot.bf16)
+        figures = (dot.here, dot.highest)
         rows.append((Cell(ident, ids=(ident,)), Cell(where),
                      Cell(dot.precision), *map(_cell, figures)))  # fmt: skip
     columns = (
@@ -389,11 +374,9 @@ def _dots(facts: Numerics, most: int | None) -> Iterator[Table]:
         "precision",
         "here",
         "HIGHEST here",
-        "TF32 (simulated)",
-        "bf16 (simulated)",
     )
     more = len(dots) - len(rows)
     note = "Own error in ulps of the first execution."
     note += f" {count(more, 'more product')}, with less." if more else ""
     if rows:
-        yield Table("Products", columns, tuple(rows), note, right=(3, 4, 5, 6), stage="jaxpr")
+        yield Table("Products", columns, tuple(rows), note, right=(3, 4), stage="jaxpr")

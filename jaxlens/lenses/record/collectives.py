@@ -37,22 +37,6 @@ def _is_collective(node: Node) -> bool:
     return node.opcode.removesuffix("-start") in COLLECTIVES
 
 
-def lowered_collectives(compile: RecordedCompile, stage_of: StageOf) -> tuple[str, ...]:
-    """Returns the collectives in the StableHLO of a program that is recorded as lowered only."""
-    is_lowered = compile.program.startswith("lowered-")
-    stage = stage_of(compile.program, "stablehlo") if is_lowered else None
-    try:
-        nodes = list(stage.module.nodes()) if stage else []
-    except LensError:  # its text takes jaxlib to be read
-        return ()
-    operations = ((node.opcode.rpartition(".")[2], node) for node in nodes)
-    return tuple(
-        f"{name} {node.type}" + (f" ({node.owner})" if node.owner else "")
-        for name, node in operations
-        if name.replace("_", "-") in COLLECTIVES
-    )
-
-
 def unfit(
     first: RecordedCompile | None,
     second: RecordedCompile | None,

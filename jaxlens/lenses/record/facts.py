@@ -7,10 +7,8 @@ from itertools import chain
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.tables import place
-from jaxlens.lenses.record.clocks import ProcessClock, clocks
-from jaxlens.lenses.record.collectives import StageOf, lowered_collectives
+from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.record.same_program import (
-    ExtraProgram,
     Mismatch,
     attempts,
     compared,
@@ -28,8 +26,8 @@ class CompileRow:
         label: Its name in tables: "0", "0 (2)" for the second start of process 0, "0.1" for the
             first process that it started.
         compile: The compile.
-        start: Seconds from the start of the first process to the first step, by process 0's clock
-            as far as that of the other is known beside it.
+        start: Seconds from the start of the first process to the first step, by the clocks of
+            their hosts.
     """
 
     process: ProcessRecord
@@ -84,16 +82,10 @@ class JobFacts:
         together: Programs that all compiled together, in the process with most of them.
         compared: Processes that were compared.
         mismatch: The first program that was not the same in all processes; None if all were.
-        extras: Programs without a collective that only some processes compiled.
         settings: Versions and flags that differ between processes of one start, a text each.
         recompiled: Functions whose StableHLO is equal there, but XLA made other programs of it.
-        sources: Functions of equal programs that processes define on other lines, a text each.
         labels: Names of the processes by their folders, as in the rows.
-        waits: By function, the collectives that the user wrote in the last program of a process
-            that did not end, where that is recorded as it was lowered.
-        clocks: The clocks of the processes beside that of process 0 of the same start.
         pages: Addresses of pages about programs, by the program's name, which the tables link to.
-        peak: A sentence on the memory peak of the largest program; "" where none is known.
     """
 
     job: JobRecord
@@ -103,15 +95,10 @@ class JobFacts:
     together: int
     compared: int
     mismatch: Mismatch | None
-    extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    clocks: tuple[ProcessClock, ...] = ()
     pages: Mapping[str, str] = field(default_factory=dict)
-    peak: str = ""
 
     @property
     def compiles(self) -> int:
@@ -133,53 +120,31 @@ def facts(job: JobRecord, stage_of: StageOf) -> JobFacts:
     """
     starts = attempts(job)
     labels = _labels(starts)
-    beside = {f: clock for start in starts for f, clock in clocks(start, labels).items()}
-    begun = {
-        p.folder: p.process.started - (beside[p.folder].ahead if p.folder in beside else 0.0)
-        for p in job.processes
-    }
-    first = min((begun[p.folder] for p in job.processes if p.process.started), default=0.0)
+    first = min((p.process.started for p in job.processes if p.process.started), default=0.0)
     rows = [
-        CompileRow(p, labels[p.folder], c, max(begun[p.folder] - first, 0.0) + c.start)
+        CompileRow(p, labels[p.folder], c, max(p.process.started - first, 0.0) + c.start)
         for p, c in job.compiles
     ]
     rows.sort(key=lambda row: (row.start, row.process.process.index))
     found = [compared(start, stage_of, labels) for start in starts]
     of_parts = (compared(part, stage_of, labels) for start in starts for part in parts(start))
-    extras = tuple(extra for start in found for extra in start.extras)
     return JobFacts(
         job,
         tuple(rows),
         tuple(_functions(rows)),
         sum(row.compile.call.seconds for row in rows),
-        max((_shared(p, labels[p.folder], extras) for p in job.processes), default=0),
+        max((len(together(p)) for p in job.processes), default=0),
         max(map(len, starts), default=0),
         next((some.mismatch for some in chain(found, of_parts) if some.mismatch), None),
-        extras,
         tuple(text for start in found for text in start.settings),
         tuple(name for start in found for name in start.recompiled),
-        tuple(text for start in found for text in start.sources),
         labels,
-        _waits(job, stage_of),
-        tuple(beside.values()),
     )
-
-
-def _waits(job: JobRecord, stage_of: StageOf) -> dict[str, tuple[str, ...]]:
-    open = (p.compiles[-1] for p in job.processes if p.compiles and not p.process.ended)
-    last = {identity(compile): compile for compile in open}  # of many processes, each read once
-    waits = {c.call.function: lowered_collectives(c, stage_of) for c in last.values()}
-    return {function: collectives for function, collectives in waits.items() if collectives}
 
 
 def identity(compile: RecordedCompile) -> str:
     """The fingerprint of a program, and the hashes of the arrays that are part of it."""
     return " ".join((compile.call.program, *(one.digest for one in compile.constants)))
-
-
-def _shared(process: ProcessRecord, label: str, extras: Iterable[ExtraProgram]) -> int:
-    """Returns the number of programs that a process compiled together with all others."""
-    return len(together(process)) - sum(label in extra.processes for extra in extras)
 
 
 def _labels(starts: Sequence[Sequence[ProcessRecord]]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from os.path import commonprefix
 
 from jaxlens.errors import LensError
 from jaxlens.ir.compile_log import KeyPart
@@ -13,7 +12,7 @@ from jaxlens.lenses.record.collectives import StageOf
 from jaxlens.lenses.sentences import listed
 
 _FEW = 3  # differences of one kind that are named
-_LONG = 120  # characters of a line of a program
+_LONG = 240  # characters of a line of a program that is shown
 _DEVICES = 8  # devices of a mesh that are listed
 
 
@@ -112,20 +111,14 @@ def _line(left: Stage, right: Stage, names: tuple[str, str]) -> str:
     """Returns the first line that differs, and the user's lines that made it."""
     pairs = enumerate(zip_longest(left.text.split("\n"), right.text.split("\n"), fillvalue=""), 1)
     number, (a, b) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
-    a, b = _windows(a.strip(), b.strip())
+    a, b = a.strip(), b.strip()
     here, there = (f" ({owner})" if owner else "" for owner in _owners(left, right, number))
     name = left.info.title
+    if max(len(a), len(b)) > _LONG:
+        return f"line {number} of the {name}{here or there} is not the same"
     if here == there:
         return f"line {number} of the {name}{here} is `{a}` in {names[0]}, `{b}` in {names[1]}"
     return f"line {number} of the {name} is `{a}`{here} in {names[0]}, `{b}`{there} in {names[1]}"
-
-
-def _windows(a: str, b: str) -> tuple[str, str]:
-    """Cuts two long lines around the first character that differs."""
-    same = len(commonprefix([a, b]))  # noqa: RUF071 - of texts, not of paths
-    start = max(same - _LONG // 2, 0) if max(len(a), len(b)) > _LONG else 0
-    left, right = (("..." if start else "") + text[start : start + _LONG] for text in (a, b))
-    return left, right
 
 
 def _owners(left: Stage, right: Stage, number: int) -> tuple[Span | None, Span | None]:

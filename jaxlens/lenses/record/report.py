@@ -6,7 +6,7 @@ from jaxlens.ir.record import ProcessRecord, RecordedCompile
 from jaxlens.lenses.recompile.causes import answers
 from jaxlens.lenses.recompile.tables import place, step_cells
 from jaxlens.lenses.record.facts import CompileRow, FunctionRow, JobFacts
-from jaxlens.lenses.record.same_program import ExtraProgram, Mismatch, attempts
+from jaxlens.lenses.record.same_program import Mismatch, attempts
 from jaxlens.lenses.sentences import listed, ordinal
 from jaxlens.report import (
     Cell,
@@ -22,8 +22,7 @@ from jaxlens.report import (
 )
 
 _ROWS = 200  # compiles in the table
-_EXTRAS = 3  # programs of some processes that are named
-_COLLECTIVES = 5  # of a program that are named
+_SOURCES = 3  # functions that are named
 _SILENT = 30.0  # seconds; a process that runs writes every 10
 _PROCESSES = 50  # processes in the table
 
@@ -32,14 +31,11 @@ def report(job: JobFacts) -> Report:
     """Reports a record in sentences and tables."""
     findings = [
         *_same(job),
-        *_clocks(job),
         *_absent(job),
         *_ends(job),
-        *_waits(job),
         *_longest(job),
         *_recompiled(job),
-        *([Finding(job.peak, "counted")] if job.peak else []),
-        *_unfinished(job),
+        *_failed(job),
         *_trouble(job),
     ]
     if not job.rows:
@@ -68,7 +64,6 @@ def _same(job: JobFacts) -> Iterator[Finding]:
         what = "The StableHLO is the same" if job.settings else "It is the same program"
         text = f"{what} on every host: {job.compared} processes compiled "
         yield Finding(f"{text}{programs} together, in one order.", "compared")
-        yield from _more(job.extras)
         return
     yield Finding(_apart(job.mismatch), "compared")
     if waits := job.mismatch.waits:
@@ -78,7 +73,6 @@ def _same(job: JobFacts) -> Iterator[Finding]:
     elif waits == "" and job.mismatch.first and job.mismatch.second:
         text = "Its collectives fit each other in order, type and groups: no process need wait in "
         yield Finding(f"{text}one of them, but its numbers may be wrong.", "compared")
-    yield from _more(job.extras)
 
 
 def _settings(job: JobFacts) -> Iterator[Finding]:
@@ -91,26 +85,6 @@ def _settings(job: JobFacts) -> Iterator[Finding]:
             f"The processes differ in what should be equal on all hosts: {'; '.join(job.settings)}"
         )
         yield Finding(f"{text}{made}.", "compared")
-    if job.sources:
-        text = "The sources of equal programs are not the same: "
-        yield Finding(f"{text}{'; '.join(job.sources[:_EXTRAS])}.", "compared")
-
-
-def _clocks(job: JobFacts) -> Iterator[Finding]:
-    """Yields whose clocks differ from process 0's; nothing where no message bounds them."""
-    apart = sorted((c for c in job.clocks if c.ahead), key=lambda c: -abs(c.ahead))
-    for c in apart[:_EXTRAS]:
-        side = "ahead" if c.ahead > 0 else "behind"
-        text = f"Times of process {c.label} are by process 0's clock, as its own is {side}."
-        tail = f" by {duration(abs(c.ahead))}, to within {duration(c.within or 0.0)}."
-        yield Finding(text, "compared", tail=tail)
-    if (left := len(apart) - _EXTRAS) > 0:
-        yield Finding(f"So are those of {count(left, 'more process', 'more processes')}.")
-    widths = [c.within for c in job.clocks if c.within is not None]
-    if widths and len(widths) == len(job.clocks) and not apart:
-        tail = f": each is known to within {duration(max(widths))}."
-        text = "No process's clock is known to differ from process 0's."
-        yield Finding(text, "compared", tail=tail)
 
 
 def _absent(job: JobFacts) -> Iterator[Finding]:
@@ -140,14 +114,6 @@ def _ends(job: JobFacts) -> Iterator[Finding]:
                 yield Finding(text, "compared", tail=f", after {at}, by {duration(silent)}.")
 
 
-def _waits(job: JobFacts) -> Iterator[Finding]:
-    """Yields the collectives of programs that were lost before they were written as compiled."""
-    for function, names in job.waits.items():
-        text = f"{function} was the last program of a process that did not end, and is known as it "
-        text += f"was lowered: its own collectives are {listed(names, _COLLECTIVES)}; those that "
-        yield Finding(f"{text}XLA's partitioner adds are not known.", "unknown")
-
-
 def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
     """Returns seconds from the last write of a process to the last of the others: the less of two.
 
@@ -156,16 +122,6 @@ def _silent(process: ProcessRecord, start: Sequence[ProcessRecord]) -> float:
     by_clock = max(p.process.started + p.seconds for p in start)
     by_record = max(p.seconds for p in start)
     return min(by_clock - process.process.started, by_record) - process.seconds
-
-
-def _more(extras: Sequence[ExtraProgram]) -> Iterator[Finding]:
-    """Yields the programs that only some processes compiled, in which nobody waits."""
-    for extra in extras[:_EXTRAS]:
-        names = _processes_named(extra.processes).capitalize()
-        text = f"{names} compiled one program more, {_called(extra.compile)}, {extra.where}"
-        yield Finding(f"{text}: it has no collective, in which others would wait.", "compared")
-    if (left := len(extras) - _EXTRAS) > 0:
-        yield Finding(f"{count(left, 'more program')} without a collective were compiled.")
 
 
 def _called(compile: RecordedCompile) -> str:
@@ -189,7 +145,9 @@ def _apart(found: Mismatch) -> str:
             last = f"; the last one of {absent} is {_called(found.last)}" if found.last else ""
             called = f"{program}, {_called(compile)}"
             return f"{head}{absent} did not get to {called}, as {there} did{last}."
-        known = "" if found.waits else "; whether it has a collective is not known"
+        known = "; whether it has a collective is not known" if found.waits is None else ""
+        if found.waits == "":
+            known = "; it has no collective, in which others would wait"
         why = f" ({compile.call.reason})" if compile.call.changes else ""
         called = f"{_called(compile)}, {found.where}{why}"
         return f"{head}{there} compiled one program more than {absent}, {called}{known}."
@@ -224,13 +182,8 @@ def _recompiled(job: JobFacts) -> Iterator[Finding]:
     yield from answers(most.log, where)
 
 
-def _unfinished(job: JobFacts) -> Iterator[Finding]:
-    """Yields which compiles had not ended when their process last wrote, and which failed."""
-    open = [row for row in job.rows if row.compile.state == "compiling"]
-    if open:
-        names = [f"{row.function} in process {row.label}" for row in open]
-        was = "was" if len(open) == 1 else "were"
-        yield Finding(f"Not ended when the record was last written {was}: {listed(names)}.")
+def _failed(job: JobFacts) -> Iterator[Finding]:
+    """Yields which compiles failed."""
     failed = [row for row in job.rows if row.compile.state == "failed"]
     if failed:
         names = [f"{r.function} ({r.compile.call.steps[-1].failed})" for r in failed]
@@ -279,19 +232,14 @@ def _compiles(job: JobFacts) -> Table:
     note += f" {left:,} more compiles are left out." if left else ""
     if job.pages:
         folder = next(iter(job.pages.values())).partition("/")[0]
-        written = {row.compile.program for row in job.rows} & job.job.programs
-        is_part = len(job.pages) < len(written)
-        some = f"the first {len(job.pages):,} " if is_part else ""
-        note += f" The pages of {some}programs are in {folder}, which this page needs beside it."
-        if is_part:
-            note += f" Another's: jaxlens page {job.job.name}/programs/PROGRAM*.jaxlens."
+        note += f" This page needs {folder} beside it: {count(len(job.pages), 'program')}."
     shown, right = barred(rows, (5, 6, 7), (8,)), (0, 4, 5, 6, 7, 8)
     return Table("Compiles", columns, shown, note, right=right, volatile_columns=(4, 5, 6, 7))
 
 
 def _row(number: int, row: CompileRow) -> tuple[Cell, ...]:
     call = row.compile.call
-    state = {"done": "", "failed": "failed; ", "compiling": "has not ended; "}[row.compile.state]
+    state = "failed; " if row.compile.state == "failed" else ""
     disk = "from the persistent cache; " if call.loaded else ""
     return (
         *cells(number, row.label, row.function, place(call.line)),
@@ -329,10 +277,9 @@ def _processes(job: JobFacts) -> Table:
 def _process_row(label: str, record: ProcessRecord) -> tuple[Cell, ...]:
     p = record.process
     state = f"ended with {p.error}" if p.error else "ended"
-    gone = "terminated by its parent, or killed" if p.gone else "did not end, or still runs"
     return (
         *cells(label, p.host, str(p.pid), p.devices, len(record.compiles)),
         *cells(sum(p.operations.values())),
         Cell(duration(record.seconds), record.seconds),
-        Cell(state if p.ended else gone),
+        Cell(state if p.ended else "did not end, or still runs"),
     )

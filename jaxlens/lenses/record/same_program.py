@@ -3,8 +3,7 @@
 Under `jax.distributed` all processes must run the same programs in the same order; where one does
 not, all wait in a collective. A program that is for the devices of several processes is compiled by
 each of them, so the first compile that differs names what went apart. The compiles of two processes
-are aligned as a diff aligns lines: a program that one of them has more, without a collective,
-is nothing that others wait for.
+are aligned as a diff aligns lines.
 """
 
 from collections import Counter
@@ -14,16 +13,13 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from jaxlens.ir.record import JobRecord, ProcessRecord, RecordedCompile
-from jaxlens.lenses.recompile.tables import place
-from jaxlens.lenses.record.collectives import StageOf, collectives, unfit
+from jaxlens.lenses.record.collectives import StageOf, unfit
 from jaxlens.lenses.record.program_difference import (
     differences,
     other_constants,
     other_devices,
 )
-from jaxlens.lenses.sentences import listed
 
-_FEW = 3  # lines of one function that are named
 _ALIGNED = 1000  # compiles after the first that differs that are aligned
 
 
@@ -70,37 +66,18 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraProgram:
-    """A program without a collective that not all processes compiled.
-
-    Attributes:
-        compile: Its compile in one of them.
-        processes: Their names.
-        where: "after step", "before all others".
-    """
-
-    compile: RecordedCompile
-    processes: tuple[str, ...]
-    where: str
-
-
-@dataclass(frozen=True, slots=True)
 class StartComparison:
     """What the processes of one start did not compile alike.
 
     Attributes:
         mismatch: The first program that is not the same, in which they can wait for each other.
-        extras: The programs before it that some compiled more, without a collective.
         settings: The versions and flags that differ, a text each.
         recompiled: Functions whose StableHLO is the same, but XLA made other programs of it.
-        sources: Functions of one program that are defined on other lines, a text each.
     """
 
     mismatch: Mismatch | None
-    extras: tuple[ExtraProgram, ...] = ()
     settings: tuple[str, ...] = ()
     recompiled: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,31 +141,16 @@ def compared(
     """
     left, *rest = sorted(processes, key=lambda p: p.process.index)
     first_unlike: dict[str, tuple[_Unlike, str]] = {}  # with where it is, by the right one's folder
-    # Programs without a collective, each with the processes that differ from the left one in it.
-    others: dict[tuple[object, ...], tuple[RecordedCompile, str, list[str]]] = {}
     for right in rest:
         both = {left.process.index, right.process.index}
         shared = [[c for c in together(p) if both <= {*c.processes}] for p in (left, right)]
-        for unlike in _unlike(*shared):
-            alone, where = unlike.alone, _where(unlike, *shared)
-            if alone is None or collectives(alone, stage_of) != []:
-                first_unlike[right.folder] = unlike, where
-                break
-            is_left = unlike.first is not None
-            key = (is_left, *((alone.number,) if is_left else (unlike.i, *_ident(alone))))
-            row = others.setdefault(key, (alone, where or "after all others", []))
-            row[2].append(labels[right.folder])
-    names = [labels[p.folder] for p in (left, *rest)]
-    extras = tuple(
-        ExtraProgram(alone, tuple(n for n in names if (n in differ) != is_left), where)
-        for (is_left, *_), (alone, where, differ) in others.items()
-    )
+        if (unlike := next(_unlike(*shared), None)) is not None:
+            first_unlike[right.folder] = unlike, _where(unlike, *shared)
     settings = tuple(_other_settings(left, rest, labels))
     # Where settings are the same, a program from the persistent cache has another text.
     remade = tuple(_other_programs(left, rest)) if settings else ()
-    sources = tuple(_other_sources(left, rest, labels))
     found = _mismatch(left, rest, first_unlike, stage_of, labels) if first_unlike else None
-    return StartComparison(found, extras, settings, remade, sources)
+    return StartComparison(found, settings, remade)
 
 
 def _mismatch(
@@ -251,32 +213,9 @@ def _other_programs(left: ProcessRecord, rest: Sequence[ProcessRecord]) -> Itera
     texts: dict[tuple[str, str], set[str]] = {}
     for process in (left, *rest):
         for compile in together(process):
-            if compile.program and not compile.program.startswith("lowered-"):
+            if compile.program:
                 texts.setdefault(_ident(compile), set()).add(compile.program)
     yield from dict.fromkeys(function for (function, _), made in texts.items() if len(made) > 1)
-
-
-def _other_sources(
-    left: ProcessRecord, rest: Sequence[ProcessRecord], labels: Mapping[str, str]
-) -> Iterator[str]:
-    """Yields functions of equal programs that lie on other lines: a host has other files."""
-    here, said = _lines(left), set[str]()
-    for right in rest:
-        for key, lines in _lines(right).items():
-            if here.get(key, lines) != lines and key[0] not in said:
-                said.add(key[0])
-                one, other = (listed(sorted(found), _FEW) for found in (here[key], lines))
-                names = (f"process {labels[p.folder]}" for p in (left, right))
-                yield f"{key[0]} is defined at {one} in {next(names)}, {other} in {next(names)}"
-
-
-def _lines(process: ProcessRecord) -> dict[tuple[str, str], set[str]]:
-    """Returns where the functions of programs are defined, without their folders."""
-    lines: dict[tuple[str, str], set[str]] = {}
-    for compile in together(process):
-        if line := place(compile.call.defined):
-            lines.setdefault(_ident(compile), set()).add(line)
-    return lines
 
 
 def _there(unlike: _Unlike | None) -> object:

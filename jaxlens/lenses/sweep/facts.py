@@ -1,23 +1,13 @@
-"""How a figure grows along an axis of numbers, and which points fit a limit.
+"""The points of a sweep along an axis of numbers, and which of them fit a limit."""
 
-A growth is fitted by least squares to the points that were measured, and is an estimate: nothing
-is said of a value outside of them.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from jaxlens.ir.run.sweep import SweepAxis, SweepRow
 from jaxlens.lenses.memory.capacity import Capacity
-
-_LINE, _SQUARE, _POWER = 0.02, 0.005, 0.03  # largest relative error of a fit by each law
-_WHOLE = 0.03  # largest distance of a power from a whole number
-_FEWEST = 3  # points of a fit
 
 Measured = tuple[float, SweepRow]
 """A number of an axis, and the row that was measured there."""
@@ -63,87 +53,6 @@ class SweepFacts:
     def failed(self) -> tuple[SweepRow, ...]:
         """The points with an error."""
         return tuple(row for row in self.rows if row.error)
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A curve through the measured points.
-
-    Attributes:
-        terms: Factors by the power of the number: {1: slope, 0: base} for a line; {} where no law
-            fits.
-        first: The smallest number that it was fitted to.
-        last: The largest.
-        points: How many points it was fitted to.
-        error: Its largest relative error at these points.
-        ratio: The last value by the one before, where no law fits.
-    """
-
-    terms: Mapping[int, float]
-    first: float
-    last: float
-    points: int
-    error: float = 0.0
-    ratio: float = 1.0
-
-    @property
-    def is_line(self) -> bool:
-        """Whether it is a line."""
-        return self.terms.keys() == {0, 1}
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether a line hardly changes within its points."""
-        change = abs(self.terms.get(1, 0.0)) * (self.last - self.first)
-        return self.is_line and change <= 0.01 * self.at(self.last)
-
-    def at(self, number: float) -> float:
-        """Returns the value of the curve at a number."""
-        return sum(factor * number**power for power, factor in self.terms.items())
-
-    def counts(self, power: int) -> bool:
-        """Whether a term is more than 1 % of the curve at the smallest or largest number."""
-        term = abs(self.terms[power])
-        return any(term * end**power > 0.01 * self.at(end) for end in (self.first, self.last))
-
-
-def growth(numbers: Sequence[float], values: Sequence[float]) -> Growth | None:
-    """Returns the law that fits from some point on, else the last step; None where neither is.
-
-    Memory and arithmetic are sums of products of sizes: a power between 1 and 2 is a sum of both
-    that a few points do not show, so that whole powers alone are laws.
-
-    Args:
-        numbers: The values of the axis.
-        values: The figure at each.
-    """
-    pairs = sorted(zip(numbers, values, strict=True))
-    if len(pairs) < 2 or min(v for _, v in pairs) <= 0:
-        return None
-    x, y = np.array(pairs, dtype=float).T
-    for first in range(len(x) - _FEWEST + 1):
-        tail, measured = x[first:], y[first:]
-        for terms, most in _curves(tail, measured):
-            fitted = sum(factor * tail**power for power, factor in terms.items())
-            error = float(np.max(np.abs(fitted / measured - 1)))
-            if error <= most:
-                return Growth(terms, float(tail[0]), float(tail[-1]), len(tail), error)
-    return Growth({}, float(x[-2]), float(x[-1]), len(x), ratio=float(y[-1] / y[-2]))
-
-
-def _curves(x: Any, y: Any) -> Iterator[tuple[dict[int, float], float]]:
-    """Yields the nearest curve of each kind, with the relative error up to which it is a law."""
-    for degree, most in ((1, _LINE), (2, _SQUARE)):
-        if len(x) > degree + 1:  # fewer points are always on one
-            factors = np.polyfit(x, y, degree, w=1 / y)
-            rises = factors[0] >= 0 and np.polyval(np.polyder(factors), x[0]) >= 0
-            if degree == 1 or rises:  # a line may fall
-                yield {degree - n: float(factor) for n, factor in enumerate(factors)}, most
-    if x[0] > 0:
-        power = float(np.polyfit(np.log(x), np.log(y), 1)[0])
-        whole = round(power)
-        if abs(power - whole) <= _WHOLE and whole not in (0, 1):
-            yield {whole: float(np.exp(np.mean(np.log(y) - whole * np.log(x))))}, _POWER
 
 
 @dataclass(frozen=True, slots=True)

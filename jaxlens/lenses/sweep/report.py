@@ -1,4 +1,4 @@
-"""Says how the figures of a sweep change, which points fit, and which failed."""
+"""Says which points of a sweep fit, and which failed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -8,13 +8,11 @@ from jaxlens.ir.run.sweep import FIGURES, SweepRow
 from jaxlens.lenses.memory.fits import target_of
 from jaxlens.lenses.sentences import listed, unknown_trips
 from jaxlens.lenses.sweep.facts import (
-    Growth,
     Measured,
     Series,
     SweepFacts,
     figure,
     fit,
-    growth,
     series,
 )
 from jaxlens.report import Cell, Finding, Report, Table, Trust, amount, barred, count, duration
@@ -23,12 +21,10 @@ UNITS = {"flops": "flop", "kernels": "", "compile": "s", "run": "s"}  # the othe
 TIMED = ("compile", "run")
 _GROUPS = 6  # values of the other axes that have a sentence each
 _FITS = {True: "yes", False: "no", None: "unknown"}
-_ALIKE = 1.01  # figures that differ less count as equal
-_POWERS = {0: "", 1: " n"}  # as they are written; others as n^2
 
 
 def report(facts: SweepFacts) -> Report:
-    """Reports a sweep: limits, growth, the best points, errors; and all points as a table."""
+    """Reports a sweep: limits and errors, and all points as a table."""
     findings = [
         Finding(
             f"{name} is traced, so that its value is in no program: to vary it, make it static, as "
@@ -37,7 +33,7 @@ def report(facts: SweepFacts) -> Report:
         )
         for name in facts.traced
     ]
-    findings += [*_limits(facts), *_growths(facts), *_bests(facts), *_errors(facts)]
+    findings += [*_limits(facts), *_errors(facts)]
     if facts.trouble:
         text = f"Points are not kept in the file: {facts.trouble}."
         findings.append(Finding(text, "measured"))
@@ -120,102 +116,6 @@ def _takes(row: SweepRow) -> str:
     return f"takes {amount(row.takes)}" if row.takes is not None else "is refused by XLA"
 
 
-def _growths(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields how each figure grows along each axis of numbers, where it is largest."""
-    names = [name for name in ("peak", "flops", "bytes") if _has(facts, name)]
-    for at in facts.numbered:
-        quantity = facts.axes[at].quantity
-        for name in names:
-            lines = list(series(facts, at))
-            laws = [(one, growth(*one.values(figure(name)))) for one in lines]
-            known = [(one, law, _grows(law, name, quantity)) for one, law in laws if law]
-            if not known:
-                continue
-            _, law, text = max(known, key=lambda one: one[0].values(figure(name))[1][-1])
-            same = [one for one, _, said in known if said == text]
-            text = f"{_with(same) if len(same) < len(lines) else ''}{name} {text}."
-            trust: Trust = "xla" if name == "peak" else "counted"
-            yield Finding(_capital(text), "estimate" if law.terms else trust)
-
-
-def _grows(law: Growth, name: str, quantity: str) -> str:
-    """Returns how a figure grows, and how far that holds."""
-    first, last, unit = _number(law.first), _number(law.last), UNITS.get(name, "B")
-    if not law.terms:
-        points = f"{'no law fits the ' if law.points > 2 else ''}{law.points} points"
-        times = f"{law.ratio:.3g} times" if abs(law.ratio - 1) > 0.005 else "about"
-        return f"is {times} as much at {quantity} = {last} as at {first} ({points})"
-    off = f"within {max(law.error, 0.001):.1%}" if law.error >= 1e-6 else "exactly"
-    about = f"from {first} to {last} ({law.points} points, {off})"
-    if law.is_flat:
-        return f"hardly changes with {quantity} {about}"
-    if law.is_line:
-        slope, base = law.terms[1], law.terms[0]
-        way = "grows" if slope > 0 else "falls"
-        share = f" {'on top of' if base > 0 else 'minus'} {amount(abs(base), unit)}"
-        rest = share if slope > 0 and law.counts(0) else ""
-        each = f"{amount(abs(slope), unit)} for each one{rest}"
-        return f"{way} linearly with {quantity}, by {each} {about}"
-    parts = [
-        f"{'+' if factor > 0 else '-'} {amount(abs(factor), unit)}{_POWERS.get(n, f' n^{n}')}"
-        for n, factor in law.terms.items()
-        if law.counts(n)
-    ]
-    way = "grows" if max(law.terms) > 0 else "falls"
-    symbol = "" if quantity == "n" else " (n)"
-    return f"{way} with {quantity}{symbol} as {' '.join(parts).removeprefix('+ ')} {about}"
-
-
-def _bests(facts: SweepFacts) -> Iterator[Finding]:
-    """Yields the least and the most of a figure, where an axis has no numbers.
-
-    With an axis of numbers beside it, the points at its largest are compared.
-    """
-    done = [row for row in facts.rows if not row.error]
-    if all(axis.numbers for axis in facts.axes):
-        return
-    where = []
-    for at in facts.numbered:
-        axis = facts.axes[at]
-        most = max((axis.numbers[row.place[at]] for row in done), default=0.0)
-        done = [row for row in done if axis.numbers[row.place[at]] == most]
-        where.append(f"{axis.quantity} = {_number(most)}")
-    names = [axis.name for axis in facts.axes if not axis.numbers]
-    lead = f"at {listed(where)} " if where else ""
-    for name in ("peak", "run"):
-        value = figure(name)
-        known = sorted((row for row in done if value(row) is not None), key=value)
-        if len(known) < 2:
-            continue
-        low, high = known[0], known[-1]
-        ends = f": {_text(name, value(low))} and {_text(name, value(high))}."
-        text = f"{lead}{name} is least with {_point(low, names)}, most with {_point(high, names)}"
-        if name == "run":
-            yield Finding(_capital(f"{text}."), "measured", tail=ends)
-        elif value(high) <= _ALIKE * value(low):
-            text = f"{lead}all points have about the same peak, {amount(value(low))}."
-            yield Finding(_capital(text), "xla")
-        else:
-            yield Finding(_capital(f"{text}{ends}"), "xla")
-    yield from _policies(done)
-
-
-def _policies(rows: Sequence[SweepRow]) -> Iterator[Finding]:
-    """Yields that policies which compute more do not lower the peak here, if they do not."""
-    plain = next((row for row in rows if row.point.get("policy") == "none"), None)
-    if plain is None or plain.figures.peak is None or plain.figures.flops is None:
-        return
-    known = [row for row in rows if row.figures.peak and row.figures.flops]
-    more = [row for row in known if (row.figures.flops or 0) > 1.05 * plain.figures.flops]
-    if more and all(_ALIKE * (row.figures.peak or 0) >= plain.figures.peak for row in more):
-        names = listed(list(dict.fromkeys(row.point["policy"] for row in more)))
-        yield Finding(
-            f"With {names} values are computed again, and the peak is not lower here. On CPUs XLA "
-            "takes out the barriers of jax.checkpoint: sweep with the target that it is to run on.",
-            "counted",
-        )
-
-
 def _errors(facts: SweepFacts) -> Iterator[Finding]:
     failed = facts.failed
     if not failed:
@@ -227,7 +127,7 @@ def _errors(facts: SweepFacts) -> Iterator[Finding]:
 
 
 def tables(facts: SweepFacts) -> tuple[Table, ...]:
-    """Returns the table of all points, of errors, of times, and with two axes a heat map."""
+    """Returns the table of all points, of errors and of times."""
     plain = [name for name in FIGURES if name not in TIMED and _has(facts, name)]
     timed = [name for name in TIMED if _has(facts, name)]
     made = [_table(facts, "Points of the sweep", plain, _note(facts))]
@@ -236,9 +136,6 @@ def tables(facts: SweepFacts) -> tuple[Table, ...]:
         made.append(Table("Points that failed", (*facts.failed[0].point, "error"), rows))
     if timed:
         made.append(_table(facts, "Seconds", timed, _clock(facts), volatile=True))
-    if len(facts.axes) == 2 and all(len(axis.labels) > 1 for axis in facts.axes):
-        name = next((n for n in ("peak", "flops", "kernels", "run", "compile") if n in plain), "")
-        made += [_heat(facts, name)] if name else []
     return tuple(made)
 
 
@@ -269,21 +166,6 @@ def _label(axis: str, row: SweepRow) -> Cell:
 def _figure(name: str, row: SweepRow) -> Cell:
     value = figure(name)(row)
     return Cell(_text(name, value), value)
-
-
-def _heat(facts: SweepFacts, name: str) -> Table:
-    """Returns a figure by both axes, the first downwards."""
-    down, across = facts.axes
-    by_place = {row.place: _figure(name, row) for row in facts.rows}
-    width = len(across.labels)
-    whole = tuple(
-        (Cell(label), *(by_place[n, m] for m in range(width)))
-        for n, label in enumerate(down.labels)
-    )
-    right = tuple(range(1, width + 1))
-    columns = (f"{down.name} \\ {across.name}", *across.labels)
-    title = f"{name.capitalize()} by {down.name} and {across.name}"
-    return Table(title, columns, barred(whole, right), right=right)
 
 
 def _text(name: str, value: float | None) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _VERBS = ("jaxpr", "hlo", "compile", "explore")
 _PLAIN = {
     "recompiles": ("-o", "-h", "--help"),
-    "norecompile": ("--operations", "-h", "--help"),
     "timeline": ("-o", "-h", "--help"),
     "arrays": ("-o", "-h", "--help"),
     "explain": ("-o", "-h", "--help"),

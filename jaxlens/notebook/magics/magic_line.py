@@ -272,15 +272,10 @@ def split(
         OptionError: There is no such option, or a quote is not closed.
     """
     actions = {name: action for action in parser._actions for name in action.option_strings}
-    counts = any(not action.option_strings for action in parser._actions)  # `%norecompile 1 f(x)`
     words: list[str] = []
     rest = line.strip()
     while True:
-        first, _, behind = rest.partition(" ")
-        if counts and behind.strip() and first.lstrip("-").isdigit():
-            words.append(first)
-            rest, counts = behind.strip(), False
-            continue
+        first = rest.partition(" ")[0]
         if not _OPTION.match(first.partition("=")[0]):
             break
         word, rest = _take(called, rest)

@@ -1,11 +1,10 @@
-"""`%%recompiles` and `%%norecompile`: run a whole cell, and log what JAX compiles in it."""
+"""`%%recompiles`: runs a whole cell, and logs what JAX compiles in it."""
 
 from typing import Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument
 
-from jaxlens.errors import OptionError
 from jaxlens.notebook.magics.magics import parser_on_use
 from jaxlens.notebook.magics.tracebacks import of_the_user
 from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
@@ -13,7 +12,7 @@ from jaxlens.notebook.magics.whole_cell import HELP, WholeCellMagics, check_name
 
 @magics_class
 class WatchMagics(WholeCellMagics):
-    """`%%recompiles` and `%%norecompile`."""
+    """`%%recompiles`."""
 
     @line_cell_magic
     @no_var_expand
@@ -49,36 +48,3 @@ class WatchMagics(WholeCellMagics):
                 finally:
                     log.__exit__()
                     self.display(log.answer)
-
-    @line_cell_magic
-    @no_var_expand
-    @parser_on_use
-    @argument("n", nargs="?", type=int, default=0, metavar="N", help="compiles that may happen")
-    @argument("--operations", action="store_true", help="count JAX's own operations too")
-    @HELP
-    def norecompile(self, line: str, cell: str | None = None) -> Any:
-        """Run the cell, and fail if anything is compiled in it, or more than N functions are.
-
-        What the cell did stays done; the error says in one line what compiled, and why.
-
-            %%norecompile
-            params = step(params, batch)      compiled before: nothing may compile now
-
-        In one line, which gives the value:  params = %norecompile 1 step(params, batch)
-        In Python, for tests too:  with jaxlens.assert_compiles(0): ...
-        """
-        options, rest = self.options_of(self.norecompile, line, cell)
-        if options.help:
-            return self.print_help(self.norecompile, "recompiles")
-        magic = "%norecompile" if cell is None else "%%norecompile"
-        if options.n < 0:
-            raise OptionError(f"{magic} takes a count of 0 or more, got {options.n}")
-        with of_the_user(self.shell):
-            code = self.read_code(magic, cell, rest)
-            from jaxlens.watches import RecompileLog, check  # imports JAX, which %load_ext does not
-
-            with RecompileLog() as log:
-                result = self.run_whole(code, cell)
-                log.__exit__()
-                check(log.log, options.n, options.operations)
-        return result

@@ -12,9 +12,9 @@ import ipywidgets as widgets
 
 from jaxlens import api
 from jaxlens.captures import Capture
-from jaxlens.errors import OptionError, nearest
+from jaxlens.errors import LensError, OptionError, nearest
 from jaxlens.ir.needs import Needs
-from jaxlens.notebook.widgets.output_area import OutputArea, one_line
+from jaxlens.notebook.widgets.explorer import Explorer
 from jaxlens.notebook.widgets.question_row import QuestionRow
 from jaxlens.notebook.widgets.questions import (
     QUESTIONS,
@@ -23,7 +23,6 @@ from jaxlens.notebook.widgets.questions import (
     answer,
     field,
     options,
-    sentence,
 )
 from jaxlens.notebook.widgets.saved_answer import Kept
 from jaxlens.render.document import Document, TableBlock
@@ -52,7 +51,7 @@ class Lenses(Kept, widgets.VBox):
 
     Attributes:
         capture: The program.
-        shown: The answer that is open, a view or another widget; None while all are closed.
+        shown: The answer that is open; None while all are closed.
         sentences: The answers so far in a sentence each, by the name of the question.
     """
 
@@ -63,9 +62,9 @@ class Lenses(Kept, widgets.VBox):
     def __init__(self, f: Callable[..., Any] | Capture, /, *args: Any, **kwargs: Any) -> None:
         self.call: Any = f, args, kwargs
         self.capture = f if isinstance(f, Capture) else api.capture(f, *args, **kwargs)
-        self.shown: View | widgets.Widget | None = None
+        self.shown: Answer[Any] | None = None
         self.sentences: dict[str, Finding] = {}
-        self._answers: dict[tuple[Any, ...], View] = {}
+        self._answers: dict[tuple[Any, ...], Answer[Any]] = {}
         self._fields: dict[str, Any] = {}
         self._open = ""
         self._inputs = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
@@ -143,7 +142,7 @@ class Lenses(Kept, widgets.VBox):
         if needs.compiled or needs.passes or needs.profile:
             self._compile()
         self.shown = self._room.show(lambda: self._answer(name, values)) or self.shown
-        if isinstance(self.shown, Answer) and name not in self.sentences:
+        if self.shown is not None and name not in self.sentences:
             self._say(name, self.shown.findings[0])
         self._tell()
 
@@ -173,9 +172,11 @@ class Lenses(Kept, widgets.VBox):
         self.keep()
 
     def _sentence(self, name: str) -> Finding:
+        if name == "against":
+            return Finding("Choose an earlier capture to compare this program with.", "unknown")
         defaults = {option.name: option.default for option in options(QUESTIONS[name])}
         try:
-            return sentence(QUESTIONS[name], self, lambda: self._answer(name, defaults))
+            return self._answer(name, defaults).findings[0]
         except Exception as why:  # as the answer itself shows it
             return Finding(one_line(why), "unknown")
 
@@ -187,7 +188,6 @@ class Lenses(Kept, widgets.VBox):
         """Returns the list with its sentences, above the answer that is open; None without any."""
         if not self.sentences and self.shown is None:
             return None
-        shown = self.shown.kept() if isinstance(self.shown, Kept) else self.shown
         rows = []
         for name, question in QUESTIONS.items():
             finding = self.sentences.get(name)
@@ -198,18 +198,18 @@ class Lenses(Kept, widgets.VBox):
         table = Table("", ("question", "answer", "how it is known"), tuple(rows))
         title = header_line(self.capture.program)
         document = Document("lenses", title, (TableBlock(table),))
-        if isinstance(shown, View):
-            blocks = (*document.blocks, *shown.document.blocks)
-            document = replace(shown.document, blocks=blocks)
+        if self.shown is not None:
+            blocks = (*document.blocks, *self.shown.document.blocks)
+            document = replace(self.shown.document, blocks=blocks)
         return View(None, lambda: document)  # one of the capture would trace it to be shown
 
-    def _answer(self, name: str, values: OptionValues) -> View | widgets.Widget:
+    def _answer(self, name: str, values: OptionValues) -> Answer[Any]:
         """Returns the answer, computed once for each combination of option values."""
         key = (name, *values.values())
         if key in self._answers:
             return self._answers[key]
         shown = answer(QUESTIONS[name], self, values)
-        if isinstance(shown, View) and name != "against":  # the variable may change
+        if name != "against":  # the variable may change
             self._answers[key] = shown
         return shown
 
@@ -218,4 +218,61 @@ class Lenses(Kept, widgets.VBox):
         for part in (*self._fields.values(), *self._rows.values(), *self._places.values()):
             part.close()
         self._room.close()
+        super().close()
+
+
+def one_line(why: Exception) -> str:
+    """Returns an error as a line; one of jaxlens is a sentence by itself."""
+    if isinstance(why, LensError):
+        return str(why)
+    return f"{type(why).__name__}: {(str(why).splitlines() or [''])[0]}"
+
+
+class OutputArea(widgets.VBox):
+    """A message line above a view, which stays until another one replaces it."""
+
+    def __init__(self) -> None:
+        self._words = widgets.HTML()
+        self._place = widgets.VBox(layout=widgets.Layout(min_height="24em"))
+        self._shown: Explorer | None = None
+        super().__init__([self._words, self._place])
+
+    def show(self, make: Callable[[], Answer[Any]]) -> Answer[Any] | None:
+        """Shows and returns the result of `make`; if it raises, shows a message, returns None.
+
+        Errors of the user's function and of JAX are shown in one line as well, since a widget has
+        no room for a traceback.
+        """
+        try:
+            answer = make()
+            shown = Explorer(answer)
+        except Exception as why:
+            self.say(one_line(why), "alert")
+            return None
+        self.say("")
+        before, self._shown = self._shown, shown
+        self._place.children = [shown]
+        if before is not None:
+            before.close()
+        return answer
+
+    def clear(self) -> None:
+        """Removes and closes the view."""
+        self._place.children = []
+        if self._shown is not None:
+            self._shown.close()
+        self._shown = None
+
+    def say(self, text: str, role: str = "status") -> None:
+        """Sets the message line; "" clears it."""
+        self._words.value = f'<span role="{role}">{escape(text)}</span>' if text else ""
+
+    @property
+    def words(self) -> str:
+        """The message line as HTML."""
+        return str(self._words.value)
+
+    def close(self) -> None:
+        """Closes the area and what it shows."""
+        self.clear()
         super().close()

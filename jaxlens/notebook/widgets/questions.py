@@ -10,11 +10,8 @@ from jaxlens import ask
 from jaxlens.captures import Capture
 from jaxlens.errors import UnavailableError
 from jaxlens.lenses.cost.published_limits import PUBLISHED
-from jaxlens.notebook.widgets.composer import Composer
-from jaxlens.notebook.widgets.key_player import KeyPlayer
 from jaxlens.questions import show, table
 from jaxlens.questions.question import Option, Question
-from jaxlens.report import Finding
 from jaxlens.views.answer import Answer
 from jaxlens.views.view import View
 
@@ -41,7 +38,7 @@ def _program(value: Any) -> Capture | None:
     return capture if isinstance(capture, Capture) else None
 
 
-def _against(program: CapturedCall, values: OptionValues) -> View:
+def _against(program: CapturedCall, values: OptionValues) -> Answer[Any]:
     before = _program(_names().get(values["before"]))
     if before is None:
         raise UnavailableError(
@@ -51,21 +48,16 @@ def _against(program: CapturedCall, values: OptionValues) -> View:
     return ask.compare(before, program.capture, names=(values["before"], "this program"))
 
 
-def _ladder(program: CapturedCall, _: OptionValues) -> View | widgets.Widget:
-    """Returns the ladder of a transformed function; for a plain one, a `Composer`."""
+def _ladder(program: CapturedCall, _: OptionValues) -> Answer[Any]:
+    return ask.ladder(program.capture)
+
+
+def _key(program: CapturedCall, _: OptionValues) -> Answer[Any]:
     f, args, kwargs = program.call
-    try:
-        return ask.ladder(program.capture)
-    except UnavailableError:
-        return Composer(f, *args, **kwargs)
+    return ask.key(f, *args, **kwargs)
 
 
-def _key(program: CapturedCall, _: OptionValues) -> widgets.Widget:
-    f, args, kwargs = program.call
-    return KeyPlayer(f, *args, **kwargs)
-
-
-def _fusion(program: CapturedCall, values: OptionValues) -> View:
+def _fusion(program: CapturedCall, values: OptionValues) -> Answer[Any]:
     if not values["without"]:
         return ask.fusion(program.capture)
     other = ask.without(program.capture, values["without"])
@@ -73,7 +65,7 @@ def _fusion(program: CapturedCall, values: OptionValues) -> View:
     return ask.compare(program.capture, other, names=names)
 
 
-_IN_PANELS: Mapping[str, Callable[[CapturedCall, OptionValues], View | widgets.Widget]] = {
+_IN_PANELS: Mapping[str, Callable[[CapturedCall, OptionValues], Answer[Any]]] = {
     "key": _key,
     "ladder": _ladder,
     "fusion": _fusion,
@@ -88,10 +80,8 @@ _MORE: Mapping[str, Option] = {
 """Additional options of these questions in the panel."""
 
 
-def answer(
-    question: Question[Any], program: CapturedCall, values: OptionValues
-) -> View | widgets.Widget:
-    """Returns the answer to a question of the panel, or a widget that shows it."""
+def answer(question: Question[Any], program: CapturedCall, values: OptionValues) -> Answer[Any]:
+    """Returns the answer to a question of the panel."""
     if question.name in _IN_PANELS:
         return _IN_PANELS[question.name](program, values)
     return show.ask(question, program.capture, **values)
@@ -99,27 +89,6 @@ def answer(
 
 TRACING = ("ladder",)
 """Questions whose answer traces the function again, apart from those that need a line trace."""
-
-
-def sentence(
-    question: Question[Any], program: CapturedCall, make: Callable[[], View | widgets.Widget]
-) -> Finding:
-    """Returns the answer to a question of the panel in one sentence.
-
-    Args:
-        question: The question.
-        program: The call.
-        make: Returns the answer itself, where it is a view.
-    """
-    f, args, kwargs = program.call
-    if question.name == "against":
-        return Finding("Choose an earlier capture to compare this program with.", "unknown")
-    if question.name == "key":
-        return ask.key(f, *args, **kwargs).findings[0]
-    shown = make()
-    if isinstance(shown, Answer):
-        return shown.findings[0]
-    return Finding("The function has no transform: open this to put some on it.", "counted")
 
 
 def options(question: Question[Any]) -> tuple[Option, ...]:

@@ -1,7 +1,4 @@
-"""Applies the transforms of `--grad`, `--vmap`, `--jvp` and `--jit` to a function.
-
-`composed` also adapts the arguments: for `vmap`, it inserts a batch axis into their shapes.
-"""
+"""Applies the transforms of `--grad`, `--vmap`, `--jvp` and `--jit` to a function."""
 
 import functools
 import inspect
@@ -10,12 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlens.errors import OptionError, nearest
 from jaxlens.stages.arguments import pytrees
 from jaxlens.stages.arguments.inputs import positional_names, signature_of
-from jaxlens.stages.arguments.pytrees import is_array
 from jaxlens.stages.arguments.written_shapes import abstract
 from jaxlens.stages.core import program as core_program
 
@@ -53,64 +48,6 @@ def transformed(
         elif name == "jvp":
             f, kwargs = _jvp(f, args, kwargs, library)
     return f, kwargs
-
-
-def composed(
-    f: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    puts: Sequence[tuple[str, str, int]],
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Returns the transformed function and its arguments.
-
-    Args:
-        f: The untransformed function.
-        args: Its positional arguments, for one example.
-        kwargs: Its keyword arguments, likewise.
-        puts: Name, value and batch size of each transform, outermost first. The value is that of
-            a magic's option, such as "0,None" for `--vmap`.
-
-    Raises:
-        OptionError: A value does not fit the function.
-    """
-    pytrees.check_call(args, kwargs, signature_of(f))
-    positional = tuple(args)
-    for name, value, size in reversed(puts):
-        if name == "vmap":
-            positional = _batch(positional, axes(value), size)
-            kwargs = {key: _with_axis(argument, 0, size) for key, argument in kwargs.items()}
-        f, kwargs = transformed(f, positional, kwargs, [(name, value)])
-    return f, positional, kwargs
-
-
-def _batch(args: tuple[Any, ...], in_axes: Any, size: int) -> tuple[Any, ...]:
-    arg_axes = axis_per_argument(in_axes, len(args))
-    if len(arg_axes) != len(args):
-        raise OptionError(
-            f"vmap takes an axis for each of {len(args)} arguments, got {len(arg_axes)}: "
-            f"{','.join(['0'] * len(args))}"
-        )
-    if size < 1:
-        raise OptionError(f"vmap takes 1 example or more, got {size}")
-    return tuple(_with_axis(arg, axis, size) for arg, axis in zip(args, arg_axes, strict=True))
-
-
-def _with_axis(arg: Any, axis: int | None, size: int) -> Any:
-    if axis is None:
-        return arg
-    return jax.tree_util.tree_map(lambda leaf: _with_leaf_axis(leaf, axis, size), arg)
-
-
-def _with_leaf_axis(leaf: Any, axis: int, size: int) -> Any:
-    if not (
-        is_array(leaf) or isinstance(leaf, bool | int | float | complex | jax.ShapeDtypeStruct)
-    ):
-        return leaf
-    shape = list(np.shape(leaf))
-    if not -len(shape) - 1 <= axis <= len(shape):
-        raise OptionError(f"vmap: axis {axis} cannot be put into an array of shape {tuple(shape)}")
-    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, size)
-    return abstract(tuple(shape), jax.dtypes.result_type(leaf))
 
 
 def by_position(

@@ -14,7 +14,6 @@ from jaxlens.stages.compat.jit_caches import (
     every_trace_key,
     is_compiled,
     lower_keys,
-    lowered_programs,
     resolved_shardings,
     signature_tree,
     static_values,

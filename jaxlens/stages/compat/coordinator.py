@@ -4,7 +4,6 @@ No function waits for another process. Each is a message to the first one, durin
 that calls does not hold Python's lock. Tested with jax 0.10.2 and 0.12.0.1.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private, when_gone
@@ -14,14 +13,6 @@ from jaxlens.stages.compat.import_private import private, when_gone
 def _client() -> Any:
     """Returns the client of the store; None when gone, and in a process that is in no job."""
     return private("distributed").global_state.client
-
-
-def has_store() -> bool:
-    """Whether the process is in a job with a store that can be read without waiting.
-
-    Gone: False, and programs are compared after the fact alone.
-    """
-    return hasattr(_client(), "key_value_try_get")
 
 
 @when_gone(None, RuntimeError)
@@ -41,12 +32,3 @@ def published(key: str) -> str | None:
     """
     value: str = _client().key_value_try_get(key)
     return value
-
-
-@when_gone((), RuntimeError)
-def published_in(folder: str) -> Sequence[tuple[str, str]]:
-    """Returns the keys FOLDER/... that are there by now, with their values.
-
-    Gone: none.
-    """
-    return tuple(_client().key_value_dir_get(folder))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxlens.stages.compat.import_private import private, when_gone
-from jaxlens.stages.compat.settings import is_apart
 
 
 @when_gone((), NotImplementedError)
@@ -86,27 +85,6 @@ def lower_keys(program: Any) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]
     keys = private("pjit")._pjit_lower.cache_keys()
     jaxpr = program.params["jaxpr"]
     return [(key[1], tuple(key[2]), dict(key[3])) for key in keys if key[0]() is jaxpr]
-
-
-@when_gone(())
-def lowered_programs() -> list[tuple[Any, tuple[Any, ...], Any]]:
-    """Returns jaxpr, other arguments and executable of each entry in JAX's lowering cache.
-
-    Entries of jaxlens itself are left out. The executable is None for a program that is not
-    compiled, and for one of another trace context, whose entry cannot be looked up.
-
-    Gone: ().
-    """
-    pjit, here = private("pjit"), private("config").trace_context()
-    programs = []
-    for reference, context, arguments, named in pjit._pjit_lower.cache_keys():
-        if (jaxpr := reference()) is None or is_apart(context, ()):
-            continue
-        is_here = context == here
-        lowering = pjit._pjit_lower(jaxpr, *arguments, **dict(named)) if is_here else None
-        loaded = getattr(getattr(lowering, "_executable", None), "xla_executable", None)
-        programs.append((jaxpr, tuple(arguments), loaded))
-    return programs
 
 
 @when_gone(None, KeyError, TypeError)

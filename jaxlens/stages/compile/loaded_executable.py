@@ -35,13 +35,10 @@ class LoadedExecutable:
         return self._loaded.get_compiled_memory_stats()
 
     def buffer_assignment(self) -> str:
-        """Returns XLA's buffer assignment, without types; "" where the executable carries none.
+        """Returns the allocations of the program; "" where the executable carries none.
 
         Raises:
             ReadError: It is of a form that is not known.
         """
         data = getattr(self._memory_stats, "serialized_buffer_assignment_proto", b"")
-        modules = self._loaded.hlo_modules() if data else []
-        if len(modules) != 1:
-            return ""
-        return assignment_text(data, modules[0].as_serialized_hlo_module_proto())
+        return assignment_text(data) if data else ""

@@ -65,9 +65,8 @@ def remedies(
     by_core = any(is_core_tracer(bound) for bound in line.variables.values())
     names = ("jaxlens.core", "core"), ("jaxlens.core.numpy", "cnp")
     own, numpy = names if by_core else (("jax", "jax"), ("jax.numpy", "jnp"))
-    traced = value.text if value else ""
     aliases = _alias(line, *numpy), _alias(line, *own)
-    written = FailingCode(line, node, *aliases, traced, message, by_core)
+    written = FailingCode(line, node, *aliases, message, by_core)
     rewrites = REWRITES[mistake](written) if mistake in REWRITES else ()
     traceable = [remedy for rewrite in rewrites if (remedy := _tried(rewrite, line))]
     yield from traceable

@@ -8,12 +8,11 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from jaxlens.ir.failure import Mistake
 from jaxlens.stages.failure.failing_line import FailingLine
-from jaxlens.stages.failure.failing_value import is_tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,6 @@ class FailingCode:
         expression: The expression that failed.
         jnp: Name of `jax.numpy` in the user's code.
         jax: Name of `jax` in the user's code.
-        traced: Source of the traced value in the line; "" if it is not known.
         message: Message of the exception.
         by_core: Whether `jaxlens.core` traced it.
     """
@@ -49,7 +47,6 @@ class FailingCode:
     expression: ast.expr
     jnp: str
     jax: str
-    traced: str
     message: str
     by_core: bool = False
 
@@ -236,37 +233,7 @@ def _while(line: FailingCode, statement: ast.While) -> Iterator[Rewrite]:
     yield Rewrite(_LOOP, f"{name} = {code}", code)
 
 
-# ---- concrete numbers, shapes, indices and masks ------------------------------------------------
-
-_ARRAY = "Keep it an array: arithmetic works on it as on a number"
-
-
-def _of_number(line: FailingCode) -> Iterator[Rewrite]:
-    node = line.expression
-    if not isinstance(node, ast.Call):
-        return
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist"):
-        value = ast.unparse(node.func.value)
-        yield line.with_(node, value, _ARRAY)
-    elif isinstance(node.func, ast.Name) and len(node.args) == 1:
-        cast = ast.Attribute(node.args[0], "astype", ast.Load())
-        code = f"{ast.unparse(cast)}({node.func.id})"
-        if node.func.id in ("int", "float", "complex", "bool"):
-            yield line.with_(node, code, "Convert the dtype, and keep it an array")
-            return
-        yield from _of_numpy(line)
-    if not isinstance(node.func, ast.Attribute):
-        yield Rewrite(_ARRAY)
-
-
-def _of_shape(line: FailingCode) -> Iterator[Rewrite]:
-    node = line.expression
-    if isinstance(node, ast.Call):
-        loop = next((n for n in line.at.around if isinstance(n, ast.For)), None)
-        if loop is not None and node is loop.iter and ast.unparse(node.func) == "range":
-            yield from _range(line, loop, node)
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        yield from _subscript(line, node)
+# ---- sizes --------------------------------------------------------------------------------------
 
 
 def _of_size(line: FailingCode) -> Iterator[Rewrite]:
@@ -277,64 +244,6 @@ def _of_size(line: FailingCode) -> Iterator[Rewrite]:
         args = ", ".join(map(ast.unparse, node.args))
         code = f"{ast.unparse(node.func)}({args}, size={size})"
         yield line.with_(node, code, "Say how many there are at most; the rest is filled")
-
-
-def _range(line: FailingCode, loop: ast.For, range_: ast.Call) -> Iterator[Rewrite]:
-    bound = _bound_by(loop.body[0]) if len(loop.body) == 1 else None
-    limits = [ast.unparse(arg) for arg in range_.args]
-    if len(limits) == 1:
-        limits.insert(0, "0")
-    call = f"{line.jax}.lax.fori_loop"
-    if bound is None or len(limits) != 2 or not isinstance(loop.target, ast.Name):
-        yield Rewrite(_LOOP, f"{call}(lower, upper, body_fun, init_val)")
-        return
-    name, value = bound
-    body = f"lambda {loop.target.id}, {name}: {ast.unparse(value)}"
-    code = f"{call}({', '.join(limits)}, {body}, {name})"
-    yield Rewrite(_LOOP, f"{name} = {code}", code)
-
-
-def _subscript(line: FailingCode, node: ast.Subscript) -> Iterator[Rewrite]:
-    base, index = ast.unparse(node.value), node.slice
-    value = line.at.variables.get(base)
-    if type(value) in (list, tuple):
-        code = f"{line.jnp}.array({base})[{ast.unparse(index)}]"
-        yield line.with_(node, code, "Make the list an array, which a traced value can index")
-    if not isinstance(index, ast.Slice) or index.step is not None:
-        return
-    lower, upper = index.lower, index.upper
-    if isinstance(upper, ast.BinOp) and isinstance(upper.op, ast.Add) and lower is not None:
-        if ast.unparse(upper.left) == ast.unparse(lower):
-            args = f"{base}, {ast.unparse(lower)}, {ast.unparse(upper.right)}"
-            code = f"{line.jax}.lax.dynamic_slice_in_dim({args})"
-            text = "Take a slice of fixed length from a traced start (moved back at the end)"
-            yield line.with_(node, code, text)
-    elif upper is not None and lower is None and getattr(value, "ndim", 0) == 1:
-        code = f"{line.jnp}.where({line.jnp}.arange({base}.size) < {ast.unparse(upper)}, {base}, 0)"
-        yield line.with_(node, code, "Keep the shape, with 0 from there on")
-
-
-_MASKED = {
-    **dict.fromkeys(("sum", "mean", "prod", "std", "var", "any", "all"), ""),
-    "max": ", initial=-{jnp}.inf",
-    "min": ", initial={jnp}.inf",
-}
-
-
-def _of_mask(line: FailingCode) -> Iterator[Rewrite]:
-    node = line.expression
-    if not isinstance(node, ast.Subscript):
-        return
-    base, mask = ast.unparse(node.value), ast.unparse(node.slice)
-    attribute, call = (*reversed(line.at.around), None, None)[:2]
-    if isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and not call.args:
-        more = _MASKED.get(attribute.attr)
-        if more is not None and call.func is attribute and not call.keywords:
-            whole = ast.unparse(ast.Attribute(node.value, attribute.attr, ast.Load()))
-            code = f"{whole}(where={mask}{more.format(jnp=line.jnp)})"
-            yield line.with_(call, code, "Leave the others out of it")
-    where = f"{line.jnp}.where({mask}, {base}, 0)"
-    yield line.with_(node, where, "Keep the shape, with 0 where the mask is False")
 
 
 # ---- calls that do not accept a traced value ----------------------------------------------------
@@ -396,33 +305,6 @@ def _is_mask(line: FailingCode, index: ast.expr) -> bool:
     return isinstance(index, ast.Compare)
 
 
-def _of_hash(line: FailingCode) -> Iterator[Rewrite]:
-    yield Rewrite("Use a key that Python knows, such as a name or an index, or keep them in a list")
-
-
-def _of_format(line: FailingCode) -> Iterator[Rewrite]:
-    names = (part.id for part in ast.walk(line.expression) if isinstance(part, ast.Name))
-    variables = line.at.variables
-    name = line.traced or next((n for n in names if is_tracer(variables.get(n))), "")
-    if name:
-        code = f"{line.jax}.debug.print('{{}}', {name})"
-        yield Rewrite("Print it when the program runs", code, code)
-
-
-def _of_key_as_data(line: FailingCode) -> Iterator[Rewrite]:
-    if line.traced:
-        code = f"{line.jax}.random.uniform({line.traced})"
-        yield Rewrite("Draw numbers with the key, here one", code, code)
-
-
-def _of_data_as_key(line: FailingCode) -> Iterator[Rewrite]:
-    node = line.expression
-    if isinstance(node, ast.Call) and node.args:
-        key = ast.parse(f"{line.jax}.random.key(0)", mode="eval").body
-        code = ast.unparse(ast.Call(node.func, [key, *node.args[1:]], node.keywords))
-        yield line.with_(node, code, "Make a key of a seed, here 0")
-
-
 _TYPES = re.compile(
     r"has type (\w{1,20})\[.{0,99}?\] but the corresponding output\b.{0,99}? has type (\w{1,20})\["
 )
@@ -465,34 +347,29 @@ def _init(call: ast.Call, message: str) -> ast.expr | None:
     return init
 
 
-def _of_branches(line: FailingCode) -> Iterator[Rewrite]:
-    """Casts the result of the second branch to the dtype of the first."""
-    node, types = line.expression, _changed_types(line)
-    if isinstance(node, ast.Call) and types is not None:
-        other = node.args[2] if len(node.args) > 2 else None
-        if isinstance(other, ast.Lambda):
-            cast = ast.Attribute(other.body, "astype", ast.Load())
-            body = f"{ast.unparse(cast)}({line.jnp}.{types[1]})"
-            code = ast.unparse(_replaced(node, other.body, body))
-            yield line.with_(node, code, "Convert the result of one branch to the other's dtype")
-            return
-    yield Rewrite(
-        "Let both give the same: convert with .astype, or fill up with .reshape and zeros"
-    )
+_SENTENCES: Mapping[Mistake, str] = {
+    "number": "Keep it an array: arithmetic works on it as on a number, and .astype converts it",
+    "shape": "A length must be known while tracing: {jax}.lax.fori_loop takes a traced number of "
+    "steps, {jax}.lax.dynamic_slice_in_dim a traced start, and a list is indexed as an array",
+    "mask": "Keep the shape: {jnp}.where(mask, x, 0), or where=mask in a sum, mean or max",
+    "hash": "Use a key that Python knows, such as a name or an index, or keep them in a list",
+    "format": "{jax}.debug.print prints it when the program runs",
+    "key as data": "Draw numbers with the key: {jax}.random.uniform(key)",
+    "data as key": "Make a key of a seed: {jax}.random.key(0)",
+    "branches": "Let both give the same: convert with .astype, or fill up with .reshape and zeros",
+}
+"""What to do where no line is rewritten."""
+
+
+def _sentence(text: str, line: FailingCode) -> Iterator[Rewrite]:
+    yield Rewrite(text.format(jax=line.jax, jnp=line.jnp))
 
 
 REWRITES: Mapping[Mistake, Callable[[FailingCode], Iterator[Rewrite]]] = {
     "condition": _of_condition,
-    "number": _of_number,
-    "shape": _of_shape,
     "size": _of_size,
-    "mask": _of_mask,
     "numpy": _of_numpy,
     "in place": _of_in_place,
-    "hash": _of_hash,
-    "format": _of_format,
-    "key as data": _of_key_as_data,
-    "data as key": _of_data_as_key,
     "carry": _of_carry,
-    "branches": _of_branches,
+    **{mistake: partial(_sentence, text) for mistake, text in _SENTENCES.items()},
 }

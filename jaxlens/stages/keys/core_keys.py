@@ -1,13 +1,17 @@
 """Reads the keys of functions that `jaxlens.core` jitted: plain data, never dropped."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlens.errors import first_line
-from jaxlens.ir.compile_log import KeyChange, KeyPart
+from jaxlens.ir.compile_log import CallKey, KeyChange, KeyPart
 from jaxlens.ir.facts import Verdict
 from jaxlens.stages.arguments.inputs import static_text
+from jaxlens.stages.call.call import open_call
+from jaxlens.stages.call.traceable import function_name
 from jaxlens.stages.keys.changes import EAGER, differing, nearest
+from jaxlens.stages.keys.jax_keys import JaxKeys
 
 _SETTINGS = ("device", "axes", "x64")
 
@@ -101,3 +105,26 @@ def _parameter(f: Any, at: int | str) -> str:
 
 def _type(aval: Any) -> str:
     return f"{'weak ' if aval.weak_type else ''}{aval.str_short()}"
+
+
+def call_key(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallKey:
+    """Returns the key of `f(*args, **kwargs)`, and whether it is in the caches.
+
+    Args:
+        f: A function; of one that is not jitted, the key that its jit would have.
+        args: Positional arguments, arrays or `jax.ShapeDtypeStruct`s.
+        kwargs: Keyword arguments.
+    """
+    name = function_name(f)
+    core = sys.modules.get("jaxlens.core")  # imported by whoever made the function
+    keys: CoreKeys | JaxKeys
+    if core is not None and isinstance(f, core.Jitted):
+        keys = CoreKeys(f, args, kwargs, name)
+    else:
+        keys = JaxKeys(open_call(f, tuple(args), dict(kwargs)), name)
+    verdict = keys.verdict()
+    try:
+        parts, defaults = keys.parts()
+    except (TypeError, ValueError, OverflowError):  # the verdict says why
+        parts, defaults = (), ()
+    return CallKey(name, parts, verdict, defaults)

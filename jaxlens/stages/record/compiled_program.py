@@ -37,8 +37,6 @@ from jaxlens.stages.trace.jaxpr_stage import stage_of_jaxpr
 _LARGEST_CONSTANT = 1 << 20  # bytes of an array whose values are hashed
 _LEVEL = 4  # of compression: 9 takes five times as long for a tenth less
 _STAGES = ("jaxpr", "stablehlo", "optimized")
-_OF_JAXPR = ("jaxpr.json", "sources.json")
-_EARLY = "as it was written before the program was compiled"
 
 
 class CompiledProgram(Driver):
@@ -51,15 +49,15 @@ class CompiledProgram(Driver):
     Args:
         call: The call that compiles it.
         lowered: What it is compiled from.
-        executable: The loaded executable of XLA; None for a program that is not compiled yet.
+        executable: The loaded executable of XLA.
     """
 
     holder = "the record of a job"
     cure = "look at the call itself: jaxlens.capture(f, x)"
 
-    def __init__(self, call: CallEvent, lowered: LoweredProgram, executable: Any = None) -> None:
+    def __init__(self, call: CallEvent, lowered: LoweredProgram, executable: Any) -> None:
         self._target = target_of(lowered.devices or tuple(executable.local_devices()))
-        self._executable = None if executable is None else LoadedExecutable(executable)
+        self._executable = LoadedExecutable(executable)
         self._call = replace(call, parts=lowered.key)
         self._lowered = lowered
         self.text = lowered.text
@@ -78,14 +76,11 @@ class CompiledProgram(Driver):
 
     @cached_property
     def _optimized(self) -> str:
-        return self._executable.as_text() if self._executable else ""
+        return self._executable.as_text()
 
     def file(self) -> bytes:
         """Returns the bytes of a saved capture."""
-        written = self._lowered.written
-        made = parts(self.program, self, _STAGES, ("jaxpr",), written)
-        written.update((name, made[name]) for name in _OF_JAXPR if "jaxpr.json" in made)
-        return packed(made, _LEVEL)
+        return packed(parts(self.program, self, _STAGES, ("jaxpr",)), _LEVEL)
 
     @property
     def program(self) -> Program:
@@ -162,19 +157,18 @@ class CompiledProgram(Driver):
 
     @cached_property
     def _memory(self) -> Memory:
-        return analyses.memory(self._executable or self.lacks(f"sizes, {_EARLY}"))
+        return analyses.memory(self._executable)
 
     def buffers(self) -> str:
-        """Its buffer assignment, without what follows from its program: `ir.saved` adds that."""
-        executable = self._executable or self.lacks(f"buffer assignment, {_EARLY}")
+        """Its buffer assignment: the allocations."""
         try:
-            text, why = executable.buffer_assignment(), ""
+            text, why = self._executable.buffer_assignment(), ""
         except Exception as error:  # of XLA: the rest of the program is written nevertheless
             text, why = "", f" ({first_line(error)})"
         return text or self.lacks(f"buffer assignment{why}")
 
     def cost(self) -> Mapping[str, float]:
-        return analyses.cost(self._executable or self.lacks(f"costs, {_EARLY}"), self.platform)
+        return analyses.cost(self._executable, self.platform)
 
     def times(self) -> tuple[Timing, ...]:
         steps = self._call.steps

@@ -1,6 +1,6 @@
 """A program as JAX lowered it: what the thread that compiles it keeps for the one that writes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jaxlens.ir.compile_log import KeyPart
@@ -8,7 +8,7 @@ from jaxlens.ir.compile_log import KeyPart
 
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
-    """What is known of a program before it is compiled.
+    """What is known of a program beside its executable.
 
     Attributes:
         key: All parts of the key of the call that compiles it.
@@ -16,7 +16,6 @@ class LoweredProgram:
         text: Its StableHLO with locations, large constants elided.
         jaxpr: The closed jaxpr; None if it is unknown.
         donated: Whether each input of the jaxpr is donated.
-        written: The parts of its file that a compile does not change, by name, once they are made.
     """
 
     key: tuple[KeyPart, ...]
@@ -24,4 +23,3 @@ class LoweredProgram:
     text: str
     jaxpr: Any
     donated: tuple[bool, ...]
-    written: dict[str, bytes] = field(default_factory=dict)

@@ -10,21 +10,17 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import jax
-
 from jaxlens.ir.compile_log import LOOPS, CallEvent, CompileStepKind, KeyPart
 from jaxlens.ir.record import RecordedCompile
 from jaxlens.stages.arguments.inputs import static_text
 from jaxlens.stages.compat.events import LOWERING, CompileResult, Stack
 from jaxlens.stages.keys.jax_key import JaxKey
-from jaxlens.stages.record.live import LiveComparison
 from jaxlens.stages.record.lowered_program import LoweredProgram
 from jaxlens.stages.record.writer import Writer
 from jaxlens.stages.watch.listen import CompileWatch
@@ -47,7 +43,6 @@ class _Open:
         seconds: How long its steps took, by kind: a call has one of each.
         jaxpr: What it is lowered from; None while that is unknown.
         donated: Whether each input of that is donated.
-        program: Its program, if that is recorded.
         data: What is recorded of it; None until it compiles.
     """
 
@@ -56,12 +51,12 @@ class _Open:
     seconds: dict[str, float] = field(default_factory=dict)
     jaxpr: Any = None
     donated: tuple[bool, ...] = ()
-    program: LoweredProgram | None = None
     data: RecordedCompile | None = None
 
-    def lowered(self, call: PendingCall, devices: tuple[Any, ...], module: Any) -> LoweredProgram:
-        """Returns its program, in the thread that compiles it."""
-        return LoweredProgram(call.parts, devices, _text(module), self.jaxpr, self.donated)
+    def lowered(self, call: PendingCall, made: CompileResult) -> LoweredProgram:
+        """Returns its program, in the thread that compiled it."""
+        text = _text(made.module)
+        return LoweredProgram(call.parts, made.devices, text, self.jaxpr, self.donated)
 
 
 class Recording(CompileWatch):
@@ -82,8 +77,7 @@ class Recording(CompileWatch):
     def _new_process(self, parent: int) -> None:
         """Makes what is of one process: a child that was forked has its parent's, and no thread."""
         self._pid, self._parent = os.getpid(), parent
-        self._live = LiveComparison(self._limits[0])
-        self._writer = Writer(*self._limits, self._live, parent)
+        self._writer = Writer(*self._limits, parent)
         self._going: WeakKeyDictionary[PendingCall, _Open] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._number = 0
@@ -98,14 +92,12 @@ class Recording(CompileWatch):
     def settle(self, error: str) -> None:
         """Writes all so far, or for 30 s, as of a process that ended by an exception, or ""."""
         if os.getpid() == self._pid:  # not in a child that was forked from the process
-            self._live.stop()
             self._writer.settle(error, _WAITS)
 
     def stop(self) -> None:
         """Ends the recording once all is written, or after 30 s."""
         if os.getpid() == self._pid:
             super().stop()
-            self._live.stop()
             self._writer.stop(_WAITS)
 
     @property
@@ -139,24 +131,16 @@ class Recording(CompileWatch):
                 self._number += 1
                 number = self._number
             event, left_out, digest = _shortened(call.frozen(number), call.key)
-            start = self._writer.since(mine.start)
             mine.data = RecordedCompile(
                 number,
                 event,
-                start,
-                "compiling",
+                self._writer.since(mine.start),
                 processes=tuple(sorted({device.process_index for device in stack.devices})),
                 parts_left_out=left_out,
                 key_digest=digest,
                 devices=tuple(device.id for device in stack.devices),
             )
-            with suppress(Exception):  # of MLIR, which is noted where the compile ends
-                if stack.devices and stack.module is not None and not self._writer.refused():
-                    mine.program = mine.lowered(call, stack.devices, stack.module)
-            self._writer.begins(mine.data, mine.program)
-            if 1 < len(mine.data.processes) == jax.process_count() and event.program:
-                # The executables of meshes in another order wait for each other, of one text too.
-                self._live.begins(event.name, f"{event.program} {mine.data.devices}")
+            self._writer.begins()
 
     def ended(
         self, kind: CompileStepKind, call: PendingCall, compiled: CompileResult | None
@@ -174,10 +158,10 @@ class Recording(CompileWatch):
             return
         data, program = _finished(call, mine, mine.data), None
         if compiled is not None:
-            note = self._writer.refused(mine.seconds.get(kind, 0.0))
+            note = self._writer.refused()
             try:
                 if not note:
-                    program = mine.program or mine.lowered(call, compiled.devices, compiled.module)
+                    program = mine.lowered(call, compiled)
             except Exception as error:  # of MLIR: the compile is recorded without its program
                 note = f"its program could not be read: {type(error).__name__}: {error}"[:200]
             data = replace(data, note=note)
@@ -193,7 +177,7 @@ def _finished(call: PendingCall, mine: _Open, data: RecordedCompile) -> Recorded
     shown = replace(data.call, steps=steps, layer=event.layer, program=event.program)
     if steps[-1].failed:
         return replace(data, call=shown, state="failed")
-    return replace(data, call=shown, state="done", note="JAX did not show the program")
+    return replace(data, call=shown, note="JAX did not show the program")
 
 
 def _text(module: Any) -> str:

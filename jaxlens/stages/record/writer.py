@@ -6,10 +6,11 @@ import queue
 import socket
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import jaxlib
 
 from jaxlens.ir.record import RecordedCompile, RecordedProcess
 from jaxlens.ir.saved.job_files import ProcessFolder
-from jaxlens.stages.record.live import LiveComparison
+from jaxlens.stages.compat import coordinator
 from jaxlens.stages.record.lowered_program import LoweredProgram
 
 if TYPE_CHECKING:
@@ -27,28 +28,10 @@ if TYPE_CHECKING:
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _MOST = 10_000  # compiles that are recorded; of more, the number is
 _TICK = 1.0  # seconds
-_SLOW = 5.0  # seconds; the lowered program of a compile that takes longer is written meanwhile
-_LONGEST_WAIT = 0.5  # seconds that a program waits to be written before it runs, if it must
-_LONG = 1.0  # seconds; of programs that compile for longer, twice as many are written
 _WAITING = 16 << 20  # characters of programs that wait to be written
 _ONE = 16 << 20  # characters of one program
-_KEPT = 1000  # compiles that are kept for when the disk has room again
 _SELDOM = 10.0  # seconds between two writes of what the process is
-
-
-@dataclass(slots=True)
-class _Compile:
-    """A compile of which there is more to write.
-
-    Attributes:
-        data: What is recorded of it.
-        lowered: Its program, which is written in this form where the job may not live longer.
-        early: Name of the file of that; "" for none.
-    """
-
-    data: RecordedCompile
-    lowered: LoweredProgram | None
-    early: str = ""
+_recordings: Counter[str] = Counter()  # of this process, by the folder's name
 
 
 class Writer:
@@ -58,32 +41,23 @@ class Writer:
         root: The folder of the record.
         programs: The most programs that are written.
         most_bytes: The most bytes of them.
-        live: Compares programs while the job runs, by the same clock; it knows the job's start.
         parent: Process id of the recorded process that started this one; 0 for none.
 
     Attributes:
         files: Numbers of the compiles that have a file.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        programs: int,
-        most_bytes: int,
-        live: LiveComparison,
-        parent: int,
-    ) -> None:
-        self._root, self._live = root, live
-        self._programs, self._most_bytes = programs, most_bytes
-        self._zero = live.zero
+    def __init__(self, root: Path, programs: int, most_bytes: int, parent: int) -> None:
+        self._root, self._programs, self._most_bytes = root, programs, most_bytes
+        self._zero = time.perf_counter()
+        _recordings[root.name] += 1
+        self._number = _recordings[root.name]
         self._process = RecordedProcess(
             0, 1, socket.gethostname(), os.getpid(), time.time(), parent=parent
         )
-        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jaxlens record", daemon=True)
         self._folder: ProcessFolder | None = None
-        # Compiles to be written: those that go on, and those for which the disk had no room.
-        self._left: dict[int, _Compile] = {}
         self.files: set[int] = set()
         self._end: dict[str, Any] = {}  # what the process's file says of its end
         self._sizes: list[int] = []  # bytes of the programs that are written
@@ -103,7 +77,7 @@ class Writer:
         self._end = {"ended": True, "error": error}
         if error:  # the process may yet wait for others before it exits
             self._end["seconds"] = time.perf_counter() - self._zero
-        for task in (self._write_left, self._write_process, written.set):
+        for task in (self._write_process, written.set):
             self._queue.put(task)
         if not written.wait(seconds):
             self._trouble(f"writing took longer than {seconds:.0f} s, and was left")
@@ -125,50 +99,31 @@ class Writer:
         """Returns the seconds from the start of the record to a moment of `time.perf_counter`."""
         return moment - self._zero
 
-    def refused(self, seconds: float = 0.0) -> str:
-        """Returns why a program that compiled for so long is not recorded; "" if it is."""
-        if len(self._sizes) >= self._programs * (2 if seconds >= _LONG else 1):
+    def refused(self) -> str:
+        """Returns why a program is not recorded; "" if it is."""
+        if len(self._sizes) >= self._programs:
             return f"{self._programs} programs are in the record, its limit (raise --programs)"
         if sum(self._sizes) >= self._most_bytes:
             size = f"{self._most_bytes / 1e6:.0f} MB of programs"
             return f"{size} are in the record, its limit (raise --megabytes)"
         return "too many programs waited to be written" if self._waiting > _WAITING else ""
 
-    def begins(self, compile: RecordedCompile, lowered: LoweredProgram | None) -> None:
-        """A compile begins; the program is None if there is none to write."""
-        if compile.number <= _MOST:
-            one = self._left[compile.number] = _Compile(compile, lowered)
-            self._queue.put(lambda: self._write_early(one))
+    def begins(self) -> None:
+        """A compile begins: that the process has any is written while it goes on."""
+        self._queue.put(self._to_folder)
 
     def ends(
         self, compile: RecordedCompile, lowered: LoweredProgram | None, executable: Any
     ) -> None:
-        """A compile has ended; the program is None if there is none to write.
-
-        A program that may end the process in its first run, as it waits for others or as a pool
-        ends the process with its task, is written as it was lowered before this returns.
-        """
+        """A compile has ended; the program is None if there is none to write."""
         if compile.number > _MOST:
             with self._lock:
                 self._left_out += 1
             return
         if lowered is None and compile.note:
             self._trouble(f"a program is left out: {compile.note}")
-        one = self._left.setdefault(compile.number, _Compile(compile, None))
-        one.data = compile
-        written = threading.Event()
-        if is_urgent := self._is_urgent(compile):
-            self._queue.put(lambda: self._write_early(one))
-            self._queue.put(written.set)
-        elif lowered is not None:  # all of it is written next
-            one.lowered = None
         self._count(len(lowered.text) if lowered else 0)
-        self._queue.put(lambda: self._write(one, lowered, executable))
-        if is_urgent:
-            written.wait(_LONGEST_WAIT)
-
-    def _is_urgent(self, compile: RecordedCompile) -> bool:
-        return len(compile.processes) > 1 or self._process.parent > 0
+        self._queue.put(lambda: self._write(compile, lowered, executable))
 
     def operation(self, name: str) -> None:
         """JAX compiled a function of its own."""
@@ -190,12 +145,11 @@ class Writer:
                     break
                 self._safely(task)
             if time.perf_counter() - last >= _TICK:
-                self._safely(self._write_left)
+                self._safely(self._tell)
                 last = time.perf_counter()
-        self._safely(self._write_left)
         self._safely(self._write_process)
 
-    def _safely(self, task: Callable[[], None]) -> None:
+    def _safely(self, task: Callable[[], object]) -> None:
         try:
             task()
         except Exception as error:  # of the disk, of JAX, of ours: the job goes on
@@ -206,56 +160,24 @@ class Writer:
         with self._lock:
             self._troubles[text] += 1
 
-    def _write(self, one: _Compile, lowered: LoweredProgram | None, executable: Any) -> None:
-        """Writes a compile that has ended, with all of its program instead of the lowered one."""
+    def _write(
+        self, data: RecordedCompile, lowered: LoweredProgram | None, executable: Any
+    ) -> None:
+        """Writes a compile, and its program if there is none of that text."""
         try:
-            program = None
-            if lowered is not None:
-                program, one.lowered = _program(one, lowered, executable), None
-            data = self._with_lowered(one)
+            program = None if lowered is None else _program(data, lowered, executable)
             data = _described(data, program) if program else data
             try:
                 if program is not None and not data.note:
                     self._write_program(program)
             finally:
-                self._write_compile(one, data)
-            if one.early and data.program != one.early:
-                self._to_folder().remove_program(one.early)
+                self._write_compile(data)
         finally:
             self._count(-len(lowered.text) if lowered else 0)
 
-    def _write_early(self, one: _Compile) -> None:
-        """Writes a compile that goes on, or whose program must be there before it runs."""
-        if one.data.state == "compiling" or self._is_urgent(one.data):
-            self._write_compile(one, self._with_lowered(one))
-
-    def _with_lowered(self, one: _Compile) -> RecordedCompile:
-        """Returns a compile with the name of its lowered program, which is written if need be."""
-        lowered = one.lowered
-        if lowered is not None and (self._is_long(one.data) or self._is_urgent(one.data)):
-            one.lowered = None
-            if len(lowered.text) <= _ONE:
-                folder = self._to_folder()
-                name = f"lowered-{folder.path.name}-{one.data.number:06}"
-                folder.write_program(name, _program(one, lowered).file())
-                one.early = name
-        return replace(one.data, program=one.data.program or one.early)
-
-    def _is_long(self, data: RecordedCompile) -> bool:
-        return self.since(time.perf_counter()) - data.start > _SLOW
-
-    def _write_compile(self, one: _Compile, data: RecordedCompile) -> None:
-        """Writes a compile; one that has ended is kept if the disk has no room."""
-        has_ended = data.state != "compiling"
-        if has_ended:
-            one.data = data
-            self._left[data.number] = one
-            if len(self._left) > _KEPT:
-                self._left.pop(next(iter(self._left)))
+    def _write_compile(self, data: RecordedCompile) -> None:
         self._to_folder().write_compile(data)
         self.files.add(data.number)
-        if has_ended:
-            self._left.pop(data.number, None)
 
     def _write_program(self, program: "CompiledProgram") -> None:
         folder = self._to_folder()
@@ -264,14 +186,9 @@ class Writer:
             folder.write_program(program.digest, data)
             self._sizes.append(len(data))
 
-    def _write_left(self) -> None:
-        """Writes the compiles that go on for a while, those that were kept, and the process."""
-        for one in list(self._left.values()):
-            is_new = one.data.number not in self.files or one.lowered is not None
-            if one.data.state != "compiling" or (is_new and self._is_long(one.data)):
-                self._write_compile(one, self._with_lowered(one))
+    def _tell(self) -> None:
+        """Writes the process now and then, to tell that it lives."""
         now = time.perf_counter() - self._zero
-        # Also to tell that the process lives.
         if now - self._process.seconds > _SELDOM and "seconds" not in self._end:
             self._write_process()
 
@@ -288,12 +205,22 @@ class Writer:
                 index=index,
                 count=count,
                 devices=named,
-                start=self._live.start(),
+                start=self._start(),
                 settings=_settings(),
             )
             self._folder = ProcessFolder(self._root, index, process.host, process.pid)
             self._write_process()
         return self._folder
+
+    def _start(self) -> str:
+        """Returns the identity of this recording in all processes of the job; "" without a store.
+
+        The first process that asks publishes it. It does not contain the folder's name, which may
+        differ between hosts that share no disk.
+        """
+        coordinator.publish("jaxlens/job", uuid.uuid4().hex[:12])
+        job = coordinator.published("jaxlens/job")
+        return f"{job}-{self._number}" if job else ""
 
     def _write_process(self) -> None:
         if self._folder is None:
@@ -305,7 +232,6 @@ class Writer:
             **{"seconds": time.perf_counter() - self._zero, **self._end},
             operations=operations,
             left_out=self._left_out,
-            delays=dict(self._live.delays),
             trouble=self.trouble,
         )
         self._folder.write_process(self._process)
@@ -321,11 +247,11 @@ def _settings() -> dict[str, str]:
     return versions | {name: os.environ.get(name, "") for name in _FLAGS}
 
 
-def _program(one: _Compile, lowered: LoweredProgram, executable: Any = None) -> "CompiledProgram":
+def _program(data: RecordedCompile, lowered: LoweredProgram, executable: Any) -> "CompiledProgram":
     """Returns what reads a program: imported here, while JAX compiles, and not as a job starts."""
     from jaxlens.stages.record.compiled_program import CompiledProgram
 
-    return CompiledProgram(one.data.call, lowered, executable)
+    return CompiledProgram(data.call, lowered, executable)
 
 
 def _described(data: RecordedCompile, program: "CompiledProgram") -> RecordedCompile:

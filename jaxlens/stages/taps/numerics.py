@@ -14,14 +14,14 @@ from jaxlens.stages import compat
 from jaxlens.stages.call import isolate
 from jaxlens.stages.compat.arrays import content, fresh, is_ref
 from jaxlens.stages.taps.refs import bind
-from jaxlens.stages.taps.shadow import BF16, TF32, Shadow, ShadowedValue, is_float, ulps, wide
+from jaxlens.stages.taps.shadow import Shadow, ShadowedValue, is_float, ulps, wide
 
 _EXCESS = {"xla_allow_excess_precision": False}
 _LITERAL = compat.extend("core", "Literal")
 
 
 def run(closed: Any, args: Sequence[Any]) -> NumericsRun:
-    """Runs a program op by op, in float64, compiled, and with products rounded.
+    """Runs a program op by op, in float64, and compiled.
 
     Args:
         closed: A closed jaxpr of JAX's.
@@ -44,18 +44,12 @@ def _run(closed: Any, args: Sequence[Any]) -> NumericsRun:
     if any(one.unequal for one in differences):
         strict = _differences(_compiled(closed, args, _EXCESS), results)
         differs, compiles = _first_difference(closed, args, known)
-    rounded = [
-        Shadow(known, follow=False, mantissa=mantissa).run(closed, values)
-        for mantissa in (TF32, BF16)
-        if shadow.dots
-    ]
     rows = []
     for n in floats:
         result, dtype = results[n], str(results[n].own.dtype)
         exact = result.shadow()
-        tf32_bf16: list[float | None] = [ulps(each[n].own, exact, dtype)[0] for each in rounded]
         errors = (ulps(x, exact, dtype)[0] for x in (result.own, compiled[n]))
-        rows.append(ResultRounding(n, result.maker, dtype, *errors, *tf32_bf16))
+        rows.append(ResultRounding(n, result.maker, dtype, *errors))
     every = (tuple(shadow.executions), tuple(rows), shadow.dots, tuple(shadow.unknown))
     return NumericsRun(*every, differs, compiles, differences, strict)
 

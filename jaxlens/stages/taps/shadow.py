@@ -27,9 +27,8 @@ _LITERAL = compat.extend("core", "Literal")
 _MOST = 50_000  # executions of equations that are measured
 _DTYPES = ("new_dtype", "preferred_element_type", "dtype", "out_dtype")
 _DOTS = ("dot_general", "conv_general_dilated")
-_BIG = 1_000_000  # elements of an operand above which the products of a dot are not simulated
+_BIG = 1_000_000  # elements of an operand above which a product is not computed again
 _LEAST = {"float32": 2.0**-126, "complex64": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
-TF32, BF16 = 10, 7  # stored bits of the mantissa
 
 
 class TooManyError(Exception):
@@ -77,7 +76,6 @@ class Shadow:
     Attributes:
         known: The program's bodies.
         follow: Whether float64 is evaluated beside it.
-        mantissa: Bits to which the operands of products are rounded; 0 for no rounding.
         executions: What was measured.
         dots: Products, by equation.
         unknown: Equations without a float64.
@@ -86,7 +84,6 @@ class Shadow:
 
     known: dict[int, JaxprBody] = field(repr=False)
     follow: bool = True
-    mantissa: int = 0
     executions: list[RoundingExecution] = field(default_factory=list)
     dots: dict[Path, DotRounding] = field(default_factory=dict)
     unknown: dict[Path, None] = field(default_factory=dict)
@@ -203,8 +200,6 @@ class Shadow:
         own = [operand.own for operand in operands]
         if makes_ref(eqn) or any(map(is_ref, own)):
             return self.on_refs(eqn, operands, path)
-        if self.mantissa and eqn.primitive.name in _DOTS:
-            own = [rounded(x, self.mantissa) for x in own]
         try:
             made = jax.block_until_ready(bind(eqn, own))  # type: ignore[no-untyped-call]
         except (jax.errors.JaxRuntimeError, FloatingPointError):
@@ -274,14 +269,9 @@ class Shadow:
         return results
 
     def dot(self, eqn: Any, own: Any, exact: Any, here: float, path: Path, dtype: str) -> None:
-        """Measures a product with its operands rounded as other devices may round them."""
+        """Measures a product with precision=HIGHEST too."""
         if max(np.size(x) for x in own) > _BIG:
             return
-        errors = []
-        for mantissa in (TF32, BF16):
-            with in_float64():
-                (simulated,) = exactly(eqn, [rounded(x, mantissa) for x in own])
-            errors.append(ulps(simulated, exact, dtype)[0])
         try:
             (made,) = bind(eqn, own, precision=(jax.lax.Precision.HIGHEST,) * 2)
             highest = ulps(made, exact, dtype)[0]
@@ -290,7 +280,7 @@ class Shadow:
         given = eqn.params.get("precision")
         first = given[0] if isinstance(given, tuple) else given
         text = "DEFAULT" if first is None else getattr(first, "name", str(first))
-        self.dots[path] = DotRounding(text, here, highest, *errors)
+        self.dots[path] = DotRounding(text, here, highest)
 
 
 @uninterrupted
@@ -364,13 +354,6 @@ def _inexact(dtype: Any) -> bool:
 
 def _wide_dtype(dtype: Any) -> Any:
     return np.complex128 if jnp.issubdtype(dtype, np.complexfloating) else np.float64
-
-
-def rounded(x: Any, mantissa: int) -> Any:
-    """Rounds a float32 array to so many stored bits of the mantissa."""
-    if str(x.dtype) != "float32":
-        return x
-    return jax.lax.reduce_precision(x, 8, mantissa)
 
 
 def ulps(result: Any, exact: Any, dtype: str, *, zero: bool = True) -> tuple[float, int]:

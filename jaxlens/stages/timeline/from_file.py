@@ -14,7 +14,6 @@ from typing import Any
 
 from jaxlens.errors import OptionError, ReadError, first_line
 from jaxlens.ir.run.timeline import RunTimeline
-from jaxlens.ir.run.trace_events import is_own, of_trace_events
 from jaxlens.reading import parsed, read_file
 from jaxlens.stages.timeline import read_profile
 from jaxlens.stages.timeline.function_log import FunctionLog
@@ -24,7 +23,7 @@ from jaxlens.stages.timeline.record import in_seconds
 _CALL, _AWAIT = "PjitFunction(", "Buffer::Await"
 _MOST = 1 << 30  # bytes of a file, unpacked
 _MOST_OBJECTS = 4 << 30  # bytes of memory of its events
-_KINDS = "a .xplane.pb, .json or .json.gz file of JAX's profiler, or a timeline's trace.json"
+_KINDS = "a .xplane.pb, .json or .json.gz file of JAX's profiler"
 _ELSEWHERE = "lines, and waits in block_until_ready: a profile of JAX's does not have them"
 _FUNCTIONS = (
     "which line of a function ran, and waits in block_until_ready: a profile of JAX's has the "
@@ -58,8 +57,6 @@ def of_file(path: Path) -> RunTimeline:
         if name.endswith(".xplane.pb"):
             return _of_lines(list(read_profile.lines_of(data)))
         held = parsed(data, _MOST_OBJECTS)
-        if is_own(held):
-            return of_trace_events(held)
         return _of_lines(_of_events(held["traceEvents"] if isinstance(held, dict) else held))
     except FileNotFoundError:
         raise OptionError(f"timeline opens {_KINDS}; there is no file {path.name!r}") from None

@@ -1,10 +1,9 @@
 """The view of `jaxlens.explain`: the failing line, its values, remedies, prior equations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from jaxlens.ir.failure import Failure, advice, again, operands, origin, where, why
-from jaxlens.lenses.sentences import listed
 from jaxlens.render.document import Block, Code, Document, Findings, Fold, TableBlock
 from jaxlens.report import Finding, Table, Trust, amount, cells, count
 
@@ -30,7 +29,7 @@ def document(failure: Failure) -> Document:
 def no_memory(
     size: int | None,
     memory: Document | None = None,
-    names: Sequence[str] = (),
+    name: str = "",
     is_compiling: bool = False,
     is_tuning: bool = False,
     room: tuple[int, int] | None = None,
@@ -41,7 +40,7 @@ def no_memory(
     Args:
         size: The bytes that XLA could not get; None where it does not say.
         memory: What the program takes; None where it is not known which, or does not compile.
-        names: The calls of the programs that it may be.
+        name: The call of the program, where it does not compile; "" where it is not known.
         is_compiling: Whether it failed to compile.
         is_tuning: Whether XLA ran out of memory in autotuning; `memory` is then without it.
         room: Bytes that JAX takes of the device at most, and those in use there; None if unknown.
@@ -49,7 +48,7 @@ def no_memory(
     """
     wanted = f"XLA could not get {amount(size)}" if size else "XLA ran out of memory"
     if memory is None:
-        finding = _not_shown(names, is_compiling, is_tuning)
+        finding = _not_shown(name, is_compiling, is_tuning)
         return Document("memory", wanted, (Findings((finding,)),))
     findings, *rest = memory.blocks
     tuning = Finding(f"{_TUNING} The memory is that of the program without autotuning.", "xla")
@@ -72,14 +71,13 @@ def _to_do(room: tuple[int, int] | None, own: int) -> Iterator[Block]:
     yield Code("text", f'%explain --fits "{left}"', title=title)
 
 
-def _not_shown(names: Sequence[str], is_compiling: bool, is_tuning: bool) -> Finding:
-    if len(names) == 1:
+def _not_shown(name: str, is_compiling: bool, is_tuning: bool) -> Finding:
+    if name:
         cause = _TUNING if is_tuning else "It failed while XLA compiled it." if is_compiling else ""
-        return Finding(f"The program is {names[0]}. {cause}".strip(), "xla")
-    several = f": {listed(names, 4)} have an allocation of that size" if names else ""
+        return Finding(f"The program is {name}. {cause}".strip(), "xla")
     return Finding(
-        f"Which program ran out of memory is not known here{several}. Put %%compile --memory above "
-        "a cell that ends in its call, which compiles it and does not run it.",
+        "Which program ran out of memory is not known here. Put %%compile --memory above a cell "
+        "that ends in its call, which compiles it and does not run it.",
         "unknown",
     )
 

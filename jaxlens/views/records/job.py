@@ -62,10 +62,7 @@ def picture(job: JobFacts) -> Picture:
         legend += " A click on a bar, or Enter, opens the page of its program."
     note = ""
     if len({row.process.process.index for row in job.rows}) > 1:
-        is_known = job.clocks and all(clock.within is not None for clock in job.clocks)
-        own = "the clocks of their hosts, which may differ"
-        one = "the clock of process 0, as exactly as is said above"
-        note = f"The order between processes is by {one if is_known else own}."
+        note = "The order between processes is by the clocks of their hosts, which may differ."
     if len(shown) < len(lanes):
         note += f" {len(lanes) - len(shown)} more processes are not drawn."
     drawn, text = _drawing(job, shown), tuple(_text(job.rows))
@@ -87,19 +84,13 @@ def _drawing(job: JobFacts, lanes: dict[str, list[CompileRow]]) -> str:
 
 def _bar(row: CompileRow, job: JobFacts) -> LaneBar:
     page = job.pages.get(row.compile.program, "")
-    return LaneBar(row.start, _seconds(row), row.function, row.function, _tip(row), page)
-
-
-def _seconds(row: CompileRow) -> float:
-    """Returns the seconds of a compile; of one that has not ended, those until the last write."""
-    if row.compile.state != "compiling":
-        return row.compile.call.seconds
-    return max(row.process.seconds - row.compile.start, 0.0)
+    seconds = row.compile.call.seconds
+    return LaneBar(row.start, seconds, row.function, row.function, _tip(row), page)
 
 
 def _tip(row: CompileRow) -> str:
     size = f", {amount(row.compile.bytes)}" if row.compile.bytes is not None else ""
-    return f"{row.function}, {duration(_seconds(row))}{size}, {row.compile.call.reason}"
+    return f"{row.function}, {duration(row.compile.call.seconds)}{size}, {row.compile.call.reason}"
 
 
 def _text(rows: Sequence[CompileRow]) -> Iterator[str]:

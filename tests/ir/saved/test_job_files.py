@@ -164,6 +164,17 @@ def test_a_file_of_a_later_version_is_damaged_and_no_crash(tmp_path):
     assert read.damaged == ("process.json",)
 
 
+def test_an_older_record_opens_without_what_is_no_longer_read(tmp_path):
+    folder = ProcessFolder(tmp_path, 0, "host", 1)
+    folder.write_process(process(0).process)
+    path = folder.path / "process.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "delays": {"1": 0.5}, "gone": True})
+    )
+    (read,) = read_job(tmp_path).processes
+    assert (read.process, read.damaged) == (process(0).process, ())
+
+
 def test_what_is_no_record_says_how_to_make_one(tmp_path):
     with pytest.raises(CaptureFileError, match="jaxlens record -o"):
         read_job(tmp_path)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-import jaxlens
 from jaxlens.ir.run.timeline import (
     TO_DEVICE,
     Activity,
@@ -234,11 +233,6 @@ def test_a_saved_trace_has_what_the_answer_has(tmp_path) -> None:
     for thread in names:
         own = [(e["ts"], e["ts"] + e["dur"]) for e in slices if (e["pid"], e["tid"]) == thread]
         assert not [(a, b) for a in own for b in own if a[0] < b[0] < a[1] < b[1]]
-    known, opened = run, jaxlens.timeline(path).timeline
-    assert opened.dispatches == known.dispatches
-    assert opened.waits == known.waits
-    assert set(opened.executions) == set(known.executions)
-    assert opened.activities == known.activities
     processes = [e["args"]["name"] for e in events if e["name"] == "process_name"]
     assert processes == ["Python", "CPU 0", "copies"]
 

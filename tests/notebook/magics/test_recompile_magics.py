@@ -1,4 +1,4 @@
-"""`%%recompiles` and `%%norecompile` in a real shell."""
+"""`%%recompiles` in a real shell."""
 
 import pytest
 
@@ -69,44 +69,11 @@ def test_an_error_is_the_users_and_the_log_is_shown(run, shell):
     assert shell.user_ns["log"].compiles == 1
 
 
-def test_norecompile(run, shell):
-    assert run("step(w, batch(7))").ok
-    assert run("%%norecompile\nz = step(w, batch(7))").ok
-    ran = run("%%norecompile\nz = 3\nstep(w, batch(8))")
-    assert not ran.ok
-    assert shell.user_ns["z"] == 3
-    assert ran.out.splitlines()[-1] == (
-        "RecompileError: expected no compile, got 1: step at cell 4:3 (x: f32[8,4], was f32[7,4])"
-    )
-    assert run("%%norecompile 1\nstep(w, batch(9))").ok
-
-
-def test_norecompile_in_one_line(run, shell):
-    ran = run("y = %norecompile 1 step(w, batch(13))")
-    assert ran.ok, ran.out
-    assert shell.user_ns["y"] == 104
-    assert run("%norecompile step(w, batch(13))").out.startswith("Out[3]: Array(104.")
-    ran = run("z = %norecompile step(w, batch(14))")
-    assert ran.out.splitlines() == [
-        "RecompileError: expected no compile, got 1: step at cell 4:1 (x: f32[14,4], was f32[13,4])"
-    ]
-    assert "z" not in shell.user_ns
-    assert run("%norecompile - 3 + len(batch(2))").out.strip() == "Out[5]: -1"
-    assert not run("%norecompile --operations jnp.tanh(batch(15))").ok
-
-
-def test_norecompile_counts_operations_when_asked(run):
-    assert run("%%norecompile\njnp.tanh(batch(11))").ok
-    assert not run("%%norecompile --operations\njnp.tanh(batch(12))").ok
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         ("%%recompiles --out x", "%%recompiles has no option --out"),
         ("%%recompiles -o 3x", "-o takes a name to store the log under, got '3x'"),
-        ("%%norecompile lots", "invalid int value: 'lots'; see %%norecompile -h"),
-        ("%%norecompile -1", "%%norecompile takes a count of 0 or more, got -1"),
     ],
 )
 def test_a_wrong_use_gets_one_line(run, line, says):
@@ -123,9 +90,6 @@ def test_a_wrong_use_gets_one_line(run, line, says):
         ("%recompiles -o 3x step(w, w)", "-o takes a name to store the log under, got '3x'"),
         ("%recompiles -o", "%recompiles: argument -o: expected one argument; see %recompiles -h"),
         ("%recompiles", "%recompiles has nothing to look at: put a call behind it"),
-        ("%norecompile", "%norecompile has nothing to look at: put a call behind it"),
-        ("%norecompile --operation step(w, w)", "%norecompile has no option --operation"),
-        ("%norecompile -1 step(w, w)", "%norecompile takes a count of 0 or more, got -1"),
     ],
 )
 def test_a_wrong_line_gets_one_line(run, line, says):
@@ -145,16 +109,12 @@ def test_what_is_no_python_is_told_by_python_alone(run, code):
 
 def test_tab_completes_options():
     assert complete("%%recompiles -") == ["-o", "-h", "--help"]
-    assert complete("%%norecompile --o") == ["--operations"]
-    assert complete("%norecompile -") == ["--operations", "-h", "--help"]
-    assert complete("y = %norecompile --o") == ["--operations"]
-    assert complete("%recompiles f(") == complete("%norecompile 1 f(") == []
+    assert complete("%recompiles f(") == []
 
 
 def test_help(run):
     assert "Why did it recompile?" in run("%recompiles -h").out
-    assert "In one line, which gives the value" in run("%norecompile -h").out
-    assert "measured: seconds of each trace" in run("%%norecompile -h\nx").out
+    assert "measured: seconds of each trace" in run("%%recompiles -h\nx").out
 
 
 def test_html_is_small_and_escaped(run, shell):

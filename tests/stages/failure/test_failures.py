@@ -16,6 +16,7 @@ from jaxlens.stages.failure import explain as explain_failure
 from tests.stages.failure import untraceable
 from tests.stages.failure.untraceable import (
     CASES,
+    SAID,
     X,
     asserted,
     binds_either,
@@ -55,6 +56,12 @@ def test_the_value_and_what_to_write(case):
     assert case.code in outcomes, outcomes
     assert outcomes[case.code], "it was not tried"
     assert outcomes[case.code].endswith((f"gives {case.gives}", f"{case.gives} traces", "traces"))
+
+
+@pytest.mark.parametrize(("call", "text"), SAID, ids=lambda part: getattr(part[0], "__name__", ""))
+def test_a_sentence_where_no_line_is_rewritten(call, text):
+    remedies = explain_failure.explanation(raised(*call)).remedies
+    assert any(text in remedy.text and not remedy.code for remedy in remedies), remedies
 
 
 def failing_line_by_python(f, args):
@@ -171,22 +178,12 @@ def test_a_static_argument_that_would_not_help_is_not_offered():
 
 
 def test_a_loop_that_cannot_be_differentiated_is_not_offered_under_grad():
-    def loss(x, n):
-        for _ in range(n):
-            x = x * 2
-        return x.sum()
+    def offered(f):
+        remedies = explain_failure.explanation(raised(f, X)).remedies
+        return any("jax.lax.while_loop(lambda" in remedy.code for remedy in remedies)
 
-    def forwards(x, n):
-        for _ in range(n):
-            x = x * 2
-        return x
-
-    loops = "jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
-    offered = explain_failure.explanation(raised(forwards, X, 3)).remedies
-    assert any(loops in remedy.code for remedy in offered)
-    offered = explain_failure.explanation(raised(jax.grad(loss), X, 3)).remedies
-    assert offered
-    assert not any(loops in remedy.code for remedy in offered)
+    assert offered(loops)
+    assert not offered(jax.grad(lambda x: loops(x).sum()))
 
 
 def by_core(f, *args):
@@ -221,14 +218,6 @@ def test_a_program_of_the_core_is_offered_what_the_core_has():
     ]
 
 
-def test_what_the_core_lacks_is_not_offered():
-    def selected(x):
-        return x[x > 0].sum()
-
-    codes = [remedy.code for remedy in by_core(selected).remedies]
-    assert codes == ["return cnp.where(x > 0, x, 0).sum()"]
-
-
 def test_a_static_argument_of_the_core():
     def repeated(x, n):
         for _ in range(n):
@@ -253,9 +242,7 @@ def test_a_trial_that_would_not_end_is_given_up():
 
     start = time.monotonic()
     explained = explain_failure.explanation(raised(endless, X, 10**9))
-    assert [remedy.code for remedy in explained.remedies] == [
-        "x = jax.lax.fori_loop(0, n, lambda _, x: x * 2, x)"
-    ]
+    assert [remedy.code for remedy in explained.remedies] == [""]
     explain_failure.explanation(raised(no_calls, X, 10**9))
     assert time.monotonic() - start < 10
 

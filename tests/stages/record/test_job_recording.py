@@ -18,7 +18,6 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import OptionError, UnavailableError
-from jaxlens.ir.jaxpr import reader as jaxpr_reader
 from jaxlens.stages.record import compiled_program, writer
 from jaxlens.stages.watch import listen
 from tests.support.jax_events import Compiles
@@ -146,9 +145,7 @@ def test_the_limits(tmp_path):
         jaxlens.record(tmp_path / "file")
 
 
-def test_programs_beyond_the_limit_are_counted_and_those_that_take_long_have_room(
-    tmp_path, monkeypatch, capsys
-):
+def test_programs_beyond_the_limit_are_counted(tmp_path, capsys):
     f = jax.jit(lambda x: x * 5)
     with jaxlens.record(tmp_path / "a", programs=1):
         for n in (1, 2, 3):
@@ -157,12 +154,6 @@ def test_programs_beyond_the_limit_are_counted_and_those_that_take_long_have_roo
     text = "a program is left out: 1 programs are in the record, its limit (raise --programs) (2 "
     assert text in capsys.readouterr().err
     assert text in " ".join(str(jaxlens.runs(tmp_path / "a")).split())
-    monkeypatch.setattr(writer, "_LONG", 0.0)
-    with jaxlens.record(tmp_path / "b", programs=1):
-        for n in (4, 5, 6):
-            f(ones(n))
-            time.sleep(0.2)
-    assert len([*(tmp_path / "b" / "programs").iterdir()]) == 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,49 +187,6 @@ def test_functions_of_pmap(tmp_path):
     assert jaxlens.runs(tmp_path)[1].reason == "input 0: f32[1,5], was f32[1,4]"
 
 
-def test_a_program_of_several_processes_is_written_before_it_runs(tmp_path):
-    code = f"""
-import os, numpy as np, jax, jaxlens
-from jaxlens.ir.jaxpr import reader as jaxpr_reader
-from jaxlens.stages.record import recording, writer
-true = recording.RecordedCompile
-recording.RecordedCompile = lambda *a, **k: true(*a, **{{**k, "processes": (0, 1)}})
-writer.Writer._write = lambda *_: None   # the process ends before all of it is written
-writer._LONGEST_WAIT = 60
-block = jaxlens.record({str(tmp_path)!r}).__enter__()
-jax.jit(lambda x: x + 1).lower(np.ones(3)).compile()
-os._exit(0)
-"""
-    subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
-    (run,) = jaxlens.runs(tmp_path)
-    assert run.compile.state == "done"
-    assert run.capture.jaxpr.module.nodes()
-    assert "stablehlo.add" in run.capture.stablehlo.text
-    assert jaxlens.compile(run.capture).html()
-    with pytest.raises(UnavailableError, match="no optimised HLO"):
-        _ = run.capture.optimized
-
-
-def test_the_lowered_program_is_there_while_a_compile_takes_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_TICK", 0.05)
-    monkeypatch.setattr(writer, "_SLOW", 0.05)
-    seen = []
-
-    def slow(executable):
-        time.sleep(0.5)
-        seen.extend(run.capture.jaxpr.text for run in jaxlens.runs(tmp_path))
-        return ended(executable)
-
-    ended = listen.compat_events.compiled
-    monkeypatch.setattr(listen.compat_events, "compiled", slow)
-    with jaxlens.record(tmp_path):
-        jax.jit(lambda x: jnp.tanh(x) + 7)(ones(3))
-    assert len(seen) == 1
-    assert "tanh" in seen[0]
-    assert len([*(tmp_path / "programs").iterdir()]) == 1
-    assert "tanh" in jaxlens.runs(tmp_path)[0].capture.optimized.text
-
-
 def test_what_reads_programs_is_not_imported_as_a_job_starts(tmp_path):
     code = f"""
 import sys, jax, jaxlens
@@ -250,21 +198,6 @@ assert not sys.modules.keys() & set(names.split()[1:])
 """
     subprocess.run([sys.executable, "-c", code], env=environment(), timeout=60, check=True)
     assert jaxlens.runs(tmp_path)[0].capture.jaxpr.module.nodes()
-
-
-def test_the_jaxpr_is_read_once_for_both_files_of_a_program(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_TICK", 0.05)
-    monkeypatch.setattr(writer, "_SLOW", 0.0)
-    names, read = [], jaxpr_reader.read
-    monkeypatch.setattr(
-        jaxpr_reader, "read", lambda *a, **k: (names.append(a[1]), read(*a, **k))[1]
-    )
-    with jaxlens.record(tmp_path):
-        new_step()({"w": ones(4, 5)}, ones(8, 4))
-    (run,) = jaxlens.runs(tmp_path)
-    assert run.capture.jaxpr.module.nodes()
-    assert "dot" in run.capture.optimized.text
-    assert names == ["step"]
 
 
 def test_more_compiles_than_are_recorded_are_counted(tmp_path, monkeypatch):
@@ -318,16 +251,9 @@ def test_functions_and_arguments_are_not_kept_alive(tmp_path):
     assert alive() is None, kept
 
 
-@pytest.mark.parametrize("often", ["always", "once"])
-def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys, often):
-    left = [1 if often == "once" else 10_000]
-    true = os.fsync
-
+def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys):
     def full(file):
-        if left[0]:
-            left[0] -= 1
-            raise OSError(errno.ENOSPC, "No space left on device")
-        true(file)
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("jaxlens.ir.saved.file.os.fsync", full)
     step = new_step()
@@ -339,8 +265,6 @@ def test_a_full_disk_does_not_reach_the_job(tmp_path, monkeypatch, capsys, often
     assert said.startswith(
         f"jaxlens: the record {tmp_path} is not complete: OSError: No space left"
     )
-    if often == "once":  # what did not fit was written later
-        assert len(jaxlens.runs(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("name", ["began", "ended"])
@@ -391,25 +315,6 @@ def test_a_process_that_waits_for_others_at_its_exit_ended_with_its_script(tmp_p
     (process,) = (p.process for p in jaxlens.runs(tmp_path).job.processes)
     assert process.error == "ValueError"
     assert process.started + process.seconds <= ended
-
-
-def test_a_compile_that_goes_on_is_in_the_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_TICK", 0.05)
-    seen = []
-
-    def slow(kind, *_):
-        if kind == "compile":
-            time.sleep(0.5)
-            seen.extend(jaxlens.runs(tmp_path).rows)
-
-    from jaxlens.stages.watch import listen
-
-    began = listen._Recorder._step_call
-    monkeypatch.setattr(listen._Recorder, "_step_call", lambda *a: (began(*a), slow(*a[1:]))[0])
-    with jaxlens.record(tmp_path):
-        new_step()({"w": ones(4, 5)}, ones(8, 4))
-    assert [row.compile.state for row in seen] == ["compiling"]
-    assert [row.compile.state for row in jaxlens.runs(tmp_path).rows] == ["done"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

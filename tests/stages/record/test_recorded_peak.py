@@ -1,6 +1,4 @@
-"""The memory peak of a recorded program is that of a live capture of the same call."""
-
-from dataclasses import replace
+"""The memory of a recorded program: XLA's sizes and allocations, which tell of no peak."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +7,7 @@ import pytest
 
 import jaxlens
 from jaxlens.errors import UnavailableError
-from jaxlens.lenses.memory.peak import memory_use, timeline
+from jaxlens.lenses.memory.peak import memory_use
 from jaxlens.report import amount
 from jaxlens.stages.compile.loaded_executable import LoadedExecutable
 
@@ -35,31 +33,18 @@ def recorded(path, f, donated=()):
     return jaxlens.capture(step, *ARGUMENTS), jaxlens.runs(path)[0].capture
 
 
-def shown(values, others):
-    """Values without what is known by exact ids alone, which a job's programs do not have.
-
-    These are residuals, and lines of instructions that XLA left without a frame.
-    """
-    lines = [a.line if a.span else b.line for a, b in zip(values, others, strict=True)]
-    return [replace(v, saved=False, line=line) for v, line in zip(values, lines, strict=True)]
-
-
-def test_it_is_that_of_a_live_capture(tmp_path):
-    live, record = recorded(tmp_path, lambda w, x: w - 0.1 * jax.grad(loss)(w, x), 0)
+def test_what_it_reserves_is_that_of_a_live_capture_and_its_peak_is_not_known(tmp_path):
+    live, record = recorded(tmp_path, lambda w, x: w - jax.grad(loss)(w, x), 0)
     true, ours = memory_use(live), memory_use(record)
-    assert ours.peak > 3 * ARGUMENTS[0].nbytes
-    line = loss.__code__.co_firstlineno + 2  # the scan stacks one of its rows a trip
-    assert ours.by_line[f"test_recorded_peak.py:{line}"] > 5 * ARGUMENTS[1].nbytes
-    assert shown(ours.at_peak, true.at_peak) == shown(true.at_peak, true.at_peak)
-    rest = {"at_peak": (), "by_line": {}, "saved": true.saved}
-    assert replace(ours, **rest) == replace(true, **rest)
-    curve, other = timeline(record), timeline(live)
+    assert (ours.peak, ours.at_peak, ours.spaces) == (None, (), ())
+    assert ours.constants == true.constants > 0
+    for name in ("reserved", "arguments", "outputs", "temporaries", "aliases"):
+        assert getattr(ours, name) == getattr(true, name)
+    said = " ".join(str(jaxlens.memory(record)).split())
+    assert f"It takes {amount(true.reserved)} from start to end; when it is most" in said
+    assert "is not known: XLA gives no live ranges here" in said
     (file,) = (tmp_path / "programs").iterdir()
     assert memory_use(jaxlens.load(file)) == ours  # where there is no JAX
-    assert shown(curve.values, other.values) == shown(other.values, other.values)
-    assert curve.sizes == other.sizes
-    said = f"the largest program is that of <lambda> (#0): the peak is {amount(ours.peak).lower()}"
-    assert said in " ".join(str(jaxlens.runs(tmp_path)).lower().split())
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x0a\x02\x08\x01", b"\x1a\xff"])
