@@ -106,7 +106,7 @@ def _stop(block: "JobRecording", output: Path) -> None:
         text = f"{compiles} recorded; jaxlens show {output}"
     else:
         why = ": no function of yours was compiled, here or in a Python process that inherits this "
-        why += "one's environment"
+        why += "one's environment, or its process was ended before that was written"
         text = f"nothing was recorded{'' if block.trouble else why}"
     print(f"jaxlens: {text}", file=sys.stderr)
 

@@ -134,28 +134,6 @@ def test_the_whole_process_and_those_that_it_starts_are_recorded(tmp_path):
     assert all(run.capture.optimized.text for run in runs)
 
 
-POOL = """
-import multiprocessing
-
-def work(n):
-    import jax
-    return jax.jit(lambda x: x * n)(1.0).shape
-
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        pool.map(work, [3])
-"""
-
-
-@pytest.mark.backend
-def test_the_worker_of_a_pool_is_known_to_be_gone(tmp_path):
-    (tmp_path / "pool.py").write_text(POOL)
-    recorded = run(tmp_path, "-W", "ignore", "-m", "jaxlens", "record", "-o", "a", "pool.py")
-    assert recorded.stderr == "jaxlens: 1 compile recorded; jaxlens show a\n"
-    (worker,) = jaxlens.runs(tmp_path / "a").job.processes
-    assert (worker.process.ended, worker.process.gone) == (False, True)
-
-
 @pytest.mark.parametrize(
     "raising", ["def f(x):\n    return 1 / 0", "1 / 0"], ids=["call", "import"]
 )
