@@ -211,8 +211,6 @@ def test_what_is_written_to_a_ref_is_live_and_waited_for():
 
 RUNS = {
     "run": lambda cap: cap.driver.run(2).outputs,
-    "watched": lambda cap: cap.driver.run_watched(1).outputs,
-    "flat": lambda cap: cap.driver.flat_run(1).outputs[0],
     "cost": lambda cap: jaxlens.cost(cap, run=1).run().outputs,
     "extract": lambda cap: cap.kernel(cap.kernels[0].name).extract(run=1) and None,
     "arguments": lambda cap: cap.driver.module_arguments() and None,
