@@ -148,6 +148,7 @@ def test_a_failure_says_how_often_it_was_traced_again():
         str(jaxlens.jaxpr(jax.jit(step), 1.0, 3))
     assert len(TRACED) == 3
     assert says(failed.value.__notes__[-1], 2)
+    assert says(str(jaxlens.explain(failed.value)), 2)
 
 
 def acts(w, x):

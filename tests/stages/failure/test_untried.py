@@ -134,18 +134,3 @@ def test_one_of_jaxs_own_calls_is_tried(branch):
     RAN.clear()
     assert offered(branch).startswith("it traces and gives f32[3]")
     assert RAN == []
-
-
-def test_an_answer_says_that_the_function_was_traced_again():
-    traces = []
-
-    def counted(x):
-        traces.append(1)
-        return x if x.sum() > 0 else -x
-
-    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
-        jaxlens.jaxpr(counted, X).text()
-    said = "counted was traced again, which runs its Python again"
-    assert len(traces) == 2
-    assert said in caught.value.__notes__[-1]
-    assert said in str(jaxlens.explain(caught.value))
