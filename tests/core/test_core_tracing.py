@@ -327,8 +327,8 @@ def test_listeners_may_be_nested():
 # ---- methods of traced values -------------------------------------------------------------------
 
 METHODS = {
-    **{name: () for name in "all any argmax argmin argsort conj cumprod cumsum flatten max".split()},
-    **{name: () for name in "mean min prod ravel round sort squeeze std sum transpose var".split()},
+    **dict.fromkeys("all any argmax argmin argsort conj cumprod cumsum flatten max".split(), ()),
+    **dict.fromkeys("mean min prod ravel round sort squeeze std sum transpose var".split(), ()),
     "astype": ("bfloat16",),
     "clip": (0.2, 0.5),
     "dot": (np.ones((3, 2), np.float32),),
