@@ -23,9 +23,14 @@ from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
-    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
+    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal.
+
+    Raises:
+        OverflowError: A Python integer is outside of the widest integer dtype.
+    """
     if isinstance(x, bool | int | float | complex | np.generic):
-        scalar = np.asarray(x).astype(dtype)[()]
+        is_whole = isinstance(x, int) and dtype.kind in "iu"
+        scalar = np.asarray(x, canonical(np.int64) if is_whole else None).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar
     return convert_element_type(x, dtype, weak)
 
