@@ -365,3 +365,16 @@ def test_methods_of_traced_values(under):
     for name in ("T", "imag", "real"):
         found = UNDER[under](lambda x, name=name: getattr(x, name))
         np.testing.assert_array_equal(np.asarray(found), np.asarray(getattr(here, name)))
+
+
+def test_functions_are_traced_in_the_order_that_jax_has():
+    def order(cond, while_loop):
+        seen = []
+        while_loop(
+            lambda x: (seen.append("test"), x < 3)[1], lambda x: (seen.append(x), x + 1)[1], 0
+        )
+        cond(True, lambda: (seen.append("true"), 1)[1], lambda: (seen.append("false"), 2)[1])
+        return [name if isinstance(name, str) else "body" for name in seen]
+
+    theirs = order(jax.lax.cond, jax.lax.while_loop)
+    assert order(core.cond, core.while_loop) == theirs == ["test", "body", "true", "false"]
