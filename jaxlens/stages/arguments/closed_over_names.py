@@ -12,7 +12,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import CodeType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import jax
@@ -23,6 +30,7 @@ from jaxlens.stages.arguments.pytrees import leaves
 
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _PLAIN = (ModuleType, str, bytes, int, float)
+_OF_C = (GetSetDescriptorType, MemberDescriptorType)
 _MOST, _LEAVES = 5_000, 200_000  # things that are looked at, and values in them
 
 
@@ -178,7 +186,7 @@ def defaults(function: FunctionType) -> Iterator[tuple[str, Any]]:
 def _of_object(obj: Any, path: str) -> Iterator[tuple[Binding, Any]]:
     kind = type(obj)
     found = None if issubclass(kind, type) else inspect.getattr_static(obj, "__dict__", None)
-    attributes = found.__get__(obj) if type(found) is GetSetDescriptorType else None
+    attributes = found.__get__(obj) if isinstance(found, _OF_C) else None
     if not isinstance(attributes, Mapping):
         return
     call = kind.__dict__.get("__call__")
