@@ -172,7 +172,8 @@ def truth(x: Any) -> Any:
 def power(x: Any, y: Any) -> Any:
     """Computes `x ** y`; a Python integer `y` becomes multiplications, and so do integers."""
     if isinstance(y, int) and not isinstance(y, bool):
-        return ew.integer_pow(*numbers(x), y)
+        (base,) = numbers(x)
+        return ew.integer_pow(base, y)
     x, y = together(*numbers(x), *numbers(y))
     if is_inexact(aval_of(x).dtype):
         return fn.pow_p.bind(x, y)
