@@ -71,7 +71,7 @@ def _basis(tree: Any) -> Any:
     ends = np.cumsum([aval.size for aval in avals])
     columns = np.split(np.eye(ends[-1]), ends[:-1], axis=1)
     pairs = zip(columns, avals, strict=True)
-    return treedef.unflatten(c.astype(aval.dtype).reshape(-1, *aval.shape) for c, aval in pairs)
+    return treedef.unflatten(c.astype(aval.dtype).reshape(len(c), *aval.shape) for c, aval in pairs)
 
 
 def _split(tree: Any, axis: int, array: Any) -> Any:

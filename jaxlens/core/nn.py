@@ -35,9 +35,16 @@ def silu(x: Any) -> Any:
     return x * sigmoid(x)
 
 
+@custom_jvp
 def softplus(x: Any) -> Any:
     """Softplus: log(1 + exp(x)), without overflow."""
     return cnp.maximum(x, 0) + cnp.log1p(cnp.exp(-cnp.abs(x)))
+
+
+@softplus.defjvp
+def softplus_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    return softplus(x), tangent * sigmoid(x)
 
 
 def gelu(x: Any) -> Any:
@@ -49,6 +56,7 @@ def gelu(x: Any) -> Any:
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of exponentials; the maximum is subtracted first, against overflow."""
     top = functions.stop_gradient(cnp.max(x, axis, keepdims=True))
+    top = cnp.where(cnp.isfinite(top), top, 0)  # what is -inf throughout has the sum 0
     result = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
     return result if keepdims else cnp.squeeze(result, axis)
 

@@ -141,10 +141,6 @@ CASES: dict[str, list[Function]] = {
     "floor_divide": [lambda m: m.array(I) // -2, lambda m: m.array(M) // V],
     "divide": [lambda m: m.array(I) / 2, lambda m: 1 / m.array(V)],
     "isnan": [lambda m: m.isnan(np.array([1, np.nan, np.inf], np.float32))],
-    "truth": [],
-    "typed": [],
-    "alike": [],
-    "together": [],
     "sum": [
         lambda m: m.sum(M),
         lambda m: m.sum(C, (0, -1)),
@@ -227,8 +223,6 @@ CASES: dict[str, list[Function]] = {
     ],
     "negative": [lambda m: -m.array(I)],
     "bitwise_not": [lambda m: ~m.array(I), lambda m: ~m.array(B)],
-    "axes_of": [],
-    "sizes_of": [],
 }
 for name in ELEMENTS:
     CASES.setdefault(name, []).extend(
@@ -272,6 +266,7 @@ def compare(found: Any, expected: Any) -> None:
 
 def test_every_function_is_compared() -> None:
     assert set(cnp._FUNCTIONS) == set(CASES)
+    assert {*dir(cnp)} <= {*dir(np), "bfloat16"}
 
 
 ERRORS: dict[str, tuple[type, str, Function]] = {
@@ -320,3 +315,72 @@ def test_sizes_are_pythons() -> None:
         core.jit(cnp.arange)(3)
     with pytest.raises(core.TracerIntegerConversionError):
         core.jit(lambda n: cnp.zeros((n,)))(3)
+
+
+# ---- numbers that a dtype cannot hold -----------------------------------------------------------
+
+TOO_LARGE = {
+    "added": lambda numpy: numpy.asarray(np.int32([1])) + 2**40,
+    "multiplied": lambda numpy: numpy.asarray(np.int32([1])) * 2**31,
+    "array": lambda numpy: numpy.array(300, "uint8"),
+    "list": lambda numpy: numpy.array([1, 300], "uint8"),
+    "without a dtype": lambda numpy: numpy.array(2**40),
+    "compared": lambda numpy: numpy.asarray(np.int32([1])) < 2**40,
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_an_integer_that_the_dtype_cannot_hold_is_an_overflow(name):
+    for numpy in (cnp, jnp):
+        with pytest.raises(OverflowError):
+            TOO_LARGE[name](numpy)
+
+
+# ---- axes of length 0 ---------------------------------------------------------------------------
+
+NONE, NOWHERE, ROWS = np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros((0, 3), np.float32)
+EMPTY = {
+    "jacfwd": lambda api, numpy: api.jacfwd(lambda x: x * 2)(NONE),
+    "jacrev": lambda api, numpy: api.jacrev(lambda x: x * 2)(NONE),
+    "jacrev of nothing": lambda api, numpy: api.jacrev(lambda x: x[:0])(np.ones(3, np.float32)),
+    "hessian": lambda api, numpy: api.hessian(lambda x: (x**2).sum())(NONE),
+    "index": lambda api, numpy: numpy.asarray(ROWS)[NOWHERE],
+    "index of some": lambda api, numpy: numpy.ones((3, 2))[NOWHERE],
+    "take_along_axis": lambda api, numpy: numpy.take_along_axis(
+        ROWS, np.zeros((0, 3), np.int32), 0
+    ),
+    "add": lambda api, numpy: numpy.ones(3).at[NOWHERE].add(NONE),
+    "gradient": lambda api, numpy: api.grad(lambda x: x[NOWHERE].sum())(np.ones(3, np.float32)),
+    "vmap": lambda api, numpy: api.vmap(lambda x: x * 2)(NONE),
+    "dot": lambda api, numpy: numpy.dot(ROWS.T, ROWS),
+    "linspace": lambda api, numpy: numpy.linspace(0.0, 1.0, 0),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_axes_without_elements(name):
+    ours, theirs = EMPTY[name](core, cnp), EMPTY[name](jax, jnp)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+# ---- infinities ---------------------------------------------------------------------------------
+
+MASKED = np.array([[-np.inf, -np.inf], [-np.inf, 1.0]], np.float32)
+INFINITE = {
+    "triu": lambda api, numpy, nn: numpy.triu(MASKED),
+    "tril": lambda api, numpy, nn: numpy.tril(MASKED),
+    "imag": lambda api, numpy, nn: numpy.imag(MASKED),
+    "linspace": lambda api, numpy, nn: numpy.linspace(-np.inf, 0.0, 3),
+    "softplus": lambda api, numpy, nn: nn.softplus(MASKED),
+    "softplus' slope at 0": lambda api, numpy, nn: api.grad(nn.softplus)(0.0),
+    "softplus' second": lambda api, numpy, nn: api.grad(api.grad(nn.softplus))(0.0),
+    "logsumexp": lambda api, numpy, nn: nn.logsumexp(MASKED, -1),
+    "logsumexp's slope": lambda api, numpy, nn: api.grad(lambda x: nn.logsumexp(x))(MASKED[1]),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_infinities(name):
+    ours, theirs = INFINITE[name](core, cnp, core.nn), INFINITE[name](jax, jnp, jax.nn)
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-5)

@@ -322,3 +322,59 @@ def test_listeners_may_be_nested():
             cnp.sin(1.0)
         cnp.sin(1.0)
     assert len(outer) == 2 * len(inner) > 0
+
+
+# ---- methods of traced values -------------------------------------------------------------------
+
+METHODS = {
+    **dict.fromkeys("all any argmax argmin argsort conj cumprod cumsum flatten max".split(), ()),
+    **dict.fromkeys("mean min prod ravel round sort squeeze std sum transpose var".split(), ()),
+    "astype": ("bfloat16",),
+    "clip": (0.2, 0.5),
+    "dot": (np.ones((3, 2), np.float32),),
+    "repeat": (2,),
+    "reshape": (3, 2),
+    "swapaxes": (0, 1),
+    "take": (np.array([1, 0]),),
+}
+PROPERTIES = ("T", "at", "dtype", "imag", "ndim", "real", "shape", "size", "weak_type", "aval")
+ELSEWHERE = "block_until_ready buffer device devices is_deleted item live tolist".split()
+M = np.arange(6, dtype=np.float32).reshape(2, 3) / 7
+UNDER = {
+    "jit": lambda f: core.jit(f)(M),
+    "vmap": lambda f: core.vmap(f)(M[None])[0],
+    "jvp": lambda f: core.jvp(f, (M,), (M,))[0],
+    "grad": lambda f: core.vjp(f, M)[0],
+    "scan": lambda f: core.scan(lambda c, x: (c, f(x)), 0.0, M[None])[1][0],
+}
+
+
+def test_every_method_of_an_array_is_in_a_table():
+    public = {name for name in dir(cnp.array(M)) if not name.startswith("_")}
+    assert public == {*METHODS, *PROPERTIES, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("under", UNDER)
+def test_methods_of_traced_values(under):
+    here = cnp.array(M)
+    for name, args in METHODS.items():
+        found = UNDER[under](lambda x, name=name, args=args: getattr(x, name)(*args))
+        wanted = getattr(here, name)(*args)
+        assert (name, found.dtype, found.shape) == (name, wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-6, err_msg=name)
+    for name in ("T", "imag", "real"):
+        found = UNDER[under](lambda x, name=name: getattr(x, name))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(getattr(here, name)))
+
+
+def test_functions_are_traced_in_the_order_that_jax_has():
+    def order(cond, while_loop):
+        seen = []
+        while_loop(
+            lambda x: (seen.append("test"), x < 3)[1], lambda x: (seen.append(x), x + 1)[1], 0
+        )
+        cond(True, lambda: (seen.append("true"), 1)[1], lambda: (seen.append("false"), 2)[1])
+        return [name if isinstance(name, str) else "body" for name in seen]
+
+    theirs = order(jax.lax.cond, jax.lax.while_loop)
+    assert order(core.cond, core.while_loop) == theirs == ["test", "body", "true", "false"]

@@ -214,9 +214,16 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
-    """Returns a value as an array on a device; copies a NumPy array."""
+    """Returns a value as an array on a device; copies a NumPy array.
+
+    Raises:
+        OverflowError: A Python integer is outside of an integer dtype.
+    """
     if dtype is not None or not isinstance(value, Array | jax.Array | int | float | complex):
-        value = np.asarray(value)
+        given, value = value, np.asarray(value)
+        numbers = isinstance(given, int | list | tuple) and value.dtype.kind in "iu"
+        if dtype is not None and numbers and canonical(dtype).kind in "iu":
+            value = np.asarray(given, canonical(dtype))
     aval = aval_of(value) if dtype is None else ShapedArray(value.shape, canonical(dtype))
     return Array(put(value, aval, device, copy=True), aval, device)
 

@@ -24,7 +24,7 @@ from jaxlens.core.primitives.elementwise import eq, ne_p
 from jaxlens.core.primitives.functions import clamp_p, stop_gradient_p
 from jaxlens.core.primitives.shapes import convert_element_type
 from jaxlens.core.transforms.calls import all_examples, call_rules, same_type, with_common_consts
-from jaxlens.core.transforms.jaxprs import traced
+from jaxlens.core.transforms.jaxprs import TracedFunction, traced
 from jaxlens.core.transforms.trees import paths
 
 cond_p = Primitive("cond", multiple_results=True)
@@ -51,7 +51,9 @@ def cond(
     if aval.dtype != np.bool_:
         pred = ne_p.bind(pred, np.zeros((), aval.dtype)[()])
     index = convert_element_type(pred, np.int32)
-    return _bind("cond", index, {"false_fun": false_fun, "true_fun": true_fun}, operands)
+    true = traced(true_fun, operands, {})  # first, as in JAX
+    false = traced(false_fun, operands, {})
+    return _bind("cond", index, {"false_fun": false, "true_fun": true}, operands)
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
@@ -71,14 +73,14 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         return branches[0](*operands)
     index = convert_element_type(index, np.int32)
     index = clamp_p.bind(np.int32(0), index, np.int32(len(branches) - 1))
-    return _bind("switch", index, {f"branch {i}": f for i, f in enumerate(branches)}, operands)
+    bodies = {f"branch {i}": traced(f, operands, {}) for i, f in enumerate(branches)}
+    return _bind("switch", index, bodies, operands)
 
 
 def _bind(
-    caller: str, index: Any, fs: dict[str, Callable[..., Any]], operands: Sequence[Any]
+    caller: str, index: Any, bodies: dict[str, TracedFunction], operands: Sequence[Any]
 ) -> Any:
-    bodies = [traced(f, operands, {}) for f in fs.values()]
-    (first_name, first), *rest = zip(fs, bodies, strict=True)
+    (first_name, first), *rest = bodies.items()
     tree = first.out_tree
     for name, other in rest:
         if other.out_tree != tree:
@@ -94,7 +96,7 @@ def _bind(
                     f"{a.str_short()} from {first_name} and {b.str_short()} from {name}: convert "
                     f"one with astype, or broadcast it."
                 )
-    branches, consts = with_common_consts([(body.jaxpr, body.consts) for body in bodies])
+    branches, consts = with_common_consts([(body.jaxpr, body.consts) for body in bodies.values()])
     leaves = tree_flatten(operands)[0]
     return tree.unflatten(cond_p.bind(index, *consts, *leaves, branches=tuple(branches)))
 

@@ -22,7 +22,7 @@ from jaxlens.core.kernel.basics import instantiate
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import Staging, trace
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.primitives.contractions import reduce_or
@@ -51,9 +51,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         body_fun: The value to the next one, which has the same containers and types.
         init: The first: a pytree of arrays.
     """
+    test = traced(cond_fun, (init,), {})  # first, as in JAX
     body, leaves = loop_body("while_loop", body_fun, init)
     tree = body.out_tree
-    test = traced(cond_fun, (tree.unflatten(leaves),), {})
+    if list(map(aval_of, leaves)) != list(map(aval_of, tree_leaves(init))):
+        test = traced(cond_fun, (tree.unflatten(leaves),), {})
     types = test.jaxpr.out_avals
     if [(aval.shape, aval.dtype) for aval in types] != [((), np.dtype(bool))]:
         listed = ", ".join(aval.str_short() for aval in types)

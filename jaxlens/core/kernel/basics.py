@@ -52,8 +52,8 @@ def instantiate(tangent: Any) -> Any:
     """Returns a tangent or cotangent as an array: zeros if it is `Zero`."""
     if type(tangent) is not Zero:
         return tangent
-    shape, dtype = tangent.aval.shape, tangent.aval.dtype
-    return np.zeros(shape, float0) if dtype == float0 else full(shape, 0, dtype)
+    aval = tangent.aval
+    return np.zeros(aval.shape, float0) if aval.dtype == float0 else filled(aval, 0)
 
 
 def linear(primitive: Primitive) -> Callable[..., Any]:
@@ -178,6 +178,12 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
 def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
     """Returns an array filled with one number."""
     return broadcast_in_dim(np.asarray(value).astype(canonical(dtype))[()], shape, ())
+
+
+def filled(aval: ShapedArray, value: Any) -> Any:
+    """Returns an array of a type, filled with one number: a Python number where it is weak."""
+    number = np.asarray(value).astype(aval.dtype)[()]
+    return broadcast_in_dim(number.item() if aval.weak_type else number, aval.shape, ())
 
 
 # ---- reduce_sum ---------------------------------------------------------------------------------
@@ -310,14 +316,14 @@ def _(ctx: Any, which: Any, *cases: Any) -> Any:
 @select_n_p.rule("jvp")
 def _(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     result = select_n(*primals)
-    zeros = full(aval_of(result).shape, 0, aval_of(result).dtype)
+    zeros = filled(aval_of(result), 0)
     moving = [zeros if type(tangent) is Zero else tangent for tangent in tangents[1:]]
     return result, select_n(primals[0], *moving)
 
 
 @select_n_p.rule("transpose")
 def _(ct: Any, which: Any, *cases: Any) -> list[Any]:
-    zeros = full(aval_of(ct).shape, 0, aval_of(ct).dtype)
+    zeros = filled(aval_of(ct), 0)
 
     def selected(chosen: int) -> Any:
         return select_n(which, *(ct if n == chosen else zeros for n in range(len(cases))))

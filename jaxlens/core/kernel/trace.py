@@ -36,12 +36,12 @@ Flat = Callable[..., Sequence[Any]]  # a function of arrays that returns a list 
 class StagedTracer(Tracer):
     """A variable of the jaxpr that is being recorded."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, interpreter: "Staging", var: Var) -> None:
         self.interpreter = interpreter
         self.aval = var.aval
-        self.var = var
+        self.variable = var
 
 
 class Staging(Interpreter):
@@ -80,7 +80,7 @@ class Staging(Interpreter):
     def atom(self, value: Any) -> Atom:
         """Returns what represents a value in an equation: a variable, a literal or a constant."""
         if type(value) is StagedTracer and value.interpreter is self:
-            return value.var
+            return value.variable
         if isinstance(value, Tracer):  # of an interpreter further out: a constant to this one
             if value.interpreter.done:
                 raise UnexpectedTracerError(value)
@@ -115,7 +115,7 @@ def trace(f: Flat, avals: Sequence[ShapedArray], alone: bool = False) -> ClosedJ
     try:
         with interpreting(staging):
             results = observer.call(f, tracers, alone)
-        return staging.closed([tracer.var for tracer in tracers], results)
+        return staging.closed([tracer.variable for tracer in tracers], results)
     finally:
         staging.done = True
 

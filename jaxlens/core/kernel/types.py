@@ -138,9 +138,7 @@ def short_name(dtype: np.dtype) -> str:
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """Returns the type of a value's tangent: its own type if it is inexact, else `float0`."""
-    if is_inexact(aval.dtype):
-        return aval.strong
-    return ShapedArray(aval.shape, float0)
+    return aval if is_inexact(aval.dtype) else ShapedArray(aval.shape, float0)
 
 
 @cache

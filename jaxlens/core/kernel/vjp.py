@@ -79,7 +79,7 @@ def linearize_flat(f: Flat, primals: Sequence[Any]) -> tuple[Sequence[Any], Clos
     with interpreting(partial), observer.scope("jvp()"):
         results, out = jvp_flat(f, primals, moving)
         out = list(map(instantiate, out))
-    return results, partial.closed([tracer.var for tracer in tangents], out)
+    return results, partial.closed([tracer.variable for tracer in tangents], out)
 
 
 # ---- 2. transposition ---------------------------------------------------------------------------

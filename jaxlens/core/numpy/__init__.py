@@ -29,9 +29,13 @@ _FUNCTIONS = {
     name: function
     for module in (ufuncs, arrays, reductions)
     for name, function in vars(module).items()
-    if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+    if getattr(function, "__module__", "") == module.__name__ and hasattr(np, name)
 }
 globals().update(_FUNCTIONS)
+
+
+def __dir__() -> list[str]:
+    return [name for name in globals() if hasattr(np, name) or name == "bfloat16"]
 
 
 def __getattr__(name: str) -> Any:

@@ -101,8 +101,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
 
 def linspace(start: Any, stop: Any, num: int = 50) -> Any:
     """Returns `num` evenly spaced numbers from `start` to `stop`, both included."""
-    share = uf.divide(shapes.iota(float32, (num,), 0), np.float32(max(num - 1, 1)))
-    return uf.add(uf.multiply(start, uf.subtract(1.0, share)), uf.multiply(stop, share))
+    number = shapes.iota(float32, (num,), 0)
+    share = uf.divide(number, np.float32(max(num - 1, 1)))
+    line = uf.add(uf.multiply(start, uf.subtract(1.0, share)), uf.multiply(stop, share))
+    last = start if num == 1 else stop  # itself, also where it is infinite
+    return uf.where(uf.equal(number, num - 1), last, line)
 
 
 def _places(shape: Sequence[int], k: int) -> tuple[Any, Any]:
@@ -123,7 +126,8 @@ def tril(x: Any, k: int = 0) -> Any:
 
 def triu(x: Any, k: int = 0) -> Any:
     """Returns the matrix with zeros below the `k`-th diagonal."""
-    return uf.subtract(x, tril(x, k - 1))
+    below = uf.greater_equal(*_places(aval_of(x).shape[-2:], k - 1))
+    return uf.where(below, zeros_like(x), x)
 
 
 # ---- shapes -------------------------------------------------------------------------------------

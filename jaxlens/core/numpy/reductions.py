@@ -123,8 +123,8 @@ def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def _no_truth(x: Any) -> Any:
-    dtype = aval_of(x).dtype
-    return uf.typed(x, int32 if dtype == np.bool_ else dtype, False)
+    (number,) = uf.numbers(x)
+    return uf.typed(number, aval_of(number).dtype, False)
 
 
 def cumsum(x: Any, axis: int | None = None) -> Any:

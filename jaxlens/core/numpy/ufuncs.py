@@ -23,9 +23,14 @@ from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
-    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
+    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal.
+
+    Raises:
+        OverflowError: A Python integer is outside of the widest integer dtype.
+    """
     if isinstance(x, bool | int | float | complex | np.generic):
-        scalar = np.asarray(x).astype(dtype)[()]
+        is_whole = isinstance(x, int) and dtype.kind in "iu"
+        scalar = np.asarray(x, canonical(np.int64) if is_whole else None).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar
     return convert_element_type(x, dtype, weak)
 
@@ -56,6 +61,14 @@ def together(*xs: Any, inexact: bool = False) -> list[Any]:
     ]
 
 
+def numbers(*xs: Any) -> list[Any]:
+    """Brings arguments together; booleans become integers."""
+    arrays = together(*xs)
+    if aval_of(arrays[0]).dtype != np.bool_:
+        return arrays
+    return [typed(x, np.dtype("int32"), False) for x in arrays]
+
+
 def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
     """Returns NumPy's function for a unary primitive; `inexact` turns integers into floats."""
 
@@ -65,11 +78,16 @@ def _unary(primitive: Primitive, inexact: bool = False) -> Callable[[Any], Any]:
     return _named(function, primitive)
 
 
-def _binary(primitive: Primitive, inexact: bool = False) -> Callable[[Any, Any], Any]:
+def _binary(
+    primitive: Primitive, inexact: bool = False, of_bool: Primitive | None = None
+) -> Callable[[Any, Any], Any]:
     """Returns NumPy's function for a binary primitive; `inexact` turns integers into floats."""
 
     def function(x: Any, y: Any) -> Any:
-        return primitive.bind(*together(x, y, inexact=inexact))
+        arrays = together(x, y, inexact=inexact)
+        if of_bool is not None and aval_of(arrays[0]).dtype == np.bool_:
+            return of_bool.bind(*arrays)
+        return primitive.bind(*arrays)
 
     return _named(function, primitive)
 
@@ -81,23 +99,54 @@ def _named(function: Callable[..., Any], primitive: Primitive) -> Callable[..., 
 
 
 _float = partial(_unary, inexact=True)
+_BITS = 6  # of an exponent: any further one would overflow
 
-add, subtract, multiply = map(_binary, (ew.add_p, ew.sub_p, ew.mul_p))
+add, multiply = _binary(ew.add_p, of_bool=ew.or_p), _binary(ew.mul_p, of_bool=ew.and_p)
+subtract = _binary(ew.sub_p)
 true_divide = divide = _binary(ew.div_p, inexact=True)
 maximum, minimum = _binary(fn.max_p), _binary(fn.min_p)
 equal, not_equal = _binary(ew.eq_p), _binary(ew.ne_p)
 less, less_equal = _binary(ew.lt_p), _binary(ew.le_p)
 greater, greater_equal = _binary(ew.gt_p), _binary(ew.ge_p)
 bitwise_and, bitwise_or, bitwise_xor = map(_binary, (ew.and_p, ew.or_p, ew.xor_p))
-left_shift, right_shift = _binary(ew.shift_left_p), _binary(ew.shift_right_arithmetic_p)
-negative, sign, abs = map(_unary, (ew.neg_p, fn.sign_p, fn.abs_p))
-absolute, bitwise_not = abs, _unary(ew.not_p)
-isfinite = _float(fn.is_finite_p)
+negative, sign, bitwise_not = map(_unary, (ew.neg_p, fn.sign_p, ew.not_p))
 exp, expm1, log, log1p = map(_float, (fn.exp_p, fn.expm1_p, fn.log_p, fn.log1p_p))
-sqrt, square = _float(fn.sqrt_p), _unary(ew.square_p)
+sqrt = _float(fn.sqrt_p)
 sin, cos, tan, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tan_p, fn.tanh_p))
 arcsin, arccos, arctan = map(_float, (fn.asin_p, fn.acos_p, fn.atan_p))
 sinh, cosh, arctan2 = _float(fn.sinh_p), _float(fn.cosh_p), _binary(fn.atan2_p, inexact=True)
+
+
+def left_shift(x: Any, y: Any) -> Any:
+    """Shifts bits to the left."""
+    return ew.shift_left_p.bind(*numbers(x, y))
+
+
+def right_shift(x: Any, y: Any) -> Any:
+    """Shifts bits to the right; copies of the sign move in, zeros where there is none."""
+    x, y = numbers(x, y)
+    signed = aval_of(x).dtype.kind != "u"
+    return (ew.shift_right_arithmetic_p if signed else ew.shift_right_logical_p).bind(x, y)
+
+
+def abs(x: Any) -> Any:
+    """Computes the absolute value; what has no sign is its own."""
+    return x if aval_of(x).dtype.kind in "bu" else fn.abs_p.bind(x)
+
+
+absolute = abs
+
+
+def isfinite(x: Any) -> Any:
+    """Tests whether each element is neither infinite nor NaN, nor is a part of it."""
+    if aval_of(x).dtype.kind == "c":
+        return bitwise_and(isfinite(real(x)), isfinite(imag(x)))
+    return fn.is_finite_p.bind(*together(x, inexact=True))
+
+
+def square(x: Any) -> Any:
+    """Multiplies each element with itself."""
+    return ew.square_p.bind(*numbers(x))
 
 
 def logical_and(x: Any, y: Any) -> Any:
@@ -121,25 +170,41 @@ def truth(x: Any) -> Any:
 
 
 def power(x: Any, y: Any) -> Any:
-    """Computes `x ** y`; a Python integer `y` becomes multiplications."""
+    """Computes `x ** y`; a Python integer `y` becomes multiplications, and so do integers."""
     if isinstance(y, int) and not isinstance(y, bool):
-        return ew.integer_pow(x, y)
-    return fn.pow_p.bind(*together(x, y))
+        (base,) = numbers(x)
+        return ew.integer_pow(base, y)
+    x, y = together(*numbers(x), *numbers(y))
+    if is_inexact(aval_of(x).dtype):
+        return fn.pow_p.bind(x, y)
+    power = ew.full_like(x, 1)
+    for _ in range(_BITS):  # x, x**2, x**4 ...: those where the binary digits of y are 1
+        power = where(bitwise_and(y, 1), multiply(power, x), power)
+        x, y = multiply(x, x), right_shift(y, 1)
+    return power
 
 
 def floor_divide(x: Any, y: Any) -> Any:
     """Divides and rounds down."""
-    x, y = together(x, y)
-    if is_inexact(aval_of(x).dtype):
-        return round(divide(subtract(x, remainder(x, y)), y))
-    quotient, rest = ew.div_p.bind(x, y), fn.rem_p.bind(x, y)
-    below = logical_and(not_equal(sign(x), sign(y)), not_equal(rest, 0))
-    return where(below, subtract(quotient, 1), quotient)
+    x, y = numbers(x, y)
+    if aval_of(x).dtype.kind == "u":
+        return ew.div_p.bind(x, y)
+    rest = fn.rem_p.bind(x, y)
+    if not is_inexact(aval_of(x).dtype):
+        quotient = ew.div_p.bind(x, y)
+        below = logical_and(not_equal(sign(x), sign(y)), not_equal(rest, 0))
+        return where(below, subtract(quotient, 1), quotient)
+    quotient = divide(subtract(x, rest), y)
+    below = logical_and(not_equal(sign(rest), sign(y)), not_equal(rest, 0))
+    whole = round(where(below, subtract(quotient, 1), quotient))
+    return where(equal(y, 0), divide(x, y), whole)
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """Computes the remainder of `floor_divide`, which has the sign of `y`."""
-    x, y = together(x, y)
+    """Computes the remainder of `floor_divide`, which has the sign of `y`; of integers by 0, 0."""
+    x, y = numbers(x, y)
+    if not is_inexact(aval_of(x).dtype):
+        y = where(equal(y, 0), ew.full_like(y, 1), y)
     rest = fn.rem_p.bind(x, y)
     other = logical_and(not_equal(less(rest, 0), less(y, 0)), not_equal(rest, 0))
     return where(other, add(rest, y), rest)
@@ -162,6 +227,8 @@ def round(x: Any, decimals: int = 0) -> Any:
     """Rounds to the nearest number with `decimals` digits; ties go to even."""
     if not is_inexact(aval_of(x).dtype):
         return x
+    if aval_of(x).dtype.kind == "c":
+        return fn.complex_p.bind(round(real(x), decimals), round(imag(x), decimals))
     if decimals:
         return divide(round(multiply(x, 10.0**decimals)), 10.0**decimals)
     return fn.round(x)
@@ -179,7 +246,7 @@ def real(x: Any) -> Any:
 
 def imag(x: Any) -> Any:
     """Returns the imaginary part."""
-    return fn.imag_p.bind(x) if aval_of(x).dtype.kind == "c" else multiply(x, 0)
+    return fn.imag_p.bind(x) if aval_of(x).dtype.kind == "c" else ew.full_like(x, 0)
 
 
 def isnan(x: Any) -> Any:

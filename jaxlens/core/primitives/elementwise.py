@@ -180,19 +180,20 @@ def _line_up(rank: int, x: Any, dim: int | None) -> Any:
 
 
 @cache
-def _number(value: float, dtype: np.dtype) -> Any:
-    return np.asarray(value).astype(dtype)[()]
+def _number(value: float, dtype: np.dtype, weak: bool) -> Any:
+    number = np.asarray(value).astype(dtype)[()]
+    return number.item() if weak else number
 
 
 def like(x: Any, value: float) -> Any:
     """Returns a number of the dtype of `x`, which becomes a literal of the equation."""
-    return _number(value, aval_of(x).dtype)
+    aval = aval_of(x)
+    return _number(value, aval.dtype, aval.weak_type)
 
 
 def full_like(x: Any, value: float) -> Any:
-    """Returns an array of the shape and dtype of `x`, filled with one number."""
-    aval = aval_of(x)
-    return basics.full(aval.shape, value, aval.dtype)
+    """Returns an array of the type of `x`, filled with one number."""
+    return basics.filled(aval_of(x), value)
 
 
 def where(which: Any, yes: Any, no: Any) -> Any:

@@ -106,6 +106,8 @@ def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any
     own = aval_of(at).shape
     common = broadcast_shapes(shapes.resized(own, axis, 1), shapes.resized(shape, axis, 1))
     rows = shapes.resized(common, axis, own[axis])
+    if 0 in rows:
+        return basics.full(rows, 0, aval_of(x).dtype)
     at = basics.reshape(basics.broadcast_to(at, rows), (*rows, 1))
     x = basics.broadcast_to(x, shapes.resized(common, axis, shape[axis]))
     return gathering.gather_along(x, at, axis, mode=mode)

@@ -115,7 +115,7 @@ convert_element_type_p = Primitive(
     "convert_element_type",
     abstract=lambda x, *, new_dtype, weak_type: ShapedArray(x.shape, new_dtype, weak_type),
     lower=lambda ctx, x, **_: convert(ctx, x, ctx.avals_in[0], ctx.out),
-    transpose=lambda ct, x, **_: [convert_element_type(ct, x.aval.dtype)],
+    transpose=lambda ct, x, **_: [convert_element_type(ct, x.aval.dtype, x.aval.weak_type)],
 )
 convert_element_type_p.batch = examples_stay(convert_element_type_p)
 
@@ -125,12 +125,12 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
     if not is_inexact(params["new_dtype"]):
         return constant_piecewise(convert_element_type_p)(primals, tangents, **params)
     result = convert_element_type_p.bind(*primals, **params)
-    return result, convert_element_type(tangents[0], params["new_dtype"])
+    return result, convert_element_type(tangents[0], **params)
 
 
-def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(x: Any, new_dtype: Any, weak_type: bool = False) -> Any:
     """Converts elements to another dtype."""
-    aval, dtype = aval_of(x), canonical(dtype)
+    aval, dtype = aval_of(x), canonical(new_dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)

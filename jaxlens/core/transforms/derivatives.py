@@ -220,7 +220,8 @@ def _unit_cotangent(value: Any) -> Any:
             f"sum it, or use core.jacrev."
         )
     check_real("grad", value)
-    return np.ones((), aval.dtype)[()]
+    one = np.ones((), aval.dtype)[()]
+    return one.item() if aval.weak_type else one
 
 
 def check_real(caller: str, value: Any) -> None:

@@ -45,7 +45,7 @@ def origin(value: Any) -> str:
         return origin(value.value)
     if isinstance(value, StagedTracer) and isinstance(value.interpreter, Staging):
         for eqn in value.interpreter.eqns:
-            if value.var in eqn.outvars:
+            if value.variable in eqn.outvars:
                 return place(eqn.source_info)
     return "the arguments"
 

@@ -197,7 +197,7 @@ def partial_jaxpr(
             results = as_function(closed)(*merge(unknown, values, params))
         flags[:] = forced(list(map(partial.unknown, results)), force)
         done, waiting = split(flags, results)
-        rest = partial.closed([tracer.var for tracer in params], waiting)
+        rest = partial.closed([tracer.variable for tracer in params], waiting)
         needed = {atom for atom in rest.jaxpr.outvars if type(atom) is Var}
         eqns = used(rest.eqns, needed)
         has = [var in needed for var in rest.jaxpr.constvars]
