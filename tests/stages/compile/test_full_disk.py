@@ -69,7 +69,7 @@ def test_a_full_disk_is_named_and_nothing_untrue_is_said(tmp_path):
         assert why in flat[name], flat[name]
         assert "ReadError" not in flat[name]
     # jax 0.10 gives what the profiler recorded without a file, 0.12 with one.
-    for name, answered in (("times", "LLVM took"), ("run", "under the profiler")):
+    for name, answered in (("times", " took "), ("run", "under the profiler")):
         assert answered in flat[name] or why in flat[name], flat[name]
     # What needs no disk is there all the same.
     assert "tanh" in said["optimized"]
