@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -216,3 +217,17 @@ def test_the_log_of_jaxlib_is_not_written_to_stderr():
 def test_a_module_is_verified_before_it_is_compiled():
     closed = core.make_jaxpr(lambda x: x * 2)(X)
     assert lower_program(closed, "twice").operation.verify()
+
+
+def test_on_eight_devices() -> None:
+    file = Path(__file__).parents[1] / "support" / "core" / "on_eight_devices.py"
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+        env=os.environ | flags,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert " passed" in done.stdout

@@ -1,4 +1,4 @@
-"""What `test_core_parallel.py` runs in a process that has eight devices: against JAX."""
+"""What `test_core_device.py` runs in a process that has eight devices: against JAX."""
 
 from types import SimpleNamespace
 
