@@ -426,6 +426,9 @@ def test_export_says_what_it_cannot_write():
         core.export(lambda x: x)
     with pytest.raises(ValueError, match=r"expected bytes of Exported.serialize"):
         core.deserialize(b"no program")
+    written = core.export(core.jit(lambda x: x * 2))(X).serialize()
+    with pytest.raises(ValueError, match=r"expected bytes of Exported.serialize"):
+        core.deserialize(written[:-1] + bytes([written[-1] ^ 1]))
     with pytest.raises(ValueError, match="expected tuples, lists, dicts and None around arrays"):
         core.export(core.jit(lambda x: x.u))(namedtuple("Point", "u")(X)).serialize()
 

@@ -13,6 +13,7 @@ from ast import literal_eval
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -29,7 +30,7 @@ from jaxlens.core.transforms.promotion import dtype_named
 from jaxlens.core.transforms.signatures import fitting
 from jaxlens.core.transforms.trees import tree_structure
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +69,13 @@ class Exported:
     def serialize(self) -> bytes:
         """Returns bytes for `deserialize`: a line of Python literals, then the program.
 
+        The line has the program's digest, as XLA's reader ends the process on a damaged program.
+
         Raises:
             ValueError: It has containers that are not written as literals.
         """
         ins, outs = _written(self.in_tree, self.in_avals), _written(self.out_tree, self.out_avals)
-        head = repr((_FORMAT, self.fun_name, self.arg_names, ins, outs))
+        head = repr((_FORMAT, _digest(self.program), self.fun_name, self.arg_names, ins, outs))
         return head.encode() + b"\n" + self.program
 
 
@@ -106,8 +109,8 @@ def deserialize(data: bytes) -> Exported:
     """
     head, _, program = data.partition(b"\n")
     try:
-        number, name, arg_names, ins, outs = literal_eval(head.decode())
-        if number != _FORMAT:
+        number, digest, name, arg_names, ins, outs = literal_eval(head.decode())
+        if (number, digest) != (_FORMAT, _digest(program)):
             raise ValueError(number)
         return Exported(name, arg_names, *_read(ins), *_read(outs), program)
     except (SyntaxError, TypeError, ValueError):
@@ -115,6 +118,10 @@ def deserialize(data: bytes) -> Exported:
             f"deserialize: expected bytes of Exported.serialize (format {_FORMAT}), "
             f"got {data[:20]!r}..."
         ) from None
+
+
+def _digest(program: bytes) -> str:
+    return sha256(program).hexdigest()
 
 
 def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
