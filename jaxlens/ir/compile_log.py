@@ -253,8 +253,8 @@ class CallEvent:
         role: "user" for a function of the user's or of a library; "op" for one of JAX's own that
             was called outside of jit and so compiled on its own.
         line: The user's line that called; None where the stack has none.
-        defined: Where the function is defined; None for JAX's own, but for one of `LOOPS` that a
-            library calls the library's line.
+        defined: Where the function is defined; None for JAX's own functions, but the library's line
+            for one of `LOOPS` that a library calls.
         steps: What was done, in order.
         layer: The first of JAX's caches that missed.
         changes: What differs from the nearest earlier key; empty for a first call.

@@ -1,7 +1,7 @@
 """Decodes the buffer assignment that an executable carries: XLA's `BufferAssignmentProto`.
 
-Numbers of fields are those of xla/service/hlo.proto. Allocations alone are read: what is in them,
-of which the message has neither types nor live ranges, would tell of no peak.
+Numbers of fields are those of xla/service/hlo.proto. Only allocations are read: the message has
+neither types nor live ranges of the values in them, so the peak does not follow from it.
 """
 
 from typing import Any

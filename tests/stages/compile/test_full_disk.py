@@ -1,6 +1,7 @@
 """A full disk: the error names what was not written, and JAX's profiler is stopped."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -69,8 +70,8 @@ def test_a_full_disk_is_named_and_nothing_untrue_is_said(tmp_path):
         assert why in flat[name], flat[name]
         assert "ReadError" not in flat[name]
     # jax 0.10 gives what the profiler recorded without a file, 0.12 with one.
-    for name, answered in (("times", " took "), ("run", "under the profiler")):
-        assert answered in flat[name] or why in flat[name], flat[name]
+    for name, answered in (("times", r"took \d+% of \d"), ("run", "under the profiler")):
+        assert re.search(answered, flat[name]) or why in flat[name], flat[name]
     # What needs no disk is there all the same.
     assert "tanh" in said["optimized"]
     assert float(said["cost"]) > 0
