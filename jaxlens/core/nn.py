@@ -1,16 +1,15 @@
 """Functions that networks are made of, from those of `numpy`; the names are those of `jax.nn`."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxlens.core import numpy as cnp
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.primitives import functions, shapes
+from jaxlens.core.numpy.arrays import Axis, axes_of
+from jaxlens.core.numpy.ufuncs import alike
+from jaxlens.core.primitives import contractions, functions, shapes
 from jaxlens.core.transforms.custom import custom_jvp
-
-Axis = int | Sequence[int] | None
 
 
 @custom_jvp
@@ -30,46 +29,32 @@ def sigmoid(x: Any) -> Any:
     return functions.logistic_p.bind(x)
 
 
-def silu(x: Any) -> Any:
-    """Sigmoid-weighted linear unit: `x * sigmoid(x)`."""
-    return x * sigmoid(x)
-
-
-@custom_jvp
-def softplus(x: Any) -> Any:
-    """Softplus: log(1 + exp(x)), without overflow."""
-    return cnp.maximum(x, 0) + cnp.log1p(cnp.exp(-cnp.abs(x)))
-
-
-@softplus.defjvp
-def softplus_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (tangent,) = primals, tangents
-    return softplus(x), tangent * sigmoid(x)
-
-
-def gelu(x: Any) -> Any:
-    """Gaussian error linear unit, by its tanh approximation (arXiv:1606.08415)."""
-    inner = np.sqrt(2 / np.pi).item() * (x + 0.044715 * x**3)
-    return x * (0.5 * (1.0 + cnp.tanh(inner)))
+def _largest(x: Any, axis: Axis) -> Any:
+    """Returns the maximum along axes, which stay; it has no derivative, as it cancels out."""
+    axes = axes_of(axis, aval_of(x))
+    top = shapes.expand_dims(contractions.reduce_max(x, axes), axes)
+    return functions.stop_gradient(top)
 
 
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Log of the sum of exponentials; the maximum is subtracted first, against overflow."""
-    top = functions.stop_gradient(cnp.max(x, axis, keepdims=True))
+    (x,) = alike(x, inexact=True)
+    top = _largest(x, axis)
     top = cnp.where(cnp.isfinite(top), top, 0)  # what is -inf throughout has the sum 0
     result = cnp.log(cnp.sum(cnp.exp(x - top), axis, keepdims=True)) + top
     return result if keepdims else cnp.squeeze(result, axis)
 
 
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: Any, axis: Axis = -1) -> Any:
     """Softmax: exponentials divided by their sum along an axis."""
-    exps = cnp.exp(x - functions.stop_gradient(cnp.max(x, axis, keepdims=True)))
+    exps = cnp.exp(cnp.subtract(x, _largest(x, axis)))
     return exps / cnp.sum(exps, axis, keepdims=True)
 
 
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: Any, axis: Axis = -1) -> Any:
     """The logarithm of `softmax`."""
-    return x - logsumexp(x, axis, keepdims=True)
+    below = cnp.subtract(x, _largest(x, axis))
+    return below - cnp.log(cnp.sum(cnp.exp(below), axis, keepdims=True))
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = np.float32) -> Any:
@@ -77,3 +62,7 @@ def one_hot(x: Any, num_classes: int, dtype: Any = np.float32) -> Any:
     ndim = aval_of(x).ndim
     places = shapes.iota(aval_of(x).dtype, (*(1,) * ndim, num_classes), ndim)
     return cnp.astype(cnp.equal(shapes.expand_dims(x, [ndim]), places), dtype)
+
+
+def __getattr__(name: str) -> Any:
+    raise cnp.missing("nn", name)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from jaxlens.core import numpy as cnp
 from jaxlens.core.kernel import basics
@@ -76,10 +77,12 @@ def _counted(shape: Shape) -> tuple[Any, Any]:
     return cnp.zeros(shape, _U32), low
 
 
-def bits(key: Any, shape: Shape = ()) -> Any:
-    """Returns random bits: u32 of a shape."""
+def bits(key: Any, shape: Shape = (), dtype: Any = np.uint32) -> Any:
+    """Returns random bits: unsigned integers of 8, 16, 32 or 64 bits."""
     first, second = threefry(key, *_counted(shape))
-    return first ^ second
+    if canonical(dtype) != np.uint64:
+        return cnp.astype(first ^ second, dtype)
+    return cnp.astype(first, dtype) << 32 | cnp.astype(second, dtype)
 
 
 def split(key: Any, num: int = 2) -> Any:
@@ -94,21 +97,26 @@ def fold_in(key: Any, data: Any) -> Any:
 
 
 def uniform(
-    key: Any, shape: Shape = (), dtype: Any = np.float32, minval: Any = 0.0, maxval: Any = 1.0
+    key: Any, shape: Shape = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
-    """Samples the uniform distribution on [minval, maxval), with 23 random bits."""
-    mantissa = ew.shift_right_logical_p.bind(bits(key, shape), np.uint32(9))
-    one_bits = np.uint32(0x3F800000)  # the bits of 1.0: between 1 and 2 the mantissa is the number
-    floats = ew.bitcast_convert_type(mantissa | one_bits, np.dtype("float32")) - np.float32(1)
-    wide = floats * (maxval - minval) + minval
-    return cnp.astype(cnp.maximum(cnp.astype(minval, np.float32), wide), dtype)
+    """Samples the uniform distribution on [minval, maxval), with a random mantissa."""
+    dtype = canonical(dtype)
+    kind, mantissa = np.dtype(f"u{dtype.itemsize}"), finfo(dtype).nmant
+    drawn = np.dtype("u1") if mantissa < 8 else kind
+    number = cnp.astype(bits(key, shape, drawn), kind)
+    number = ew.shift_right_logical_p.bind(number, kind.type(8 * drawn.itemsize - mantissa))
+    one = np.ones((), dtype).view(kind)[()]  # its bits: from 1 to 2 the mantissa is the number
+    floats = ew.bitcast_convert_type(number | one, dtype) - np.ones((), dtype)[()]
+    low, high = cnp.astype(minval, dtype), cnp.astype(maxval, dtype)
+    return cnp.maximum(low, floats * (high - low) + low)
 
 
-def normal(key: Any, shape: Shape = (), dtype: Any = np.float32) -> Any:
+def normal(key: Any, shape: Shape = (), dtype: Any = float) -> Any:
     """Samples the standard normal distribution."""
-    low = np.nextafter(np.float32(-1), np.float32(0))
-    even = uniform(key, shape, np.float32, low, np.float32(1))
-    return cnp.astype(fn.erf_inv_p.bind(even) * np.float32(np.sqrt(2)), dtype)
+    dtype = canonical(dtype)
+    low, high = np.nextafter(np.array(-1, dtype), np.array(0, dtype)), np.array(1, dtype)
+    even = uniform(key, shape, dtype, low[()], high[()])
+    return fn.erf_inv_p.bind(even) * np.sqrt(2).astype(dtype)
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Shape = ()) -> Any:
@@ -116,23 +124,5 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Shape = ()) -> Any:
     return uniform(key, shape) < p
 
 
-def randint(key: Any, shape: Shape, minval: int, maxval: int, dtype: Any = np.int32) -> Any:
-    """Samples integers in [minval, maxval), nearly uniform if the span is small beside 2**32."""
-    span = np.uint32(maxval - minval)
-    return cnp.astype(bits(key, shape) % span, canonical(dtype)) + minval
-
-
-def categorical(key: Any, logits: Any, axis: int = -1) -> Any:
-    """Samples indices along an axis by unnormalised log probabilities."""
-    return cnp.argmax(logits + gumbel(key, aval_of(logits).shape), axis)
-
-
-def gumbel(key: Any, shape: Shape = ()) -> Any:
-    """Samples the standard Gumbel distribution."""
-    tiny = np.finfo(np.float32).tiny
-    return -cnp.log(-cnp.log(uniform(key, shape, np.float32, tiny, 1.0)))
-
-
-def permutation(key: Any, n: int) -> Any:
-    """Returns a random permutation of 0 to n - 1."""
-    return cnp.argsort(bits(key, (n,)))
+def __getattr__(name: str) -> Any:
+    raise cnp.missing("random", name)

@@ -189,11 +189,14 @@ def aval_of(value: Any) -> ShapedArray:
 
     Raises:
         TypeError: The value is neither an array nor a number.
+        OverflowError: It is a Python integer with more bits than arrays may have.
     """
     if isinstance(value, Value):
         return value.aval
     kind = type(value)
     if kind in _WEAK:
+        if kind is int and not -(2**31) <= value < 2**31:
+            np.asarray(value, canonical(np.int64))  # raises where it does not fit
         return ShapedArray((), canonical(_WEAK[kind]), True)
     if isinstance(value, NUMBERS):
         array = np.asarray(value)

@@ -5,10 +5,14 @@
 Functions of elements are in `ufuncs.py`, making and reshaping arrays in `arrays.py`, everything
 over axes in `reductions.py`. Here their names come together, and values get their operators and
 methods: `x + y` is `add(x, y)`, `x.sum()` is `sum(x)`.
+
+These are the functions that lessons use. All others are JAX's, traced by JAX and run by the core:
+`core.from_jax(jax.numpy.sort)(x)`.
 """
 
+import sys
 from collections.abc import Iterator
-from difflib import get_close_matches
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ from jaxlens.core.kernel.interpreter import Value
 from jaxlens.core.kernel.types import bfloat16 as bfloat16
 from jaxlens.core.numpy import arrays, reductions, ufuncs
 from jaxlens.core.primitives import indexing
+from jaxlens.core.transforms.values import as_value
 
 bool_, int8, int16, int32, int64 = map(np.dtype, ("bool", "int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(np.dtype, ("uint8", "uint16", "uint32", "uint64"))
@@ -31,7 +36,19 @@ _FUNCTIONS = {
     for name, function in vars(module).items()
     if getattr(function, "__module__", "") == module.__name__ and hasattr(np, name)
 }
-globals().update(_FUNCTIONS)
+
+
+def _entry(function: Any) -> Any:
+    """Returns the function as users call it: a number that it has not touched leaves as a value."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return as_value(function(*args, **kwargs))
+
+    return call
+
+
+globals().update({name: _entry(function) for name, function in _FUNCTIONS.items()})
 
 
 def __dir__() -> list[str]:
@@ -39,9 +56,14 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    near = get_close_matches(name, _FUNCTIONS, 1)
-    hint = f": did you mean {near[0]}?" if near else "."
-    raise AttributeError(f"jaxlens.core.numpy has no {name!r}{hint}")
+    raise missing("numpy", name)
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """Returns the error for a name that `core.numpy`, `core.nn` or `core.random` does not have."""
+    has = hasattr(sys.modules.get(f"jax.{module}"), name)
+    hint = f"; core.from_jax(jax.{module}.{name}) runs JAX's" if has else ""
+    return AttributeError(f"core.{module} has no {name}{hint}")
 
 
 # Python's name of each operator, and NumPy's of its function.
@@ -52,8 +74,7 @@ _OPERATORS = (
 )
 _COMPARISONS = "eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal"
 _METHODS = (
-    "all any argmax argmin argsort astype clip conj cumprod cumsum dot max mean min prod ravel "
-    "repeat reshape round sort squeeze std sum swapaxes take transpose var"
+    "all any argmax argmin astype clip dot max mean min ravel reshape squeeze std sum transpose var"
 )
 _NUMBERS = (Value, int, float, complex)
 

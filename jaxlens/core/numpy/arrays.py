@@ -6,7 +6,6 @@ what is left for the program are a few primitives that move numbers.
 
 import operator
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -57,8 +56,7 @@ asarray = array
 
 def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
     """Returns an array filled with one number."""
-    number = array(value) if dtype is None else uf.astype(value, dtype)
-    return basics.broadcast_to(number, sizes_of(shape))
+    return broadcast_to(array(value) if dtype is None else uf.astype(value, dtype), shape)
 
 
 def zeros(shape: Shape, dtype: Any = float32) -> Any:
@@ -73,17 +71,19 @@ def ones(shape: Shape, dtype: Any = float32) -> Any:
 
 def zeros_like(x: Any, dtype: Any = None) -> Any:
     """Returns zeros in the shape of `x`."""
-    return zeros(aval_of(x).shape, dtype or aval_of(x).dtype)
+    return _filled_like(x, 0, dtype)
 
 
 def ones_like(x: Any, dtype: Any = None) -> Any:
     """Returns ones in the shape of `x`."""
-    return ones(aval_of(x).shape, dtype or aval_of(x).dtype)
+    return _filled_like(x, 1, dtype)
 
 
-def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
-    """Returns an array in the shape of `x`, filled with one number."""
-    return full(aval_of(x).shape, value, dtype or aval_of(x).dtype)
+def _filled_like(x: Any, number: int, dtype: Any) -> Any:
+    aval = aval_of(x)
+    if dtype is not None:
+        aval = ShapedArray(aval.shape, canonical(dtype))
+    return basics.filled(aval, number)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
@@ -108,26 +108,11 @@ def linspace(start: Any, stop: Any, num: int = 50) -> Any:
     return uf.where(uf.equal(number, num - 1), last, line)
 
 
-def _places(shape: Sequence[int], k: int) -> tuple[Any, Any]:
-    """Returns the row index plus `k`, and the column index, of each element of a matrix."""
-    rows, columns = shapes.iota(int32, shape, 0), shapes.iota(int32, shape, 1)
-    return uf.add(rows, k), columns
-
-
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float32) -> Any:
     """Returns a matrix with ones on the `k`-th diagonal and zeros elsewhere."""
-    return uf.astype(uf.equal(*_places((n, n if m is None else m), k)), dtype)
-
-
-def tril(x: Any, k: int = 0) -> Any:
-    """Returns the matrix with zeros above the `k`-th diagonal."""
-    return uf.where(uf.greater_equal(*_places(aval_of(x).shape[-2:], k)), x, zeros_like(x))
-
-
-def triu(x: Any, k: int = 0) -> Any:
-    """Returns the matrix with zeros below the `k`-th diagonal."""
-    below = uf.greater_equal(*_places(aval_of(x).shape[-2:], k - 1))
-    return uf.where(below, zeros_like(x), x)
+    shape = (n, n if m is None else m)
+    rows, columns = (shapes.iota(int32, shape, axis) for axis in (0, 1))
+    return uf.astype(uf.equal(uf.add(rows, k), columns), dtype)
 
 
 # ---- shapes -------------------------------------------------------------------------------------
@@ -155,26 +140,6 @@ def transpose(x: Any, *axes: Any) -> Any:
     ndim = aval_of(x).ndim
     places = [axis_of(axis, ndim) for axis in order] if order else range(ndim)[::-1]
     return basics.transpose(x, places)
-
-
-def swapaxes(x: Any, a: int, b: int) -> Any:
-    """Exchanges two axes."""
-    order = list(range(aval_of(x).ndim))
-    order[a], order[b] = order[b], order[a]
-    return basics.transpose(x, order)
-
-
-def moveaxis(x: Any, source: int, destination: int) -> Any:
-    """Moves one axis to another position."""
-    ndim = aval_of(x).ndim
-    return basics.moveaxis(x, axis_of(source, ndim), axis_of(destination, ndim))
-
-
-def expand_dims(x: Any, axis: Shape) -> Any:
-    """Inserts axes of length 1 at these positions of the result."""
-    axes = (axis,) if isinstance(axis, int) else axis
-    ndim = aval_of(x).ndim + len(axes)
-    return shapes.expand_dims(x, [axis_of(number, ndim) for number in axes])
 
 
 def broadcast_to(x: Any, shape: Shape) -> Any:
@@ -213,38 +178,3 @@ def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """Joins arrays along a new axis."""
     arrays = _joined(xs, "stack", same=True)
     return pieces.stack(arrays, axis_of(axis, aval_of(arrays[0]).ndim + 1))
-
-
-def split(x: Any, sections: Shape, axis: int = 0) -> list[Any]:
-    """Splits an axis into equal parts, or at the indices in `sections`."""
-    place, length = axis_of(axis, aval_of(x).ndim), aval_of(x).shape[axis]
-    if isinstance(sections, int):
-        if length % sections:
-            raise ValueError(f"split: an axis of length {length} has no {sections} equal parts.")
-        cuts = list(range(0, length + 1, length // sections))
-    else:
-        cuts = [0, *sections, length]
-    return list(pieces.split(x, [b - a for a, b in pairwise(cuts)], place))
-
-
-def pad(x: Any, pad_width: Any, constant_values: Any = 0) -> Any:
-    """Pads each axis with a constant before and after its elements."""
-    aval = aval_of(x)
-    widths = np.broadcast_to(np.asarray(pad_width), (aval.ndim, 2)).tolist()
-    value = uf.typed(constant_values, aval.dtype, False)
-    return pieces.pad(x, value, tuple((low, high, 0) for low, high in widths))
-
-
-def flip(x: Any, axis: Axis = None) -> Any:
-    """Reverses the order of elements along axes."""
-    return pieces.rev(x, axes_of(axis, aval_of(x)))
-
-
-def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
-    """Repeats each element along an axis."""
-    if axis is None:
-        return repeat(ravel(x), repeats, 0)
-    place, shape = axis_of(axis, aval_of(x).ndim), aval_of(x).shape
-    wide = shapes.expand_dims(x, [place + 1])
-    many = basics.broadcast_to(wide, (*shape[: place + 1], repeats, *shape[place + 1 :]))
-    return reshape(many, (*shape[:place], shape[place] * repeats, *shape[place + 1 :]))

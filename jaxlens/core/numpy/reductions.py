@@ -18,7 +18,7 @@ from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.types import bfloat16, canonical, is_inexact
 from jaxlens.core.numpy import ufuncs as uf
 from jaxlens.core.numpy.arrays import Axis, axes_of, float32, int32, ravel
-from jaxlens.core.primitives import contractions, cumulative, indexing, shapes, sorting
+from jaxlens.core.primitives import contractions, shapes
 from jaxlens.core.primitives.contractions import dot_general
 from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
 from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
@@ -74,12 +74,6 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any
     return uf.sqrt(var(x, axis, keepdims, ddof))
 
 
-def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Multiplies over axes."""
-    wide = uf.typed(x, _counting(aval_of(x).dtype), False)
-    return _reduced(cumulative.reduce_prod, wide, axis, keepdims)
-
-
 def _extreme(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
     """Returns NumPy's `max` or `min`, which raises for axes without elements."""
 
@@ -98,12 +92,12 @@ max, min = _extreme("max", contractions.reduce_max), _extreme("min", contraction
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Tests whether any element is nonzero."""
-    return _reduced(contractions.reduce_or, uf.truth(x), axis, keepdims)
+    return _reduced(contractions.reduce_or, uf.astype(uf.truth(x), bool), axis, keepdims)
 
 
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """Tests whether all elements are nonzero."""
-    return _reduced(contractions.reduce_and, uf.truth(x), axis, keepdims)
+    return _reduced(contractions.reduce_and, uf.astype(uf.truth(x), bool), axis, keepdims)
 
 
 def argmax(x: Any, axis: int | None = None) -> Any:
@@ -120,44 +114,6 @@ def _one_axis(x: Any, axis: int | None) -> tuple[Any, int]:
     if axis is None:
         return ravel(x), 0
     return x, axis_of(axis, aval_of(x).ndim)
-
-
-def _no_truth(x: Any) -> Any:
-    (number,) = uf.numbers(x)
-    return uf.typed(number, aval_of(number).dtype, False)
-
-
-def cumsum(x: Any, axis: int | None = None) -> Any:
-    """Computes cumulative sums."""
-    flat, place = _one_axis(x, axis)
-    return cumulative.cumsum(_no_truth(flat), place)
-
-
-def cumprod(x: Any, axis: int | None = None) -> Any:
-    """Computes cumulative products."""
-    flat, place = _one_axis(x, axis)
-    return cumulative.cumprod(_no_truth(flat), place)
-
-
-def sort(x: Any, axis: int = -1) -> Any:
-    """Sorts along an axis."""
-    return sorting.sort(x, axis_of(axis, aval_of(x).ndim))
-
-
-def argsort(x: Any, axis: int = -1) -> Any:
-    """Returns the indices that sort along an axis."""
-    return sorting.argsort(x, axis_of(axis, aval_of(x).ndim))
-
-
-def take(x: Any, indices: Any, axis: int | None = None) -> Any:
-    """Takes elements along an axis; NaN for an index out of bounds, as in `jax.numpy`."""
-    flat, place = _one_axis(x, axis)
-    return indexing.take(flat, indices, place)
-
-
-def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
-    """Takes elements of each row along an axis at that row's indices."""
-    return indexing.take_along_axis(x, indices, axis_of(axis, aval_of(x).ndim))
 
 
 # ---- products -----------------------------------------------------------------------------------
@@ -177,21 +133,17 @@ def _dot_general(x: Any, y: Any, numbers: Any) -> Any:
     return dot_general(x, y, numbers, preferred_element_type=aval_of(x).dtype)
 
 
-def outer(x: Any, y: Any) -> Any:
-    """Computes the outer product of two arrays, which are flattened."""
-    return uf.multiply(expand_dims(ravel(x), [1]), expand_dims(ravel(y), [0]))
-
-
 def matmul(x: Any, y: Any) -> Any:
     """Multiplies matrices along the last two axes; the axes before them are broadcast.
 
     Raises:
-        TypeError: An argument has no axes, or the lengths summed over differ.
+        ValueError: An argument has no axes.
+        TypeError: The lengths summed over differ.
     """
     x, y = uf.alike(x, y)
     a, b = aval_of(x), aval_of(y)
     if not a.ndim or not b.ndim:
-        raise TypeError("matmul: a scalar is no matrix: use multiply (x * y).")
+        raise ValueError("matmul: a scalar is no matrix: use multiply (x * y).")
     left, right = a.ndim - 1, builtins.max(b.ndim - 2, 0)
     if a.shape[left] != b.shape[right]:
         raise TypeError(

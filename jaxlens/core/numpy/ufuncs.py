@@ -23,14 +23,9 @@ from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
-    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal.
-
-    Raises:
-        OverflowError: A Python integer is outside of the widest integer dtype.
-    """
+    """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
     if isinstance(x, bool | int | float | complex | np.generic):
-        is_whole = isinstance(x, int) and dtype.kind in "iu"
-        scalar = np.asarray(x, canonical(np.int64) if is_whole else None).astype(dtype)[()]
+        scalar = np.asarray(x).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar
     return convert_element_type(x, dtype, weak)
 
@@ -102,19 +97,15 @@ _float = partial(_unary, inexact=True)
 _BITS = 6  # of an exponent: any further one would overflow
 
 add, multiply = _binary(ew.add_p, of_bool=ew.or_p), _binary(ew.mul_p, of_bool=ew.and_p)
-subtract = _binary(ew.sub_p)
-true_divide = divide = _binary(ew.div_p, inexact=True)
+subtract, divide = _binary(ew.sub_p), _binary(ew.div_p, inexact=True)
 maximum, minimum = _binary(fn.max_p), _binary(fn.min_p)
 equal, not_equal = _binary(ew.eq_p), _binary(ew.ne_p)
 less, less_equal = _binary(ew.lt_p), _binary(ew.le_p)
 greater, greater_equal = _binary(ew.gt_p), _binary(ew.ge_p)
 bitwise_and, bitwise_or, bitwise_xor = map(_binary, (ew.and_p, ew.or_p, ew.xor_p))
-negative, sign, bitwise_not = map(_unary, (ew.neg_p, fn.sign_p, ew.not_p))
-exp, expm1, log, log1p = map(_float, (fn.exp_p, fn.expm1_p, fn.log_p, fn.log1p_p))
-sqrt = _float(fn.sqrt_p)
-sin, cos, tan, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tan_p, fn.tanh_p))
-arcsin, arccos, arctan = map(_float, (fn.asin_p, fn.acos_p, fn.atan_p))
-sinh, cosh, arctan2 = _float(fn.sinh_p), _float(fn.cosh_p), _binary(fn.atan2_p, inexact=True)
+negative, bitwise_not = map(_unary, (ew.neg_p, ew.not_p))
+exp, log, log1p, sqrt = map(_float, (fn.exp_p, fn.log_p, fn.log1p_p, fn.sqrt_p))
+sin, cos, tanh = map(_float, (fn.sin_p, fn.cos_p, fn.tanh_p))
 
 
 def left_shift(x: Any, y: Any) -> Any:
@@ -134,34 +125,18 @@ def abs(x: Any) -> Any:
     return x if aval_of(x).dtype.kind in "bu" else fn.abs_p.bind(x)
 
 
-absolute = abs
-
-
 def isfinite(x: Any) -> Any:
     """Tests whether each element is neither infinite nor NaN, nor is a part of it."""
     if aval_of(x).dtype.kind == "c":
         return bitwise_and(isfinite(real(x)), isfinite(imag(x)))
-    return fn.is_finite_p.bind(*together(x, inexact=True))
+    if not is_inexact(aval_of(x).dtype):
+        return basics.full(aval_of(x).shape, True, bool)
+    return fn.is_finite_p.bind(x)
 
 
 def square(x: Any) -> Any:
     """Multiplies each element with itself."""
     return ew.square_p.bind(*numbers(x))
-
-
-def logical_and(x: Any, y: Any) -> Any:
-    """Tests whether both are nonzero."""
-    return bitwise_and(truth(x), truth(y))
-
-
-def logical_or(x: Any, y: Any) -> Any:
-    """Tests whether at least one is nonzero."""
-    return bitwise_or(truth(x), truth(y))
-
-
-def logical_not(x: Any) -> Any:
-    """Tests whether each element is zero."""
-    return bitwise_not(truth(x))
 
 
 def truth(x: Any) -> Any:
@@ -184,6 +159,12 @@ def power(x: Any, y: Any) -> Any:
     return power
 
 
+def _across(rest: Any, y: Any) -> Any:
+    """Whether a remainder, which has the sign of the dividend, lies across 0 from the divisor."""
+    apart = ew.ne_p.bind(fn.sign_p.bind(rest), fn.sign_p.bind(y))
+    return ew.and_p.bind(apart, ew.ne_p.bind(rest, ew.like(rest, 0)))
+
+
 def floor_divide(x: Any, y: Any) -> Any:
     """Divides and rounds down."""
     x, y = numbers(x, y)
@@ -192,11 +173,9 @@ def floor_divide(x: Any, y: Any) -> Any:
     rest = fn.rem_p.bind(x, y)
     if not is_inexact(aval_of(x).dtype):
         quotient = ew.div_p.bind(x, y)
-        below = logical_and(not_equal(sign(x), sign(y)), not_equal(rest, 0))
-        return where(below, subtract(quotient, 1), quotient)
+        return where(_across(rest, y), subtract(quotient, 1), quotient)
     quotient = divide(subtract(x, rest), y)
-    below = logical_and(not_equal(sign(rest), sign(y)), not_equal(rest, 0))
-    whole = round(where(below, subtract(quotient, 1), quotient))
+    whole = fn.round(where(_across(rest, y), subtract(quotient, 1), quotient))
     return where(equal(y, 0), divide(x, y), whole)
 
 
@@ -206,37 +185,7 @@ def remainder(x: Any, y: Any) -> Any:
     if not is_inexact(aval_of(x).dtype):
         y = where(equal(y, 0), ew.full_like(y, 1), y)
     rest = fn.rem_p.bind(x, y)
-    other = logical_and(not_equal(less(rest, 0), less(y, 0)), not_equal(rest, 0))
-    return where(other, add(rest, y), rest)
-
-
-mod = remainder
-
-
-def floor(x: Any) -> Any:
-    """Rounds down."""
-    return fn.floor_p.bind(x) if is_inexact(aval_of(x).dtype) else x
-
-
-def ceil(x: Any) -> Any:
-    """Rounds up."""
-    return fn.ceil_p.bind(x) if is_inexact(aval_of(x).dtype) else x
-
-
-def round(x: Any, decimals: int = 0) -> Any:
-    """Rounds to the nearest number with `decimals` digits; ties go to even."""
-    if not is_inexact(aval_of(x).dtype):
-        return x
-    if aval_of(x).dtype.kind == "c":
-        return fn.complex_p.bind(round(real(x), decimals), round(imag(x), decimals))
-    if decimals:
-        return divide(round(multiply(x, 10.0**decimals)), 10.0**decimals)
-    return fn.round(x)
-
-
-def conj(x: Any) -> Any:
-    """Returns the complex conjugate; a real number is its own."""
-    return fn.conj(x) if aval_of(x).dtype.kind == "c" else x
+    return where(_across(rest, y), add(rest, y), rest)
 
 
 def real(x: Any) -> Any:

@@ -20,6 +20,7 @@ from jaxlens.core.kernel.vmap import batch_flat
 from jaxlens.core.transforms.promotion import axis_of
 from jaxlens.core.transforms.signatures import arguments, types_of
 from jaxlens.core.transforms.trees import prefix_leaves
+from jaxlens.core.transforms.values import as_value
 
 _axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039 - never mutated
 named_axes = _axes.get  # the names of the axes that are mapped over, and their sizes
@@ -126,6 +127,6 @@ def _moved(size: int, value: Any, dim: Dim, out_dim: Any) -> Any:
             raise ValueError(
                 "vmap: out_axes is None for a result that differs from example to example."
             )
-        return value
+        return as_value(value)
     front = to_front(size, value, dim)
-    return moveaxis(front, 0, axis_of(out_dim, aval_of(front).ndim))
+    return as_value(moveaxis(front, 0, axis_of(out_dim, aval_of(front).ndim)))

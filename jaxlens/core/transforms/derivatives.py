@@ -25,6 +25,7 @@ from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
 from jaxlens.core.transforms.trees import leaves_of, paths, tree_map, tree_structure
+from jaxlens.core.transforms.values import as_value
 
 Argnums = int | Sequence[int]
 
@@ -52,7 +53,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in paths(in_tree)]
     expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
     checked = map(check_tangent, expected, directions, names, [TypeError] * len(names))
-    return forward.jvp(f, primals, in_tree.unflatten(checked)[0])
+    return tree_map(as_value, forward.jvp(f, primals, in_tree.unflatten(checked)[0]))
 
 
 def check_tangent(expected: ShapedArray, tangent: Any, label: str, error: type = ValueError) -> Any:
@@ -84,9 +85,9 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         leaves = leaves_of(in_tree, (tangents, {}), "the tangents of linearize", TypeError)
         for aval, tangent in zip(closed.in_avals, leaves, strict=True):
             check_tangent(aval, tangent, "linearize: a tangent")
-        return out_trees[0].unflatten(as_function(closed)(*leaves))
+        return out_trees[0].unflatten(map(as_value, as_function(closed)(*leaves)))
 
-    return out_trees[0].unflatten(results), pushforward
+    return out_trees[0].unflatten(map(as_value, results)), pushforward
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -121,9 +122,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def pullback(ct: Any) -> Any:
         cts = leaves_of(out_tree, ct, "the cotangent of vjp")
         checked = map(check_tangent, expected, cts, ["vjp: the cotangent"] * len(cts))
-        return transposed(out_tree.unflatten(checked))
+        return tree_map(as_value, transposed(out_tree.unflatten(checked)))
 
-    return (value, pullback, *aux)
+    return (out_tree.unflatten(map(as_value, results)), pullback, *aux)
 
 
 def _primal(x: Any) -> Any:
