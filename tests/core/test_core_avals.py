@@ -119,11 +119,8 @@ def test_shapes_that_do_not_broadcast_are_named():
 
 # ---- derivatives of Python numbers --------------------------------------------------------------
 
-UNARY = (
-    "negative abs exp expm1 log log1p sqrt square sin cos tan tanh arcsin arccos arctan sinh cosh "
-    "floor round"
-).split()
-BINARY = "add subtract multiply true_divide maximum minimum arctan2 remainder".split()
+UNARY = "negative abs exp log log1p sqrt square sin cos tanh".split()
+BINARY = "add subtract multiply divide maximum minimum remainder".split()
 HALF, SINGLE = np.ones(2, bfloat16), np.ones(2, np.float32)
 
 

@@ -65,9 +65,10 @@ ONE |= {
     "logsumexp": lambda m, x: [nn(m).logsumexp(x), nn(m).logsumexp(x, -1, keepdims=True)],
 }
 BESIDE = (
-    *(lambda x, n=n: x + n for n in (True, 2, 0.5)),
-    *(lambda x, n=n: n - x * n for n in (2, -0.5)),
-    *(lambda x, n=n: (x / n, n / (x + n)) for n in (2, 0.5)),
+    lambda x: x + 2,
+    lambda x: 2 - x * -0.5,
+    lambda x: x / 2,
+    lambda x: 2 / x,
     lambda x: x * 1j,
 )
 TWO = {
@@ -86,8 +87,8 @@ TWO |= {
 }
 # README: complex numbers have no order. JAX looks at the real part alone in `all` and `any`.
 ORDERED = (
-    "all any max min argmax argmin maximum minimum less less_equal greater greater_equal clip chosen "
-    "relu softmax log_softmax logsumexp"
+    "all any max min argmax argmin maximum minimum less less_equal greater greater_equal clip "
+    "chosen relu softmax log_softmax logsumexp"
 ).split()
 LENGTHS = {"dot", "matmul"}  # JAX's errors for scalars and integers say where it failed
 
@@ -128,8 +129,8 @@ def pairs(name):
         x, y, number = corners(a)[x], corners(b)[y], (True, 2, 0.5)[n % 3]
         yield lambda m, x=x, y=y: (m.asarray(x), m.asarray(y))
         if name not in LENGTHS:
-            yield lambda m, x=x, n=number: (m.asarray(x), m.full((1,), n))
-            yield lambda m, x=x, n=number: (m.asarray(n), m.asarray(x))
+            beside = (lambda m, n=number: m.full((1,), n)), lambda m, x=x: m.asarray(x)
+            yield lambda m, two=beside[:: (-1) ** n]: tuple(f(m) for f in two)
     for a, b in SHAPES:
         yield lambda m, a=a, b=b: (m.ones(a), m.ones(b, m.bfloat16))
 
@@ -177,3 +178,53 @@ def test_a_function_is_jax_s_at_every_corner(name):
 
 
 # ---- what leaves is a value ---------------------------------------------------------------------
+
+LEAVING = {
+    "zeros": lambda api, m: m.zeros(()),
+    "ones": lambda api, m: m.ones((), "int8"),
+    "full": lambda api, m: m.full((), 2),
+    "array": lambda api, m: [m.array(2.0), m.array(np.float16(2)), m.asarray(True)],
+    "imag": lambda api, m: m.imag(2.0),
+    "real": lambda api, m: m.real(2),
+    "abs": lambda api, m: m.abs(True),
+    "reshape": lambda api, m: [m.reshape(2.0, ()), m.ravel(np.ones(2, np.int8))],
+    "sum": lambda api, m: [m.sum(2.0), m.max(2), m.mean(np.float32(2))],
+    "transpose": lambda api, m: m.transpose(np.ones((), np.float16)),
+    "clip": lambda api, m: m.clip(2.0),
+    "grad": lambda api, m: api.grad(lambda x: x)(2.0),
+    "grad, strong": lambda api, m: api.grad(lambda x: x)(np.float32(2)),
+    "grad of a constant": lambda api, m: api.grad(lambda x: 3.0)(2.0),
+    "value_and_grad": lambda api, m: api.value_and_grad(lambda x: x)(2.0),
+    "jvp": lambda api, m: api.jvp(lambda x: (x, 3.0), (2.0,), (1.0,)),
+    "vjp": lambda api, m: (lambda value, pull: (value, pull(1.0)))(*api.vjp(lambda x: x, 2.0)),
+    "linearize": lambda api, m: (lambda y, f: (y, f(1.0)))(*api.linearize(lambda x: x, 2.0)),
+    "vmap": lambda api, m: api.vmap(lambda x: (x, 3.0, np.ones(2, np.int8)))(np.ones(2)),
+    "vmap, none": lambda api, m: api.vmap(lambda x: 3.0, out_axes=None)(np.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_what_leaves_is_a_value_as_weak_as_jax_s(name):
+    """Also inside a trace and a derivative; JAX gives back some Python numbers as they came in."""
+    found = []
+    for within in (
+        lambda f: f(),
+        lambda f: core.make_jaxpr(f)(),
+        lambda f: core.jvp(lambda x: (f(), x)[1], (1.0,), (1.0,)),
+        lambda f: core.grad(lambda x: (f(), x)[1])(1.0),
+        lambda f: core.vmap(lambda x: (f(), x)[1])(np.ones(2)),
+    ):
+        within(lambda: found.append(core.tree_leaves(LEAVING[name](core, cnp))) or found[-1])
+    assert all(isinstance(leaf, Value) for leaves in found for leaf in leaves)
+    theirs = map(jax.typeof, jax.tree.leaves(LEAVING[name](jax, jnp)))
+    expected = [(aval.shape, aval.dtype, aval.weak_type) for aval in theirs]
+    for leaves in found:
+        assert [(x.shape, x.dtype, x.weak_type) for x in leaves] == expected
+
+
+def test_a_number_stays_a_literal_of_the_equation():
+    def written(api, m):
+        f = lambda x: x * m.zeros(()) + m.array(2.0) + m.full((), 1.0) + m.imag(1.0)  # noqa: E731
+        return str(api.make_jaxpr(f)(np.float32(1)))
+
+    assert written(core, cnp).split() == written(jax, jnp).split()

@@ -20,10 +20,12 @@ from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
 from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
 from jaxlens.core.transforms.promotion import broadcast_shapes, promote
+from jaxlens.core.transforms.values import as_number
 
 
 def typed(x: Any, dtype: np.dtype, weak: bool) -> Any:
     """Converts `x` to a dtype; a Python or NumPy scalar stays a scalar, so becomes a literal."""
+    x = as_number(x)
     if isinstance(x, bool | int | float | complex | np.generic):
         scalar = np.asarray(x).astype(dtype)[()]
         return scalar.item() if weak and dtype.kind != "b" else scalar

@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxlens.core.kernel import run
 from jaxlens.core.kernel.interpreter import Value, aval_of, current
+from jaxlens.core.kernel.jaxpr import Literal
 from jaxlens.core.kernel.trace import StagedTracer, Staging
 from jaxlens.core.kernel.types import float0
 
@@ -24,3 +25,9 @@ def as_value(x: Any) -> Any:
     if isinstance(interpreter, Staging):
         return StagedTracer(interpreter, interpreter.atom(x))
     return run.backend.array(x)
+
+
+def as_number(x: Any) -> Any:
+    """Returns the number that a tracer of `as_value` stands for, everything else as it is."""
+    literal = getattr(x, "variable", None)
+    return literal.val if isinstance(literal, Literal) else x

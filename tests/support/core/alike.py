@@ -13,6 +13,7 @@ import jaxlens.core.numpy as cnp
 from jaxlens import core
 from jaxlens.core import lax
 from jaxlens.core.transforms import custom, remat
+from tests.support.core.models import Named
 
 JAX = SimpleNamespace(
     np=jnp,
@@ -30,7 +31,7 @@ JAX = SimpleNamespace(
     checkpoint=jax.checkpoint,
 )
 CORE = SimpleNamespace(
-    np=cnp,
+    np=Named(cnp, jnp),
     lax=lax,
     jit=core.jit,
     grad=core.grad,

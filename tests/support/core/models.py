@@ -16,6 +16,32 @@ from jaxlens.core import lax as core_lax
 from jaxlens.core import nn as core_nn
 from jaxlens.core import random as core_random
 
+
+class Named:
+    """A module of the core, with JAX's functions, which the core runs, under all other names."""
+
+    def __init__(self, ours: Any, theirs: Any) -> None:
+        self.ours, self.theirs = ours, theirs
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self.ours, name):
+            return getattr(self.ours, name)
+        return self._by_jax(getattr(self.theirs, name))
+
+    def _by_jax(self, f: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            arrays = [arg for arg in args if hasattr(arg, "shape")]
+
+            def of_arrays(*arrays: Any) -> Any:
+                given = iter(arrays)
+                filled = [next(given) if hasattr(arg, "shape") else arg for arg in args]
+                return f(*filled, **options)
+
+            return core.from_jax(of_arrays)(*arrays)
+
+        return call
+
+
 JAX = SimpleNamespace(
     name="jax",
     np=jnp,
@@ -35,9 +61,9 @@ JAX = SimpleNamespace(
 )
 CORE = SimpleNamespace(
     name="core",
-    np=cnp,
+    np=Named(cnp, jnp),
     lax=core_lax,
-    nn=core_nn,
+    nn=Named(core_nn, jax.nn),
     random=core_random,
     grad=core.grad,
     jit=core.jit,
