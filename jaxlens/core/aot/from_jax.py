@@ -103,16 +103,18 @@ def _is_array(leaf: Any) -> bool:
 
 def jax_type(value: Any) -> Any:
     """Returns JAX's type of an array, a number, or a type."""
+    struct: Any = jax.ShapeDtypeStruct
     if _is_key(value):
-        return jax.ShapeDtypeStruct(value.shape, value.dtype)
+        return struct(value.shape, value.dtype)
     aval = aval_of(value)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return struct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def _is_key(value: Any) -> bool:
     """Whether a value or type is JAX's key of random numbers, rather than its words."""
+    dtypes: Any = jax.dtypes
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    return dtype is not None and bool(dtypes.issubdtype(dtype, dtypes.prng_key))
 
 
 def _words(value: Any) -> Any:
@@ -194,7 +196,7 @@ class _Reader:
         if name in _EQUATIONS:
             return _EQUATIONS[name](self, eqn, args)
         keys = [_is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
-        rule = partial(_bind, eqn)
+        rule: Callable[..., Any] = partial(_bind, eqn)
         if name in _RANDOM:
             return _RANDOM[name](*args, **eqn.params)
         if any(keys):  # the same for both words of each key
