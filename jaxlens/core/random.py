@@ -18,7 +18,7 @@ from ml_dtypes import finfo
 from jaxlens.core import numpy as cnp
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.types import ShapedArray, canonical
+from jaxlens.core.kernel.types import ShapedArray, canonical, x64
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
 from jaxlens.core.primitives import shapes
@@ -30,8 +30,9 @@ Shape = Sequence[int]
 
 
 def key(seed: int) -> Any:
-    """Returns the key for a seed: u32[2]."""
-    return cnp.array(np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32))
+    """Returns the key for a seed: u32[2], the first 0 where arrays have 32 bits."""
+    words = [seed >> 32 & 0xFFFFFFFF if x64() else 0, seed & 0xFFFFFFFF]
+    return cnp.array(np.array(words, np.uint32))
 
 
 PRNGKey = key

@@ -309,3 +309,47 @@ INFINITE = {
 def test_infinities(name):
     ours, theirs = INFINITE[name](core, cnp, core.nn), INFINITE[name](jax, jnp, jax.nn)
     np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-5)
+
+
+# ---- random numbers -----------------------------------------------------------------------------
+
+DRAWS = {
+    "uniform": lambda random, key, dtype: random.uniform(key, (3, 5), dtype),
+    "of one number": lambda random, key, dtype: random.uniform(key, (), dtype, -2.0, 3.0),
+    "normal": lambda random, key, dtype: random.normal(key, (3, 5), dtype),
+    "bits": lambda random, key, dtype: random.bits(
+        key, (7,), f"uint{8 * np.dtype(dtype).itemsize}"
+    ),
+    "bernoulli": lambda random, key, dtype: random.bernoulli(key, 0.3, (9,)),
+    "split": lambda random, key, dtype: random.normal(random.split(key, 3)[1], (4,), dtype),
+    "fold_in": lambda random, key, dtype: random.uniform(random.fold_in(key, 7), (4,), dtype),
+    "default": lambda random, key, dtype: [random.uniform(key, (3,)), random.normal(key)],
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_draws_are_those_of_jax_bit_for_bit(wide: bool) -> None:
+    dtypes = ["float64"] if wide else ["float16", jnp.bfloat16, "float32"]
+
+    def make(lib: Any) -> Any:
+        random = core.random if lib is CORE else jax.random
+        return lambda key: {
+            name: [draw(random, key, dtype) for dtype in dtypes] for name, draw in DRAWS.items()
+        }
+
+    with core.enable_x64(wide), jax.enable_x64(wide):
+        ours, theirs = both(make, np.uint32([0, 3]))
+    for name, expected in theirs.items():
+        for a, b in zip(core.tree_leaves(ours[name]), jax.tree.leaves(expected), strict=True):
+            assert (name, a.shape, a.dtype) == (name, b.shape, b.dtype)
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=name)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    "seed", [0, 1, -1, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**40 + 5, -(2**40)]
+)
+def test_keys_are_those_of_jax(seed: int, wide: bool) -> None:
+    with core.enable_x64(wide), jax.enable_x64(wide):
+        ours, theirs = core.random.key(seed), jax.random.PRNGKey(seed)
+    assert np.asarray(ours).tolist() == np.asarray(theirs).tolist()
