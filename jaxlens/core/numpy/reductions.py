@@ -1,8 +1,8 @@
-"""Functions over axes: sums and their like, order, and products of matrices.
+"""Functions over axes: sums and their like, and products of matrices.
 
-Axes are named as in NumPy, counted from either end, None for all; primitives take them counted from
-the front. A product of any number of arrays (`einsum`) is a chain of `dot_general`, the one
-contraction that XLA knows: axes shared by batch, axes summed over, and the rest.
+Axes are named as in NumPy, counted from either end, None for all; primitives count from the front.
+Products are `dot_general`, the one contraction that XLA knows: of axes that both share, axes summed
+over, and the rest.
 """
 
 import builtins
@@ -17,8 +17,8 @@ from jaxlens.core.kernel.basics import broadcast_to
 from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.types import bfloat16, canonical, is_inexact
 from jaxlens.core.numpy import ufuncs as uf
-from jaxlens.core.numpy.arrays import Axis, axes_of, float32, int32, ravel
-from jaxlens.core.primitives import contractions, shapes
+from jaxlens.core.numpy.arrays import Axis, axes_of, float32, ravel
+from jaxlens.core.primitives import contractions
 from jaxlens.core.primitives.contractions import dot_general
 from jaxlens.core.primitives.shapes import convert_element_type, expand_dims
 from jaxlens.core.transforms.promotion import axis_of, broadcast_shapes
@@ -153,76 +153,9 @@ def matmul(x: Any, y: Any) -> Any:
         )
     if b.ndim <= 2:
         return dot(x, y)
+    if a.ndim == 1:
+        return _dot_general(x, y, (((0,), (right,)), ((), ())))
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    letters, rows = "abcdefghijklmnopqrstuvw"[: len(batch)], "y" if a.ndim > 1 else ""
-
-    def wide(x: Any) -> tuple[str, Any]:
-        shape = aval_of(x).shape
-        start = len(batch) - len(shape[:-2])
-        return letters[start:], broadcast_to(x, (*batch[start:], *shape[-2:]))
-
-    (ax, x), (bx, y) = wide(x), wide(y)
-    return einsum(f"{ax}{rows}z,{bx}zx->{letters}{rows}x", x, y)
-
-
-def einsum(subscripts: str, *operands: Any) -> Any:
-    """Evaluates the Einstein summation convention: letters not in the result are summed over.
-
-    Args:
-        subscripts: Such as `"bqhd,bkhd->bhqk"`; letters only. Without `->`, letters that occur once
-            make the result, in the order of the alphabet.
-        *operands: An array for each part before `->`.
-
-    Raises:
-        ValueError: The subscripts do not fit the operands.
-    """
-    terms, out = _parsed(subscripts, operands)
-    arrays = uf.alike(*operands)
-    while len(arrays) > 1:
-        rest = set("".join(terms[2:])) | set(out)
-        array, term = _pair(arrays[0], terms[0], arrays[1], terms[1], rest, out)
-        arrays, terms = [array, *arrays[2:]], [term, *terms[2:]]
-    array, term = _summed_alone(arrays[0], terms[0], set(out))
-    return basics.transpose(array, [term.index(letter) for letter in out])
-
-
-def _parsed(subscripts: str, operands: Sequence[Any]) -> tuple[list[str], str]:
-    inputs, arrow, out = subscripts.replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    letters = "".join(terms)
-    if not arrow:
-        out = "".join(c for c in sorted(letters) if letters.count(c) == 1)
-    avals = [aval_of(x) for x in operands]
-    pairs = zip(letters, (n for aval in avals for n in aval.shape), strict=False)
-    if not (
-        [aval.ndim for aval in avals] == [len(term) for term in terms]
-        and (letters.isalpha() or not letters)
-        and len(set(pairs)) == len(set(letters))  # each has one length
-        and len(set(out)) == len(out) == len(set(out) & set(letters))
-    ):
-        listed = ", ".join(str(aval.shape) for aval in avals)
-        raise ValueError(f"einsum: {subscripts!r} does not fit operands of shapes {listed}.")
-    return terms, out
-
-
-def _pair(x: Any, a: str, y: Any, b: str, rest: set[str], out: str) -> tuple[Any, str]:
-    """Contracts two operands by `dot_general`; returns also the letters of the result's axes."""
-    x, a = _summed_alone(x, a, rest | set(b))
-    y, b = _summed_alone(y, b, rest | set(a))
-    batch = [c for c in a if c in b and c in rest]
-    summed = [c for c in a if c in b and c not in rest]
-    numbers = [(map(a.index, letters), map(b.index, letters)) for letters in (summed, batch)]
-    own = [[c for c in term if c not in (*batch, *summed)] for term in (a, b)]
-    return _dot_general(x, y, numbers), "".join([*batch, *own[0], *own[1]])
-
-
-def _summed_alone(x: Any, term: str, letters: set[str]) -> tuple[Any, str]:
-    """Sums over all but these letters; a letter that is repeated takes the diagonal."""
-    while len(set(term)) < len(term):
-        letter = next(c for c in term if term.count(c) > 1)
-        i, j, *_ = (place for place, c in enumerate(term) if c == letter)
-        rows, columns = (shapes.iota(int32, aval_of(x).shape, axis) for axis in (i, j))
-        x = sum(uf.where(uf.equal(rows, columns), x, uf.typed(0, aval_of(x).dtype, False)), j)
-        term = term[:j] + term[j + 1 :]
-    alone = [place for place, c in enumerate(term) if c not in letters]
-    return basics.reduce_sum(x, tuple(alone)), "".join(c for c in term if c in letters)
+    x, y = (broadcast_to(z, (*batch, *aval_of(z).shape[-2:])) for z in (x, y))
+    n = len(batch)
+    return _dot_general(x, y, (((n + 1,), (n,)), (range(n), range(n))))

@@ -36,7 +36,7 @@ class ConvDimensionNumbers(NamedTuple):
 
 
 class Convolution(NamedTuple):
-    """The parameters of the primitive; see `conv_general_dilated`."""
+    """The parameters of the primitive."""
 
     window_strides: Sizes
     padding: Pads
@@ -47,55 +47,11 @@ class Convolution(NamedTuple):
 
     def bind(self, x: Any, k: Any) -> Any:
         """Applies the primitive to an array and a kernel."""
-        return conv_general_dilated_p.bind(x, k, **self._asdict())
+        return conv_p.bind(x, k, **self._asdict())
 
 
-conv_general_dilated_p = Primitive("conv_general_dilated")
-conv_general_dilated_p.jvp = bilinear(conv_general_dilated_p)
-
-
-def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
-    window_strides: Sequence[int],
-    padding: str | Sequence[tuple[int, int]],
-    lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = None,
-    feature_group_count: int = 1,
-) -> Any:
-    """Computes a convolution with strides, padding, dilation and feature groups.
-
-    Args:
-        lhs: The array.
-        rhs: The kernel.
-        window_strides: How far it moves from stop to stop, along each axis of space.
-        padding: Zeros before and after each axis of space, or "SAME", "SAME_LOWER", "VALID".
-        lhs_dilation: Between neighbours of the array, one zero less than this.
-        rhs_dilation: The same for the kernel.
-        dimension_numbers: Three words that name the axes, such as `("NHWC", "HWIO", "NHWC")`,
-            or `ConvDimensionNumbers`; None for batch and features first.
-        feature_group_count: Groups of features that do not see one another.
-    """
-    x, k = aval_of(lhs), aval_of(rhs)
-    specs, space = _specs(dimension_numbers, x.ndim), len(window_strides)
-    base, steps = tuple(lhs_dilation or (1,) * space), tuple(rhs_dilation or (1,) * space)
-    if not x.ndim == k.ndim == space + 2 or not len(base) == len(steps) == space:
-        raise TypeError(
-            f"conv_general_dilated: with {space} window_strides the array and the kernel must have "
-            f"{space + 2} axes and the dilations {space} numbers, got {x.str_short()}, "
-            f"{k.str_short()}, {base} and {steps}."
-        )
-    if isinstance(padding, str):
-        if {*base} != {1}:
-            raise ValueError(
-                f"conv_general_dilated: padding {padding!r} has no meaning with lhs_dilation "
-                f"{base}: give pairs of numbers."
-            )
-        lengths, window = _lengths(x, specs.lhs_spec, base), _lengths(k, specs.rhs_spec, steps)
-        padding = _pads(padding, lengths, window, window_strides)
-    strides, pads = tuple(window_strides), tuple((low, high) for low, high in padding)
-    return Convolution(strides, pads, base, steps, specs, feature_group_count).bind(lhs, rhs)
+conv_p = Primitive("conv_general_dilated")
+conv_p.jvp = bilinear(conv_p)
 
 
 def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
@@ -104,38 +60,7 @@ def _lengths(aval: ShapedArray, spec: Sizes, steps: Sequence[int]) -> list[int]:
     return [max(0, (aval.shape[axis] - 1) * step + 1) for axis, step in pairs]
 
 
-def _pads(word: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int]) -> Pads:
-    """Returns the padding that "VALID", "SAME" or "SAME_LOWER" means."""
-    if word not in ("VALID", "SAME", "SAME_LOWER"):
-        raise ValueError(
-            f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or pairs of numbers, got {word!r}."
-        )
-    pads = []
-    for n, w, step in zip(shape, window, strides, strict=True):
-        total = 0 if word == "VALID" else max((-(-n // step) - 1) * step + w - n, 0)
-        pair = total // 2, total - total // 2
-        pads.append(pair if word == "SAME" else pair[::-1])  # the odd one after, or before
-    return tuple(pads)
-
-
-def _specs(numbers: Any, ndim: int) -> ConvDimensionNumbers:
-    if isinstance(numbers, ConvDimensionNumbers):
-        return numbers
-    if numbers is None:
-        return ConvDimensionNumbers(*[tuple(range(ndim))] * 3)
-    space = "".join(letter for letter in str(numbers[1]) if letter not in "OI")
-    orders = ["NC" + space, "OI" + space, "NC" + space]
-    if list(map(sorted, numbers)) != list(map(sorted, orders)) or len(space) != ndim - 2:
-        raise ValueError(
-            f"dimension_numbers: expected three words of {ndim} letters, such as ('NHWC', 'HWIO', "
-            f"'NHWC'): N, C in the array and the result, O, I in the kernel, and the same letters "
-            f"for the axes of space, got {numbers}."
-        )
-    pairs = zip(numbers, orders, strict=True)
-    return ConvDimensionNumbers(*(tuple(map(word.index, order)) for word, order in pairs))
-
-
-@conv_general_dilated_p.rule("abstract")
+@conv_p.rule("abstract")
 def _(x: ShapedArray, k: ShapedArray, **params: Any) -> ShapedArray:
     strides, padding, lhs_dilation, rhs_dilation, specs, groups = Convolution(**params)
     lhs, rhs, out = specs
@@ -159,7 +84,7 @@ def _(x: ShapedArray, k: ShapedArray, **params: Any) -> ShapedArray:
     return ShapedArray(shape, x.dtype, x.weak_type and k.weak_type)
 
 
-@conv_general_dilated_p.rule("lower")
+@conv_p.rule("lower")
 def _(ctx: Any, x: Any, k: Any, *, padding: Pads, **params: Any) -> Any:
     lhs, rhs, out = params.pop("dimension_numbers")
     groups = params.pop("feature_group_count")
@@ -171,7 +96,7 @@ def _(ctx: Any, x: Any, k: Any, *, padding: Pads, **params: Any) -> Any:
     return hlo.convolution(ctx.type(ctx.out), x, k, numbers, groups, 1, padding=pads, **sizes)
 
 
-@conv_general_dilated_p.rule("transpose")
+@conv_p.rule("transpose")
 def _(ct: Any, x: Any, k: Any, **params: Any) -> list[Any]:
     strides, padding, lhs_dilation, rhs_dilation, specs, groups = Convolution(**params)
     lhs, rhs, out = specs
@@ -193,7 +118,7 @@ def _(ct: Any, x: Any, k: Any, **params: Any) -> list[Any]:
     return [None, turned.bind(x, ct)]
 
 
-@conv_general_dilated_p.rule("batch")
+@conv_p.rule("batch")
 def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     (x, k), (x_dim, k_dim), conv = args, dims, Convolution(**params)
     lhs, rhs, out = conv.dimension_numbers

@@ -24,10 +24,10 @@ from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import Linear, Zero, i64s, select_n
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.trace import trace
-from jaxlens.core.kernel.types import ShapedArray, is_inexact
+from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import shapes
-from jaxlens.core.primitives.contractions import highest, lowest, reduce_and
-from jaxlens.core.primitives.elementwise import add, and_p, eq, full_like, ge, le_p, neg
+from jaxlens.core.primitives.contractions import reduce_and
+from jaxlens.core.primitives.elementwise import accept, add, and_p, eq, full_like, ge, le_p, neg
 from jaxlens.core.primitives.functions import clamp_p
 
 Numbers = tuple[int, ...]
@@ -43,12 +43,6 @@ class GatherScatterMode(Enum):
     CLIP = "clip"
     FILL_OR_DROP = "fill"
     PROMISE_IN_BOUNDS = "promise_in_bounds"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "GatherScatterMode":
-        if value == "drop":
-            return cls.FILL_OR_DROP
-        raise ValueError(f"mode={value!r}: expected 'clip', 'fill', 'drop' or 'promise_in_bounds'.")
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -171,21 +165,12 @@ def gather(
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
     *,
-    mode: str | GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS,
+    mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS,
     fill_value: Any = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
-    """Gathers slices of one size, one for each row along the last axis of `indices`.
-
-    Outside, `fill_value` is by default NaN, the smallest signed or the largest unsigned integer.
-    """
-    mode, dtype = GatherScatterMode(mode), aval_of(x).dtype
-    if mode is not GatherScatterMode.FILL_OR_DROP:
-        fill_value = None
-    elif fill_value is None:
-        outermost = lowest if dtype.kind == "i" else highest
-        fill_value = np.nan if is_inexact(dtype) else outermost(dtype)
+    """Gathers slices of one size, one for each row along the last axis of `indices`."""
     return gather_p.bind(
         x,
         indices,
@@ -198,11 +183,11 @@ def gather(
     )
 
 
-def gather_along(x: Any, indices: Any, axis: int, **options: Any) -> Any:
+def gather_along(x: Any, indices: Any, axis: int) -> Any:
     """Gathers elements of each row along an axis; the last axis of `indices` has length 1."""
     ndim = aval_of(x).ndim
     rows = tuple(basics.other_axes(ndim, [axis]))
-    return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim, **options)
+    return gather(x, indices, ((), (axis,), (axis,), rows, rows), (1,) * ndim)
 
 
 # ---- scatter ------------------------------------------------------------------------------------
@@ -229,8 +214,18 @@ def _abstract(
     return x
 
 
-def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
-    """Returns a scatter primitive; `combined` emits the op that combines old and new."""
+def _scatter(name: str, combined: Callable[[Any, Any], Any], takes: str = "biufc") -> Primitive:
+    """Returns a scatter primitive.
+
+    Args:
+        name: Its name in jaxprs.
+        combined: Emits the op that combines old and new.
+        takes: Kinds of dtype that it takes.
+    """
+
+    def abstract(x: ShapedArray, *rest: ShapedArray, **params: Any) -> ShapedArray:
+        accept(name, x.dtype, takes)
+        return _abstract(x, *rest, **params)
 
     def lower(ctx: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         old, rows, new = ctx.avals_in
@@ -253,16 +248,16 @@ def _scatter(name: str, combined: Callable[[Any, Any], Any]) -> Primitive:
         numbers = _widened(dimension_numbers, dims[1] is not None)
         return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
 
-    primitive = Primitive(name, abstract=_abstract, lower=lower, batch=batch)
+    primitive = Primitive(name, abstract=abstract, lower=lower, batch=batch)
     return primitive
 
 
 scatter_p = _scatter("scatter", lambda old, new: new)
-scatter_add_p = _scatter("scatter-add", hlo.add)
-scatter_sub_p = _scatter("scatter-sub", hlo.subtract)
-scatter_mul_p = _scatter("scatter-mul", hlo.multiply)
-scatter_min_p = _scatter("scatter-min", hlo.minimum)
-scatter_max_p = _scatter("scatter-max", hlo.maximum)
+scatter_add_p = _scatter("scatter-add", hlo.add, "iufc")
+scatter_sub_p = _scatter("scatter-sub", hlo.subtract, "iufc")
+scatter_mul_p = _scatter("scatter-mul", hlo.multiply, "iufc")
+scatter_min_p = _scatter("scatter-min", hlo.minimum, "biuf")
+scatter_max_p = _scatter("scatter-max", hlo.maximum, "biuf")
 _SCATTERS = (scatter_p, scatter_add_p, scatter_sub_p, scatter_mul_p, scatter_min_p, scatter_max_p)
 _BY_KIND = dict(zip(("set", "add", "sub", "mul", "min", "max"), _SCATTERS, strict=True))
 
@@ -274,7 +269,7 @@ def scatter(
     updates: Any,
     dimension_numbers: Any,
     *,
-    mode: str | GatherScatterMode = GatherScatterMode.FILL_OR_DROP,
+    mode: GatherScatterMode = GatherScatterMode.FILL_OR_DROP,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Any:
@@ -295,7 +290,7 @@ def scatter(
         indices,
         updates,
         dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
-        mode=GatherScatterMode(mode),
+        mode=mode,
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
     )

@@ -23,27 +23,23 @@ from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives import gathering, shapes
 from jaxlens.core.primitives.dynamic_slices import dynamic_slice_p, wrapped
 from jaxlens.core.primitives.elementwise import add, mul
-from jaxlens.core.primitives.gathering import GatherScatterMode, Numbers
+from jaxlens.core.primitives.gathering import Numbers
 from jaxlens.core.primitives.pieces import concatenate, rev
 from jaxlens.core.primitives.pieces import slice as slice_
 from jaxlens.core.transforms.promotion import broadcast_shapes, promote
 
 INT = np.dtype("int32")
 ARRAYS = -1
-Mode = str | GatherScatterMode | None
 Entry = Any  # of an index, about an axis of the array: a range, an integer or an array of integers
 Order = list[int | None]  # of the result: an axis of the array, ARRAYS together, or a new axis
 
 
-def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promises: bool) -> Any:
+def index(x: Any, at: Any) -> Any:
     """Computes `x[at]`; an integer out of bounds is clamped, as no error can be raised later.
 
     Args:
         x: The array.
         at: Integers, slices, arrays of integers, masks, `...` and None, or a tuple of these.
-        mode: What happens outside the array: "clip", "fill" or "promise_in_bounds".
-        fill_value: What "fill" reads there; NaN, or the outermost integer.
-        **promises: `indices_are_sorted`, `unique_indices`: XLA may use it.
 
     Raises:
         IndexError: There are more entries than axes; a mask has another shape, or is traced; a
@@ -53,7 +49,7 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
     aval = aval_of(x)
     entries, order = spelled(aval.shape, at)
     static = all(map(_is_static, entries, aval.shape))
-    if mode is None and (static or all(map(_is_dynamic, entries))):
+    if static or all(map(_is_dynamic, entries)):
         cut = (_slice if static else _dynamic_slice)(x, entries)
         cut = rev(cut, [i for i, e in enumerate(entries) if isinstance(e, range) and e.step < 0])
         cut = shapes.squeeze(cut, [i for i, e in enumerate(entries) if not isinstance(e, range)])
@@ -62,15 +58,11 @@ def index(x: Any, at: Any, *, mode: Mode = None, fill_value: Any = None, **promi
     places = _places(aval, entries, order)
     if 0 in places.shape:
         return basics.full(places.shape, 0, aval.dtype)
-    options: dict[str, Any] = {"fill_value": fill_value, **places.promises, **promises}
-    options["mode"] = mode or GatherScatterMode.PROMISE_IN_BOUNDS
-    slices = gathering.gather(x, places.indices, places.numbers, places.sizes, **options)
+    slices = gathering.gather(x, places.indices, places.numbers, places.sizes, **places.promises)
     return shapes.expand_dims(rev(slices, places.reversed), places.new)
 
 
-def index_update(
-    x: Any, at: Any, value: Any, kind: str, *, mode: Mode = None, **promises: bool
-) -> Any:
+def index_update(x: Any, at: Any, value: Any, kind: str) -> Any:
     """Returns the array with `x[at]` set to a value or combined with it; drops what is outside.
 
     Args:
@@ -78,8 +70,6 @@ def index_update(
         at: As for `index`.
         value: What is written; it is broadcast to the shape of `x[at]`.
         kind: As for `scatter`: "set", "add", "sub", "mul", "min", "max".
-        mode: "drop" (what None means), "clip" or "promise_in_bounds".
-        **promises: As for `index`; some derivatives need `unique_indices`.
     """
     old = aval_of(x)
     dtype, weak = promote(old, aval_of(value))
@@ -87,37 +77,16 @@ def index_update(
     if 0 in places.shape:
         return x
     updates = rev(_fitted(value, dtype, places), places.reversed)
-    promised: dict[str, Any] = places.promises | promises
-    promised["mode"] = mode or GatherScatterMode.FILL_OR_DROP
     x = shapes.convert_element_type(x, dtype, weak)
-    x = gathering.scatter(kind, x, places.indices, updates, places.numbers, **promised)
+    x = gathering.scatter(kind, x, places.indices, updates, places.numbers, **places.promises)
     return shapes.convert_element_type(x, old.dtype, old.weak_type)
 
 
-def take(x: Any, indices: Any, axis: int = 0, mode: Mode = "fill") -> Any:
-    """Takes elements along an axis; NaN for an index out of bounds, as in `jax.numpy.take`."""
-    return index(x, (*[slice(None)] * (axis % aval_of(x).ndim), indices), mode=mode)
-
-
-def take_along_axis(x: Any, indices: Any, axis: int, mode: Mode = "fill") -> Any:
-    """Takes elements of each row along an axis at that row's indices."""
-    shape, axis = aval_of(x).shape, axis % aval_of(x).ndim
-    at = wrapped(indices, shape[axis])
-    own = aval_of(at).shape
-    common = broadcast_shapes(shapes.resized(own, axis, 1), shapes.resized(shape, axis, 1))
-    rows = shapes.resized(common, axis, own[axis])
-    if 0 in rows:
-        return basics.full(rows, 0, aval_of(x).dtype)
-    at = basics.reshape(basics.broadcast_to(at, rows), (*rows, 1))
-    x = basics.broadcast_to(x, shapes.resized(common, axis, shape[axis]))
-    return gathering.gather_along(x, at, axis, mode=mode)
-
-
 def _update(kind: str, meaning: str) -> Callable[..., Any]:
-    def update(self: "At", value: Any, **options: Any) -> Any:
-        return index_update(self._x, self._index, value, kind, **options)
+    def update(self: "At", value: Any) -> Any:
+        return index_update(self._x, self._index, value, kind)
 
-    update.__doc__ = f"`{meaning}`, with the options of `index_update`."
+    update.__doc__ = f"`{meaning}`, as a new array."
     return update
 
 
@@ -133,9 +102,9 @@ class At:
     def __getitem__(self, index: Any) -> "At":
         return At(self._x, index)
 
-    def get(self, **options: Any) -> Any:
-        """`x[index]` with the options of `index`."""
-        return index(self._x, self._index, **options)
+    def get(self) -> Any:
+        """`x[index]`."""
+        return index(self._x, self._index)
 
     # A place that is named twice is added to twice.
     set, add = _update("set", "x[index] = value"), _update("add", "x[index] += value")

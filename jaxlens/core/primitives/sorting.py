@@ -1,4 +1,4 @@
-"""Sorting: sort, argsort.
+"""Sorting.
 
 One primitive sorts several arrays of one shape at once: the first `num_keys` are compared, one
 after another where there are ties, and the others go along. So argsort is a sort in which the
@@ -19,7 +19,6 @@ from jaxlens.core.kernel.interpreter import Primitive, aval_of
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.primitives.elementwise import kind
 from jaxlens.core.primitives.gathering import gather_along
-from jaxlens.core.primitives.pieces import rev
 from jaxlens.core.primitives.shapes import expand_dims, iota
 
 sort_p = Primitive("sort", multiple_results=True)
@@ -99,11 +98,3 @@ def sort(operand: Any, dimension: int = -1, *, is_stable: bool = True, num_keys:
     place = dimension % aval_of(operands[0]).ndim
     results = sort_p.bind(*operands, dimension=place, is_stable=is_stable, num_keys=num_keys)
     return results if several else results[0]
-
-
-def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    """Returns the indices that sort along an axis; stable."""
-    axis %= aval_of(x).ndim
-    back = [axis] if descending else []
-    places = iota(np.int32, aval_of(x).shape, axis)
-    return rev(sort((rev(x, back), rev(places, back)), axis)[1], back)

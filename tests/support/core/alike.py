@@ -32,7 +32,7 @@ JAX = SimpleNamespace(
 )
 CORE = SimpleNamespace(
     np=Named(cnp, jnp),
-    lax=lax,
+    lax=Named(lax, jax.lax),
     jit=core.jit,
     grad=core.grad,
     jvp=core.jvp,
