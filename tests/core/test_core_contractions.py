@@ -1,6 +1,10 @@
 """Reductions, products, running sums and convolutions against JAX."""
 
+import shutil
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import jax
 import ml_dtypes
@@ -258,6 +262,31 @@ def test_convolution(name: str) -> None:
     if rest[-1] == 1:  # with groups JAX has a group count for batches too
         assert names(CORE, pulled(CORE)[1], x, k) == names(JAX, pulled(JAX)[1], x, k)
     close(*both(every, x, k), 1e-3)
+
+
+WITHOUT = """
+import numpy as np
+from jaxlens import core
+
+x = np.ones((2, 3), np.float32)
+assert core.__file__.startswith({folder!r})
+assert float(core.jit(core.grad(lambda x: core.numpy.sin(x[0] @ x[1])))(x).sum()) != 0
+core.random.normal(core.random.key(0), (2,))
+assert not hasattr(core.lax, "sort")
+"""
+
+
+def test_convolution_and_sorting_can_be_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "jaxlens" / "core"
+    shutil.copytree(Path(core.__file__).parent, folder)
+    (tmp_path / "jaxlens" / "__init__.py").touch()
+    for file in ("convolution.py", "sorting.py"):
+        (folder / "primitives" / file).unlink()
+    code = WITHOUT.format(folder=str(folder))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 # ---- errors -------------------------------------------------------------------------------------

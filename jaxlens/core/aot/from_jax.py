@@ -482,15 +482,12 @@ def _dot_general(x: Any, y: Any, dimension_numbers: Any, preferred_element_type:
 
 
 def _conv(x: Any, kernel: Any, **params: Any) -> Any:
-    from jaxlens.core.primitives.convolution import ConvDimensionNumbers
-
     dtype, groups = params.pop("preferred_element_type"), params.pop("batch_group_count")
     if groups != 1 or dtype not in (None, aval_of(x).dtype):
         raise MissingPrimitiveError(
             "jaxlens.core has no conv_general_dilated with batch_group_count or "
             "preferred_element_type."
         )
-    params["dimension_numbers"] = ConvDimensionNumbers(*params["dimension_numbers"])
     return _primitives()["conv_general_dilated"].bind(x, kernel, **params)
 
 
