@@ -102,7 +102,7 @@ def uniform(
 ) -> Any:
     """Samples the uniform distribution on [minval, maxval), with a random mantissa."""
     dtype = canonical(dtype)
-    kind, mantissa = np.dtype(f"u{dtype.itemsize}"), finfo(dtype).nmant
+    kind, mantissa = np.dtype(f"u{dtype.itemsize}"), finfo(dtype).nmant  # type: ignore[no-untyped-call]
     drawn = np.dtype("u1") if mantissa < 8 else kind
     number = cnp.astype(bits(key, shape, drawn), kind)
     number = ew.shift_right_logical_p.bind(number, kind.type(8 * drawn.itemsize - mantissa))

@@ -28,7 +28,7 @@ CORNERS = {
     **dict.fromkeys(("float16", "bfloat16", "float32"), FLOATS),
     "complex64": [0, 1 + 2j, -1j, 2, 2],
 }
-WEAK = (True, -1, 2, 0.0, -0.5, np.inf, np.nan, 1j)  # numbers of Python's
+WEAK = (True, -1, -0.5, np.nan, 1j)  # numbers of Python's
 MIXED = [("bool", "int8"), ("uint8", "int8"), ("bfloat16", "float16"), ("float32", "complex64")]
 SHAPES = [((2, 1), (3,)), ((0,), (1,)), ((0, 3), (3,)), ((2, 3), (3, 0)), ((2,), (3,)), ((3,), ())]
 
@@ -107,9 +107,9 @@ def arrays(name):
         if dtype == "complex64" and name.split()[0] in ORDERED:
             continue
         x = corners(dtype)
-        shaped = [x, x[:0]]
+        shaped = [x]
         if dtype in ("bool", "int8", "float32"):
-            shaped += [x[1], np.stack([x, x[::-1]]), x[:1, None], np.stack([x[:0]] * 3)]
+            shaped += [x[:0], x[1], np.stack([x, x[::-1]]), x[:1, None], np.stack([x[:0]] * 3)]
         for array in shaped:
             if array.ndim or "axis" not in name:
                 yield lambda m, array=array: (m.asarray(array),)
@@ -126,11 +126,11 @@ def pairs(name):
         if "complex64" in (a, b) and name in ORDERED:
             continue
         x, y = np.array([*itertools.product(range(len(CORNERS[a])), range(len(CORNERS[b])))]).T
-        x, y, number = corners(a)[x], corners(b)[y], (True, 2, 0.5)[n % 3]
+        x, y, number = corners(a)[x], corners(b)[y], (True, 2, 0.5)[n // 2 % 3]
         yield lambda m, x=x, y=y: (m.asarray(x), m.asarray(y))
-        if name not in LENGTHS:
+        if name not in LENGTHS and n % 2 == 0:
             beside = (lambda m, n=number: m.full((1,), n)), lambda m, x=x: m.asarray(x)
-            yield lambda m, two=beside[:: (-1) ** n]: tuple(f(m) for f in two)
+            yield lambda m, two=beside[:: (-1) ** (n // 2)]: tuple(f(m) for f in two)
     for a, b in SHAPES:
         yield lambda m, a=a, b=b: (m.ones(a), m.ones(b, m.bfloat16))
 

@@ -179,16 +179,11 @@ def _line_up(rank: int, x: Any, dim: int | None) -> Any:
 # ---- numbers beside arrays ----------------------------------------------------------------------
 
 
-@cache
-def _number(value: float, dtype: np.dtype, weak: bool) -> Any:
-    number = np.asarray(value).astype(dtype)[()]
-    return number.item() if weak else number
-
-
 def like(x: Any, value: float) -> Any:
     """Returns a number of the dtype of `x`, which becomes a literal of the equation."""
     aval = aval_of(x)
-    return _number(value, aval.dtype, aval.weak_type)
+    number = np.asarray(value).astype(aval.dtype)[()]
+    return number.item() if aval.weak_type else number
 
 
 def full_like(x: Any, value: float) -> Any:

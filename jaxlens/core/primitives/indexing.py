@@ -270,7 +270,7 @@ class _Places(NamedTuple):
     shape: Numbers  # of the result
     reversed: list[int]  # axes of the result that come out backwards, before axes are added
     new: list[int]  # axes that are added in the end
-    promises: dict[str, bool]
+    promises: dict[str, Any]
 
 
 def _places(x: ShapedArray, entries: Sequence[Entry], order: Order) -> _Places:

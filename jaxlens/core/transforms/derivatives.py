@@ -53,7 +53,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in paths(in_tree)]
     expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
     checked = map(check_tangent, expected, directions, names, [TypeError] * len(names))
-    return tree_map(as_value, forward.jvp(f, primals, in_tree.unflatten(checked)[0]))
+    value, tangent = forward.jvp(f, primals, in_tree.unflatten(checked)[0])
+    return tree_map(as_value, value), tree_map(as_value, tangent)
 
 
 def check_tangent(expected: ShapedArray, tangent: Any, label: str, error: type = ValueError) -> Any:

@@ -23,7 +23,8 @@ def as_value(x: Any) -> Any:
     while interpreter.parent is not None:  # to all further out it is a constant
         interpreter = interpreter.parent
     if isinstance(interpreter, Staging):
-        return StagedTracer(interpreter, interpreter.atom(x))
+        atom: Any = interpreter.atom(x)  # a literal serves as the tracer's variable
+        return StagedTracer(interpreter, atom)
     return run.backend.array(x)
 
 
