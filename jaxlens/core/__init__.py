@@ -8,16 +8,16 @@ import os as _os
 # As jax sets it: jaxlib reads it when it is loaded, and logs each client to stderr without it.
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
-from jaxlens.core import lax, nn, numpy, random
+from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
-from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan, reduce
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
-from jaxlens.core.jacobians import hessian, jacfwd, jacrev
+from jaxlens.core.debug import debug_nans, log_compiles
+from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
 from jaxlens.core.kernel.interpreter import (
     ConcretizationTypeError,
     Primitive,
@@ -27,7 +27,8 @@ from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import Mesh, PartitionSpec
+from jaxlens.core.parallel.meshes import Mesh, PartitionSpec, make_mesh
+from jaxlens.core.parallel.pmap import pmap
 from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.check import check_jaxpr
@@ -51,6 +52,9 @@ from jaxlens.core.transforms.trees import (
     tree_unflatten,
 )
 
+ShapeDtypeStruct = ShapedArray
+remat = checkpoint
+
 __all__ = [
     "Array",
     "ClosedJaxpr",
@@ -67,6 +71,7 @@ __all__ = [
     "NonConcreteBooleanIndexError",
     "PartitionSpec",
     "Primitive",
+    "ShapeDtypeStruct",
     "ShapedArray",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
@@ -81,6 +86,8 @@ __all__ = [
     "cond",
     "custom_jvp",
     "custom_vjp",
+    "debug",
+    "debug_nans",
     "deserialize",
     "device_get",
     "device_put",
@@ -93,13 +100,16 @@ __all__ = [
     "grad",
     "hessian",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",
     "lax",
     "linearize",
     "listen",
+    "log_compiles",
     "make_jaxpr",
+    "make_mesh",
     "map",
     "named_scope",
     "nn",
@@ -109,16 +119,23 @@ __all__ = [
     "reduce",
     "register_dataclass",
     "register_pytree_node",
+    "remat",
     "scan",
     "shard_map",
     "switch",
+    "tree",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
     "tree_structure",
     "tree_unflatten",
+    "tree_util",
     "value_and_grad",
     "vjp",
     "vmap",
     "while_loop",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,13 +29,12 @@ try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
 except ImportError:
     from jax.extend.backend import get_backend, get_compile_options, get_default_device
 
-from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.aot.lower import MeshLayout, Spec, layout, lower_program
 from jaxlens.core.kernel import run
 from jaxlens.core.kernel.interpreter import Tracer, UnexpectedTracerError, Value, aval_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
 from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0
-from jaxlens.core.parallel import meshes
 from jaxlens.core.transforms.trees import tree_map
 
 Buffer = Any  # jax.Array; or `Donated`
@@ -144,8 +143,8 @@ _ALIAS = _jax.HostBufferSemantics.ZERO_COPY
 
 
 @cache
-def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
-    """Returns JAX's `NamedSharding` for a partition spec."""
+def spread(mesh: Any, spec: Spec) -> NamedSharding:
+    """Returns JAX's `NamedSharding` for a spec on a mesh of the core."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
 
@@ -284,6 +283,7 @@ class Executable:
         layout: How it lies on a mesh, whose devices it is then for.
 
     Attributes:
+        in_avals: The types of its arguments.
         loaded: XLA's own.
     """
 
@@ -294,7 +294,7 @@ class Executable:
         out_avals: Types,
         device: Any = None,
         options: dict[str, Any] | None = None,
-        layout: meshes.MeshLayout | None = None,
+        layout: MeshLayout | None = None,
     ) -> None:
         if layout:
             chosen = list(layout.mesh.devices.flat)
@@ -315,7 +315,7 @@ class Executable:
             module.encode(), _jax.DeviceList(tuple(chosen)), built
         )
         self._start = self.loaded.execute_sharded
-        self._in_avals, self._in_places = in_avals, ins
+        self.in_avals, self._in_places = in_avals, ins
         self._out_avals, self._out_places = out_avals, outs
         self._handlers = list(map(_handler, out_avals, outs))
         self._empty = any(aval.dtype == float0 for aval in out_avals)
@@ -324,7 +324,7 @@ class Executable:
         """Starts the program; returns its results, which may still be being computed."""
         buffers = [
             x.buffer if type(x) is Array and x.device is place else put(x, aval, place)
-            for x, aval, place in zip(values, self._in_avals, self._in_places, strict=True)
+            for x, aval, place in zip(values, self.in_avals, self._in_places, strict=True)
         ]
         try:
             buffers_out = self._start(buffers).consume_with_handlers(self._handlers)
@@ -348,6 +348,12 @@ def _handler(aval: ShapedArray, place: Place) -> Any:
         return handler(*args, committed=False)
 
 
+def cost_analysis(module: Any) -> dict[str, float]:
+    """Returns XLA's estimates for a StableHLO module as it is, before any optimisation."""
+    computation = _jax.mlir.mlir_module_to_xla_computation(str(module))
+    return dict(_jax.hlo_module_cost_analysis(get_backend(), computation.get_hlo_module()))
+
+
 class XLA(run.Backend):
     """Runs jaxprs by XLA, on the devices of their arguments."""
 
@@ -358,10 +364,10 @@ class XLA(run.Backend):
         return array(value, dtype)
 
     def compile(self, closed: ClosedJaxpr, name: str, device: Any) -> Executable:
-        layout = meshes.layout(closed)
-        module = lower_program(closed, name, layout=layout)
+        place = layout(closed)
+        module = lower_program(closed, name, layout=place)
         ins, outs = closed.in_avals, closed.out_avals
-        return Executable(module, ins, outs, device=device, layout=layout)
+        return Executable(module, ins, outs, device=device, layout=place)
 
 
 run.backend = XLA()
