@@ -13,7 +13,7 @@ from jaxlens.core.aot.device import Array, array, block_until_ready, device_get,
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
-from jaxlens.core.control.folds import associative_scan, reduce
+from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.debug import debug_nans, log_compiles
@@ -116,7 +116,6 @@ __all__ = [
     "numpy",
     "pmap",
     "random",
-    "reduce",
     "register_dataclass",
     "register_pytree_node",
     "remat",
