@@ -1,6 +1,7 @@
 """A tracing and transform core from scratch: a small JAX whose kernel is read in an evening.
 
-`core/README.md` names the files in reading order.
+`core/README.md` names the files in reading order. `aot/export.py`, `parallel/pmap.py` and all of
+`parallel/` can be deleted, each with its lines here: nothing else imports them.
 """
 
 import os as _os
@@ -55,85 +56,8 @@ from jaxlens.core.transforms.trees import (
 ShapeDtypeStruct = ShapedArray
 remat = checkpoint
 
-__all__ = [
-    "Array",
-    "ClosedJaxpr",
-    "ConcretizationTypeError",
-    "Event",
-    "Exported",
-    "ForeignTracerError",
-    "Jaxpr",
-    "JaxprEqn",
-    "Jitted",
-    "Key",
-    "Literal",
-    "Mesh",
-    "NonConcreteBooleanIndexError",
-    "PartitionSpec",
-    "Primitive",
-    "ShapeDtypeStruct",
-    "ShapedArray",
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "UnexpectedTracerError",
-    "Var",
-    "array",
-    "associative_scan",
-    "block_until_ready",
-    "check_jaxpr",
-    "checkpoint",
-    "cond",
-    "custom_jvp",
-    "custom_vjp",
-    "debug",
-    "debug_nans",
-    "deserialize",
-    "device_get",
-    "device_put",
-    "devices",
-    "enable_x64",
-    "eval_jaxpr",
-    "eval_shape",
-    "export",
-    "fori_loop",
-    "grad",
-    "hessian",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
-    "jit",
-    "jvp",
-    "lax",
-    "linearize",
-    "listen",
-    "log_compiles",
-    "make_jaxpr",
-    "make_mesh",
-    "map",
-    "named_scope",
-    "nn",
-    "numpy",
-    "pmap",
-    "random",
-    "register_dataclass",
-    "register_pytree_node",
-    "remat",
-    "scan",
-    "shard_map",
-    "switch",
-    "tree",
-    "tree_flatten",
-    "tree_leaves",
-    "tree_map",
-    "tree_structure",
-    "tree_unflatten",
-    "tree_util",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-    "while_loop",
-]
+_INSIDE = {"aot", "control", "jacobians", "kernel", "parallel", "primitives", "transforms"}
+__all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in _INSIDE]
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,8 @@ from jaxlens.core.transforms.events import Event, listen
 class NaNCheck(Interpreter):
     """Computes with the interpreter below, and raises when a result has a nan."""
 
+    parent: Interpreter
+
     def __init__(self, parent: Interpreter) -> None:
         self.parent = parent
 

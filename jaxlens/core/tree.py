@@ -52,9 +52,7 @@ def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:
     return inner.unflatten(columns)
 
 
-def flatten_with_path(
-    tree: Any, is_leaf: IsLeaf = None
-) -> tuple[list[tuple[Path, Any]], TreeDef]:
+def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[Path, Any]], TreeDef]:
     """Returns pairs of path and leaf, and the containers."""
     values, treedef = flatten(tree, is_leaf)
     return list(zip(paths(treedef), values, strict=True)), treedef

@@ -249,8 +249,6 @@ for gone in ("aot/export.py", "parallel/pmap.py", "parallel"):
     text = (core / "__init__.py").read_text()
     lines = re.findall(rf"^from {module}\b.* import (.*)$", text, re.M)
     text = re.sub(rf"^from {module}\b.*\n", "", text, flags=re.M)
-    for name in ", ".join(lines).split(", "):
-        text = text.replace(f'    "{name}",\n', "")
     (core / "__init__.py").write_text(text)
     for name in [name for name in sys.modules if name.startswith("jaxlens")]:
         del sys.modules[name]

@@ -30,8 +30,8 @@ class MeshLayout(NamedTuple):
     """
 
     mesh: Any
-    in_specs: Sequence[Spec]
-    out_specs: Sequence[Spec]
+    in_specs: Sequence[Any]
+    out_specs: Sequence[Any]
 
 
 def layout(closed: ClosedJaxpr) -> MeshLayout | None:
@@ -84,7 +84,6 @@ def sharding_text(mesh: Any, spec: Spec, ndim: int) -> str:
     return f"<mesh<[{axes}]>, [{', '.join(cut)}]>"
 
 
-
 def lower_program(
     closed: ClosedJaxpr,
     name: str,
@@ -119,7 +118,10 @@ def lower_program(
 
 
 def _attributes(
-    avals: Sequence[ShapedArray], extra: Sequence[dict[str, Any]], layout: Any, specs: Sequence[Spec]
+    avals: Sequence[ShapedArray],
+    extra: Sequence[dict[str, Any]],
+    layout: Any,
+    specs: Sequence[Spec],
 ) -> ir.ArrayAttr:
     """Returns the attributes of each parameter or result, with its sharding."""
     attributes = [dict(own) for own in extra] or [{} for _ in avals]

@@ -203,7 +203,10 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
     params, own = cut(later.jaxpr.invars, len(moves) - done)
     still, moving = split(moves[done:], params)
     later = reordered(later, [*still, *own, *moving])
-    rows, (out, residuals) = first.jaxpr.invars[len(first.in_avals) - known :], cut(first.jaxpr.outvars, done)
+    rows, (out, residuals) = (
+        first.jaxpr.invars[len(first.in_avals) - known :],
+        cut(first.jaxpr.outvars, done),
+    )
     places = [rows.index(atom) if atom in rows else None for atom in residuals]
     stacked = [atom for atom in residuals if atom not in rows]
     first = reordered(first, first.jaxpr.invars, [*out, *stacked])
