@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxlens.core.aot.device import Array, Donated, Executable, array, cost_analysis
+from jaxlens.core.aot.device import Array, Donated, Executable, cost_analysis
 from jaxlens.core.aot.lower import MeshLayout, layout, lower_program
-from jaxlens.core.kernel.interpreter import Tracer, aval_of, observer
+from jaxlens.core.kernel.interpreter import Tracer, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
 from jaxlens.core.kernel.tree import TreeDef
-from jaxlens.core.transforms.flags import split
 from jaxlens.core.transforms.jaxprs import used
 from jaxlens.core.transforms.signatures import fitting
 from jaxlens.core.transforms.trees import paths
-
-_INLINE = 1024  # elements of a constant that stands in the program; larger ones are arguments
 
 
 @dataclass(eq=False)
@@ -58,24 +55,21 @@ class Traced:
     def lower(self) -> "Lowered":
         """Lowers the jaxpr to a StableHLO module."""
         inner = self.jaxpr.jaxpr
-        large = [var.aval.size > _INLINE for var in inner.constvars]
-        constvars, more = split(large, inner.constvars)
-        consts, large_consts = split(large, self.jaxpr.consts)
         eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
-        jaxpr = Jaxpr(constvars, [*more, *inner.invars], inner.outvars, eqns)
-        closed, aliases = ClosedJaxpr(jaxpr, consts), self._aliases()
+        jaxpr = Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns)
+        closed, aliases = ClosedJaxpr(jaxpr, self.jaxpr.consts), self._aliases()
         place = layout(closed)
         module = lower_program(
             closed,
             self.fun_name,
-            aliases=[None] * len(large_consts) + aliases,
-            arg_names=[""] * len(large_consts) + list(self.arg_names),
+            aliases=aliases,
+            arg_names=self.arg_names,
             result_names=["result" + "".join(path) for path in paths(self.out_tree)],
             layout=place,
         )
         if observer.listeners:
             observer.emit("lower", self.fun_name, module=module)
-        return Lowered(self, module, large_consts, aliases, place)
+        return Lowered(self, module, aliases, place)
 
     def _aliases(self) -> list[int | None]:
         """Returns for each argument the result that reuses its donated buffer, of the same type."""
@@ -111,14 +105,12 @@ class Lowered:
     Attributes:
         traced: Where it came from.
         module: MLIR's.
-        consts: Values of the module's first parameters: large arrays from outside.
-        aliases: For each other parameter, the result that uses its memory.
+        aliases: For each parameter, the result that uses its memory.
         layout: How its parameters and results lie on several devices; None for one.
     """
 
     traced: Traced
     module: Any
-    consts: Sequence[Any]
     aliases: Sequence[int | None]
     layout: MeshLayout | None = None
 
@@ -137,11 +129,8 @@ class Lowered:
         Args:
             compiler_options: XLA's, by name, such as `{"xla_cpu_enable_fast_math": True}`.
         """
-        traced, out_avals = self.traced, self.traced.jaxpr.out_avals
-        in_avals = [*map(aval_of, self.consts), *traced.in_avals]
-        executable = Executable(
-            self.module, in_avals, out_avals, traced.device, compiler_options, self.layout
-        )
+        traced, types = self.traced, (self.traced.in_avals, self.traced.jaxpr.out_avals)
+        executable = Executable(self.module, *types, traced.device, compiler_options, self.layout)
         if observer.listeners:
             observer.emit("compile", traced.fun_name, executable=executable)
         return Compiled(self, executable)
@@ -158,14 +147,13 @@ class Compiled:
     def __init__(self, lowered: Lowered, executable: Executable) -> None:
         self.traced = lowered.traced
         self.executable = executable
-        self._consts = [array(x, device=lowered.traced.device) for x in lowered.consts]
         self._donated = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program on leaves of its types; returns the tree of its results."""
         if self._donated:
             self._check_once(leaves)
-        results = self.executable([*self._consts, *leaves] if self._consts else leaves)
+        results = self.executable(leaves)
         for n in self._donated:
             if type(leaves[n]) is Array:
                 to = f"{self.traced.fun_name} as argument {self.traced.arg_names[n]}"
