@@ -149,18 +149,11 @@ def spread(mesh: Any, spec: Spec) -> NamedSharding:
 
 
 @cache
-def _sharding(place: Place) -> Any:
-    """Returns JAX's sharding for a place."""
-    if isinstance(place, NamedSharding):
-        return place
-    return SingleDeviceSharding(place or get_default_device())
-
-
-@cache
-def _parts(place: Place, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
-    """Returns each device of a place and the index of its shard of an array of this shape."""
-    indices = _sharding(place).addressable_devices_indices_map(shape)
-    return [(device, (*index, ...)) for device, index in indices.items()]
+def _target(place: Place) -> tuple[Any, list[Any]]:
+    """Returns JAX's sharding for a place, and its devices."""
+    spread_out = isinstance(place, NamedSharding)
+    sharding = place if spread_out else SingleDeviceSharding(place or get_default_device())
+    return sharding, list(sharding.device_set)
 
 
 @cache
@@ -185,31 +178,37 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
         raise UnexpectedTracerError(value)
     if type(value) is Array:
         value = value.live()
-    sharding = _sharding(place)
+    sharding, devices = _target(place)
     if isinstance(value, jax.Array):
         value = value if value.dtype == aval.dtype else value.astype(aval.dtype)
         if value.sharding == sharding:
             return value
-        with jax.enable_x64(True):  # else JAX would halve 64-bit elements
-            return jax.device_put(value, sharding)
+    else:
+        value = _numbers(value, aval)
+        if len(devices) == 1:
+            semantics, committed = _COPY if copy else _ALIAS, place is not None
+            return _jax.batched_device_put(
+                _jax_aval(aval),
+                sharding,
+                [value],
+                devices,
+                committed,
+                host_buffer_semantics=semantics,
+                enable_x64=True,
+            )
+    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
+        return jax.device_put(value, sharding)
+
+
+def _numbers(value: Any, aval: ShapedArray) -> np.ndarray:
     source = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
     try:
-        numbers = np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
+        return np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
     except TypeError:
         raise TypeError(
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
             f"traced and lowered, not run."
         ) from None
-    devices, indices = zip(*_parts(place, aval.shape), strict=True)
-    return _jax.batched_device_put(
-        _jax_aval(aval),
-        sharding,
-        [numbers[index] for index in indices],
-        list(devices),
-        place is not None,
-        host_buffer_semantics=_COPY if copy else _ALIAS,
-        enable_x64=True,
-    )
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
@@ -341,7 +340,7 @@ class Executable:
 
 def _handler(aval: ShapedArray, place: Place) -> Any:
     """Returns what makes a `jax.Array` of a result; jaxlib 0.12 has one keyword less."""
-    handler, args = _jax.array_result_handler, (_jax_aval(aval), _sharding(place))
+    handler, args = _jax.array_result_handler, (_jax_aval(aval), _target(place)[0])
     try:
         return handler(*args, committed=False, _skip_checks=True)
     except TypeError:

@@ -151,25 +151,12 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program on leaves of its types; returns the tree of its results."""
-        if self._donated:
-            self._check_once(leaves)
         results = self.executable(leaves)
         for n in self._donated:
             if type(leaves[n]) is Array:
                 to = f"{self.traced.fun_name} as argument {self.traced.arg_names[n]}"
                 leaves[n].buffer = Donated(to)
         return self.traced.out_tree.unflatten(results)
-
-    def _check_once(self, leaves: Sequence[Any]) -> None:
-        """Raises if an array is passed twice to a program that reuses donated buffers."""
-        names: dict[int, str] = {}
-        for x, name in zip(leaves, self.traced.arg_names, strict=True):
-            first = names.setdefault(id(x.buffer), name) if type(x) is Array else name
-            if first != name:
-                raise RuntimeError(
-                    f"{self.traced.fun_name} was given one array as arguments {first} and {name}, "
-                    f"and may use the memory of donated ones: give a copy."
-                )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         traced, name = self.traced, self.traced.fun_name
