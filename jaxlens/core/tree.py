@@ -17,19 +17,6 @@ from jaxlens.core.transforms.trees import tree_map as map
 from jaxlens.core.transforms.trees import tree_structure as structure
 from jaxlens.core.transforms.trees import tree_unflatten as unflatten
 
-__all__ = [
-    "all",
-    "flatten",
-    "flatten_with_path",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "reduce",
-    "structure",
-    "transpose",
-    "unflatten",
-]
 _NOTHING: Any = object()
 
 

@@ -19,24 +19,6 @@ from jaxlens.core.tree import map_with_path as tree_map_with_path
 from jaxlens.core.tree import reduce as tree_reduce
 from jaxlens.core.tree import transpose as tree_transpose
 
-__all__ = [
-    "keystr",
-    "register_dataclass",
-    "register_pytree_node",
-    "register_pytree_node_class",
-    "tree_all",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_with_path",
-    "tree_reduce",
-    "tree_structure",
-    "tree_transpose",
-    "tree_unflatten",
-]
-
 
 def keystr(path: Path) -> str:
     """Formats the path of a leaf as Python: `['w'][0]`."""
