@@ -12,6 +12,7 @@ _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
+from jaxlens.core.aot.from_jax import from_jax
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan
