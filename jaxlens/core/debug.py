@@ -1,4 +1,4 @@
-"""Watching a program: `debug_nans` and `log_compiles`.
+"""Watching a program: `debug_nans`, `debug.print` and `log_compiles`.
 
 `debug_nans` is an interpreter of ten lines, and shows what an interpreter is for: it lies on what
 was there before (the device, or a transformation), has each primitive computed there, and looks at
@@ -8,14 +8,21 @@ the results. A jitted function is opened, so that the primitive and its line are
         grad(jit(f))(0.0)      # FloatingPointError: invalid value (nan) encountered in mul, ...
 """
 
+import builtins
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
 
+from jaxlens.core.aot.device import callback
+from jaxlens.core.aot.lower import GuestState
 from jaxlens.core.kernel.interpreter import (
+    GROUND,
     Interpreter,
     Primitive,
     Tracer,
@@ -25,7 +32,9 @@ from jaxlens.core.kernel.interpreter import (
 )
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.run import jit_p
+from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import is_inexact
+from jaxlens.core.primitives.pieces import unstack
 from jaxlens.core.transforms.events import Event, listen
 
 
@@ -73,3 +82,66 @@ def log_compiles(on: bool = True) -> Iterator[None]:
 
     with listen(log if on else lambda _: None):
         yield
+
+
+# ---- print --------------------------------------------------------------------------------------
+
+debug_print_p = Primitive("debug_print", multiple_results=True)
+debug_print_p.abstract = lambda *avals, fmt, in_tree: []
+
+
+def print(fmt: str, *args: Any, **kwargs: Any) -> None:
+    """Prints when the program runs: `print("{x}", x=x)`, with the numbers of this run.
+
+    Under `vmap` it prints once for each example, under `grad` the values. The order of two prints
+    of a compiled program is XLA's. In a program that a lens of jaxlens compiles it does nothing.
+    """
+    leaves, in_tree = tree_flatten((args, kwargs))
+    _print(leaves, fmt=fmt, in_tree=in_tree)
+
+
+def _print(leaves: Sequence[Any], **params: Any) -> list[Any]:
+    if current() is GROUND:
+        _printer(**params)(*map(np.asarray, leaves))
+        return []
+    done: list[Any] = debug_print_p.bind(*leaves, **params)
+    return done
+
+
+@cache
+def _printer(fmt: str, in_tree: TreeDef) -> Callable[..., tuple[()]]:
+    def printing(*leaves: Any) -> tuple[()]:
+        args, kwargs = in_tree.unflatten(leaves)
+        builtins.print(fmt.format(*args, **kwargs))
+        return ()
+
+    return printing
+
+
+@debug_print_p.rule("lower")
+def _(ctx: Any, *operands: Any, **params: Any) -> list[Any]:
+    if not isinstance(ctx.program, GuestState):
+        target, number = callback(_printer(**params))
+        index = ir.Attribute.parse(f"{number} : ui64")
+        hlo.CustomCallOp(
+            [],
+            operands,
+            call_target_name=target,
+            has_side_effect=True,
+            api_version=ir.Attribute.parse("4 : i32"),
+            backend_config=ir.DictAttr.get({"index": index}),
+        )
+    return []
+
+
+@debug_print_p.rule("jvp")
+def _(primals: Any, tangents: Any, **params: Any) -> Any:
+    return _print(primals, **params), []
+
+
+@debug_print_p.rule("batch")
+def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
+    columns = [[x] * size if d is None else unstack(x, d) for x, d in zip(args, dims, strict=True)]
+    for example in zip(*columns, strict=True):
+        _print(example, **params)
+    return [], []

@@ -269,6 +269,19 @@ def devices(backend: str | None = None) -> list[Any]:
 
 # ---- programs -----------------------------------------------------------------------------------
 
+_CALL = "xla_ffi_python"  # begins the names of XLA's targets that call Python
+_called: list[Callable[..., tuple[()]]] = []  # of all programs: they call by number
+
+
+@cache
+def callback(f: Callable[..., tuple[()]]) -> tuple[str, int]:
+    """Returns XLA's target and number by which a program calls a Python function."""
+    platform = {"cuda": "gpu", "rocm": "gpu"}.get(name := get_backend().platform, name)
+    if platform not in ("cpu", "gpu"):
+        raise NotImplementedError(f"a program on {platform} cannot call Python.")
+    _called.append(f)
+    return f"{_CALL}_{platform}_callback", len(_called) - 1
+
 
 class Executable:
     """A StableHLO module that XLA has compiled and put on its devices.
@@ -307,11 +320,12 @@ class Executable:
             device_assignment=np.array([[d.id for d in chosen]]),
             env_options_overrides=options or {},
         )
+        text = module
         if not isinstance(module, str):
-            module = module.operation.get_asm(enable_debug_info=True)
-        client = get_backend()
-        self.loaded = client.compile_and_load(
-            module.encode(), _jax.DeviceList(tuple(chosen)), built
+            text = module.operation.get_asm(enable_debug_info=True)
+        program, called = (module, [_called]) if _CALL in text else (text.encode(), [])
+        self.loaded = get_backend().compile_and_load(
+            program, _jax.DeviceList(tuple(chosen)), built, *called
         )
         self._start = self.loaded.execute_sharded
         self.in_avals, self._in_places = in_avals, ins
