@@ -12,7 +12,6 @@ import builtins
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,16 +25,18 @@ from jaxlens.core.kernel.interpreter import (
     Interpreter,
     Primitive,
     Tracer,
+    Value,
     current,
     interpreting,
     observer,
 )
 from jaxlens.core.kernel.jaxpr import as_function
 from jaxlens.core.kernel.run import jit_p
-from jaxlens.core.kernel.tree import TreeDef, tree_flatten
+from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import is_inexact
 from jaxlens.core.primitives.pieces import unstack
 from jaxlens.core.transforms.events import Event, listen
+from jaxlens.core.transforms.flags import split
 
 
 class NaNCheck(Interpreter):
@@ -87,7 +88,7 @@ def log_compiles(on: bool = True) -> Iterator[None]:
 # ---- print --------------------------------------------------------------------------------------
 
 debug_print_p = Primitive("debug_print", multiple_results=True)
-debug_print_p.abstract = lambda *avals, fmt, in_tree: []
+debug_print_p.abstract = lambda *avals, **params: []
 
 
 def print(fmt: str, *args: Any, **kwargs: Any) -> None:
@@ -97,7 +98,10 @@ def print(fmt: str, *args: Any, **kwargs: Any) -> None:
     of a compiled program is XLA's. In a program that a lens of jaxlens compiles it does nothing.
     """
     leaves, in_tree = tree_flatten((args, kwargs))
-    _print(leaves, fmt=fmt, in_tree=in_tree)
+    fixed = [not isinstance(x, Value | np.ndarray | np.generic | float | int) for x in leaves]
+    arrays, _ = split(fixed, leaves)
+    static = tuple((n, x) for n, x in enumerate(leaves) if fixed[n])
+    _print(arrays, fmt=fmt, in_tree=in_tree, static_args=static)
 
 
 def _print(leaves: Sequence[Any], **params: Any) -> list[Any]:
@@ -108,9 +112,13 @@ def _print(leaves: Sequence[Any], **params: Any) -> list[Any]:
     return done
 
 
-@cache
-def _printer(fmt: str, in_tree: TreeDef) -> Callable[..., tuple[()]]:
-    def printing(*leaves: Any) -> tuple[()]:
+def _printer(fmt: str, in_tree: Any, static_args: Any, **_: Any) -> Callable[..., tuple[()]]:
+    """Returns the function of the arrays that prints; JAX's equation has the same parameters."""
+
+    def printing(*arrays: Any) -> tuple[()]:
+        leaves = list(arrays)
+        for n, value in static_args:
+            leaves.insert(n, value)
         args, kwargs = in_tree.unflatten(leaves)
         builtins.print(fmt.format(*args, **kwargs))
         return ()

@@ -640,6 +640,46 @@ def test_debug_nans_names_the_operation_and_the_line(name):
         close(core.jit(lambda x: x * 2)(X), X * 2)
 
 
+def printing(m, x):
+    m.debug.print("{} {kind}: {x:.1f} {}", "v", 2, x=x, kind="f")
+    return m.numpy.sin(x) * x
+
+
+PRINTS = {
+    "eager": lambda m, f: f(1.0),
+    "jit": lambda m, f: [g(x) for g in [m.jit(f)] for x in (1.0, 2.0)],
+    "no result": lambda m, f: m.jit(lambda x: [f(x)][1:])(1.0),
+    "grad of jit": lambda m, f: m.grad(m.jit(f))(1.0),
+    "jit of grad": lambda m, f: m.jit(m.grad(f))(1.0),
+    "vmap": lambda m, f: m.vmap(f)(X),
+    "jit of vmap": lambda m, f: m.jit(m.vmap(f))(X),
+    "grad of scan": lambda m, f: m.grad(
+        lambda y: m.lax.scan(lambda c, x: (f(c * x), x), y, X + 1)[0]
+    )(1.0),
+    "grad of checkpoint": lambda m, f: m.grad(m.checkpoint(f))(1.0),
+    "cond": lambda m, f: m.lax.cond(True, f, lambda x: x, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_debug_print_prints_what_jax_prints(name, capsys):
+    def printed(m, f):
+        jax.block_until_ready(core.tree_map(np.asarray, PRINTS[name](m, f)))
+        jax.effects_barrier()
+        return sorted(capsys.readouterr().out.splitlines())
+
+    expected = printed(jax, partial(printing, jax))
+    assert len(expected) >= 1
+    assert printed(core, partial(printing, core)) == expected
+    if name in ("jit of grad", "vmap"):
+        assert printed(core, core.from_jax(partial(printing, jax))) == expected
+
+
+def test_an_exported_program_cannot_print():
+    with pytest.raises(ValueError, match=r"export: <lambda> calls Python: leave debug\.print out"):
+        core.export(core.jit(lambda x: core.debug.print("{}", x)))(1.0)
+
+
 def test_log_compiles(caplog):
     f = core.jit(lambda x, n: x * n, static_argnums=1)
     with core.log_compiles():

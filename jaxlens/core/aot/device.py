@@ -273,7 +273,6 @@ _CALL = "xla_ffi_python"  # begins the names of XLA's targets that call Python
 _called: list[Callable[..., tuple[()]]] = []  # of all programs: they call by number
 
 
-@cache
 def callback(f: Callable[..., tuple[()]]) -> tuple[str, int]:
     """Returns XLA's target and number by which a program calls a Python function."""
     platform = {"cuda": "gpu", "rocm": "gpu"}.get(name := get_backend().platform, name)
