@@ -99,6 +99,7 @@ class ShapedArray:
     _all: dict[tuple[Any, ...], "ShapedArray"] = {}  # noqa: RUF012
 
     def __new__(cls, shape: Any, dtype: np.dtype, weak_type: bool = False) -> "ShapedArray":
+        shape = tuple(shape)
         aval = cls._all.get((shape, dtype, weak_type))
         if aval is None:
             shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
