@@ -9,7 +9,15 @@ import os as _os
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from jaxlens.core import lax, nn, numpy, random
-from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
+from jaxlens.core.aot.device import (
+    XLA,
+    Array,
+    array,
+    block_until_ready,
+    device_get,
+    device_put,
+    devices,
+)
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
@@ -19,22 +27,29 @@ from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.jacobians import hessian, jacfwd, jacrev
 from jaxlens.core.kernel.interpreter import (
+    GROUND,
     ConcretizationTypeError,
+    ForeignTracerError,
+    Interpreter,
     Primitive,
+    Tracer,
     UnexpectedTracerError,
+    interpreting,
+    observer,
 )
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import Mesh, PartitionSpec
 from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.transforms.batching import vmap
+from jaxlens.core.transforms.calls import call_rules
 from jaxlens.core.transforms.check import check_jaxpr
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.derivatives import grad, jvp, linearize, value_and_grad, vjp
 from jaxlens.core.transforms.errors import (
-    ForeignTracerError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -42,7 +57,8 @@ from jaxlens.core.transforms.errors import (
 from jaxlens.core.transforms.events import Event, listen
 from jaxlens.core.transforms.jaxprs import make_jaxpr
 from jaxlens.core.transforms.remat import checkpoint
-from jaxlens.core.transforms.sources import named_scope
+from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
+from jaxlens.core.transforms.sources import UserProgram, named_scope
 from jaxlens.core.transforms.trees import (
     register_dataclass,
     register_pytree_node,
@@ -51,6 +67,11 @@ from jaxlens.core.transforms.trees import (
     tree_unflatten,
 )
 
+# What the rings give to the kernel, here and nowhere else.
+GROUND.backend = XLA()
+observer.source = UserProgram()
+call_rules(jit_p)
+
 __all__ = [
     "Array",
     "ClosedJaxpr",
@@ -58,6 +79,7 @@ __all__ = [
     "Event",
     "Exported",
     "ForeignTracerError",
+    "Interpreter",
     "Jaxpr",
     "JaxprEqn",
     "Jitted",
@@ -68,6 +90,7 @@ __all__ = [
     "PartitionSpec",
     "Primitive",
     "ShapedArray",
+    "Tracer",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
@@ -85,6 +108,7 @@ __all__ = [
     "device_get",
     "device_put",
     "devices",
+    "elementwise_batch",
     "enable_x64",
     "eval_jaxpr",
     "eval_shape",
@@ -92,13 +116,16 @@ __all__ = [
     "fori_loop",
     "grad",
     "hessian",
+    "interpreting",
     "jacfwd",
     "jacrev",
     "jit",
     "jvp",
+    "jvp_by_argument",
     "lax",
     "linearize",
     "listen",
+    "lower_fun",
     "make_jaxpr",
     "map",
     "named_scope",

@@ -12,6 +12,8 @@ bf16 `x` into f32 because of the 2. `transforms/promotion.py` has the rules.
 In JAX: `ShapedArray` in jax/_src/core.py, `canonicalize_dtype` in jax/_src/dtypes.py.
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import prod
@@ -33,29 +35,19 @@ _x64: ContextVar[bool] = ContextVar("x64", default=False)
 x64 = _x64.get  # whether arrays may have 64-bit elements now
 
 
-class Setting:
-    """Sets a context variable within a `with`: `with Setting(variable, value)`.
-
-    A class, since the current interpreter is set at every step: a generator-based context manager
-    would take three times as long.
-    """
-
-    __slots__ = ("_token", "_value", "_variable")
-
-    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
-        self._variable = variable
-        self._value = value
-
-    def __enter__(self) -> None:
-        self._token = self._variable.set(self._value)
-
-    def __exit__(self, *_: object) -> None:
-        self._variable.reset(self._token)
+@contextmanager
+def setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Sets a context variable within a `with`."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
-def enable_x64(on: bool = True) -> Setting:
+def enable_x64(on: bool = True) -> AbstractContextManager[None]:
     """Allows 64-bit elements within the `with`; elsewhere they become 32-bit."""
-    return Setting(_x64, on)
+    return setting(_x64, on)
 
 
 def canonical(dtype: Any) -> np.dtype:

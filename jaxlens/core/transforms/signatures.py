@@ -10,10 +10,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxlens.core.kernel.interpreter import Value, aval_of
+from jaxlens.core.kernel.interpreter import ForeignTracerError, Value, aval_of
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.transforms.errors import ForeignTracerError
 from jaxlens.core.transforms.trees import paths
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
