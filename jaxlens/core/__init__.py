@@ -1,4 +1,4 @@
-"""A tracing and transform core from scratch: a small JAX whose kernel is read in an evening.
+"""A tracing and transform core from scratch: a small JAX to read.
 
 `core/README.md` names the files in reading order.
 """

@@ -61,7 +61,7 @@ def ring(module: str) -> int:
     part = module.removeprefix("jaxlens.core.").split(".")[0]
     if part in SURFACE | SURFACE_FILES:
         return 2
-    return {"kernel": 0, "transforms": 1, "aot": 3}[part]
+    return {"kernel": 0, "transforms": 1, "aot": 3, "lesson": 3}[part]
 
 
 def test_the_kernel_is_an_evening() -> None:
