@@ -118,7 +118,7 @@ class Interpreter:
         done: Whether it has ended. A tracer of it that is still used has leaked.
     """
 
-    parent: "Interpreter"
+    parent: Any = None
     done = False
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Ground(Interpreter):
     backend: Any = None
 
     def __init__(self) -> None:
-        self.parent = self
+        pass  # nothing is below
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.backend.run(primitive, args, params)

@@ -52,8 +52,7 @@ class Staging(Interpreter):
         constvars: Their variables.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self) -> None:  # with no parent: it computes nothing
         self.eqns: list[JaxprEqn] = []
         self.consts: list[Any] = []
         self.constvars: list[Var] = []

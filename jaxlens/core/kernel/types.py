@@ -15,6 +15,7 @@ In JAX: `ShapedArray` in jax/_src/core.py, `canonicalize_dtype` in jax/_src/dtyp
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from operator import index
@@ -67,13 +68,9 @@ def _canonical(dtype: Any, wide: bool) -> np.dtype:
     return native if wide else _NARROW.get(native, native)
 
 
+@dataclass(frozen=True, slots=True)
 class ShapedArray:
     """The type of an array.
-
-    There is one object per type ("hash consing"): comparing two types is comparing two addresses,
-    and a tuple of types is a fast cache key.
-
-        ShapedArray((3,), f32) is ShapedArray((3,), f32)      # True
 
     Attributes:
         shape: Lengths of the axes.
@@ -84,29 +81,21 @@ class ShapedArray:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    weak_type: bool
-    ndim: int
-    size: int
-    strong: "ShapedArray"
-    _all: dict[tuple[Any, ...], "ShapedArray"] = {}  # noqa: RUF012
+    weak_type: bool = False
 
-    def __new__(cls, shape: Any, dtype: np.dtype, weak_type: bool = False) -> "ShapedArray":
-        aval = cls._all.get((shape, dtype, weak_type))
-        if aval is None:
-            shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
-            if min(shape, default=0) < 0:
-                raise TypeError(f"A shape must have no negative lengths, got {shape}.")
-            new = object.__new__(cls)
-            new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
-            new.ndim, new.size = len(shape), prod(shape)
-            new.strong = cls(shape, dtype) if weak_type else new
-            aval = cls._all.setdefault((shape, dtype, weak_type), new)
-        return aval
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: prod(self.shape))
+    strong = property(lambda self: ShapedArray(self.shape, self.dtype))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(map(index, self.shape)))
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if min(self.shape, default=0) < 0:
+            raise TypeError(f"A shape must have no negative lengths, got {self.shape}.")
 
     def update(self, **changes: Any) -> "ShapedArray":
         """Returns the same type with some attributes replaced."""
-        own: Any = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
-        return ShapedArray(**(own | changes))
+        return replace(self, **changes)
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """Formats as in jaxprs: `f32[2,3]`."""
@@ -115,9 +104,6 @@ class ShapedArray:
 
     def __repr__(self) -> str:
         return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
 
 
 def short_name(dtype: np.dtype) -> str:

@@ -29,6 +29,7 @@ from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, instantiate
 from jaxlens.core.kernel.interpreter import (
     Primitive,
     aval_of,
+    current,
     interpreting,
     observer,
 )
@@ -44,6 +45,10 @@ Values = Sequence[Any]
 
 class Partial(Staging):
     """Computes what is known, in the interpreter below; records what is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parent = current()
 
     def unknown(self, value: Any) -> bool:
         """Whether a value is a variable of the record."""
