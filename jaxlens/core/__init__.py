@@ -19,6 +19,7 @@ from jaxlens.core.aot.device import (
     devices,
 )
 from jaxlens.core.aot.export import Exported, deserialize, export
+from jaxlens.core.aot.from_jax import from_jax
 from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
@@ -114,6 +115,7 @@ __all__ = [
     "eval_shape",
     "export",
     "fori_loop",
+    "from_jax",
     "grad",
     "hessian",
     "interpreting",
