@@ -35,7 +35,7 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.flags import merge, split
-from jaxlens.core.transforms.sources import NameStack, SourceInfo, place
+from jaxlens.core.transforms.sources import NameStack, SourceInfo, Traceback
 
 Rules = Mapping[str, Callable[..., Any]]
 _SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
@@ -138,7 +138,7 @@ def _source(eqn: Any) -> SourceInfo:
             if not code.co_filename.startswith(_JAX):
                 calls.append((code, instruction))
     name = str(info.name_stack)
-    return SourceInfo(tuple(calls), NameStack((name,)) if name else NameStack())
+    return SourceInfo(Traceback(tuple(calls)), NameStack((name,) if name else ()))
 
 
 # ---- equations ----------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class _Reader:
             return np.asarray(atom.val)
 
         for eqn in jaxpr.eqns:
-            with observer.at(_source(eqn)):
+            with observer.source.at(_source(eqn)):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             many = isinstance(results, list | tuple)
             env.update(zip(eqn.outvars, results if many else [results], strict=True))
@@ -224,7 +224,7 @@ def _bind(eqn: Any, *args: Any) -> Any:
 def _missing(eqn: Any, says: str) -> NotImplementedError:
     """Returns the error for an equation that the core cannot apply."""
     source = _source(eqn)
-    return NotImplementedError(f"{place(source)}: " * bool(source.calls) + f"jaxlens.core {says}")
+    return NotImplementedError(f"{source}: " * bool(source.traceback.calls) + f"jaxlens.core {says}")
 
 
 def _primitives() -> dict[str, Primitive]:
