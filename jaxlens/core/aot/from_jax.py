@@ -224,7 +224,9 @@ def _bind(eqn: Any, *args: Any) -> Any:
 def _missing(eqn: Any, says: str) -> NotImplementedError:
     """Returns the error for an equation that the core cannot apply."""
     source = _source(eqn)
-    return NotImplementedError(f"{source}: " * bool(source.traceback.calls) + f"jaxlens.core {says}")
+    return NotImplementedError(
+        f"{source}: " * bool(source.traceback.calls) + f"jaxlens.core {says}"
+    )
 
 
 def _primitives() -> dict[str, Primitive]:
