@@ -246,7 +246,7 @@ def aval_of(value: Any) -> ShapedArray:
 # ---- what outer rings may watch -----------------------------------------------------------------
 
 
-class Source:
+class UserCode:
     """Knows the user's program. This class knows nothing: no result depends on it.
 
     `core/__init__.py` hands in the class of `transforms/sources.py`, by which equations have Python
@@ -289,7 +289,7 @@ class Observer:
     """
 
     listeners: tuple[Callable[[str, str, dict[str, Any]], None], ...] = ()
-    source = Source()
+    source: UserCode = UserCode()
 
     def emit(self, kind: str, name: str, **detail: Any) -> None:
         """Notifies the listeners of a step."""

@@ -1,4 +1,4 @@
-"""Running: from a jaxpr to StableHLO, and from that to numbers. `jit` is one primitive.
+"""Running: from a jaxpr to StableHLO, and from that to numbers.
 
 StableHLO is the portable language of array programs: its ops are nearly the primitives. ModuleState
 goes through the equations once and lets the `lower` rule of each primitive emit its ops.
@@ -6,12 +6,12 @@ goes through the equations once and lets the `lower` rule of each primitive emit
     a:f32[] -> b:f32[] = sin a      %0 = stablehlo.sine %arg0 : tensor<f32>
 
 The module then goes to a `Backend`. The one here is the reference interpreter of StableHLO, which
-is part of jaxlib: slow, but all that the kernel needs. `aot/device.py` replaces it by XLA.
+is part of jaxlib: slow, but all that the kernel needs; that of `aot/device.py` has XLA.
 
 A primitive that no other interpreter has taken ends in `Ground`, which runs it as a program of one
-equation. `jit` makes programs of many: its primitive holds a jaxpr. A program is compiled once for
-each cache key: primitive, types and parameters. A jaxpr is a parameter, compared by identity, so
-`jit` has a cache of its own from the types of its arguments to jaxprs.
+equation. The primitive of `jit` makes programs of many: it holds a jaxpr. A program is compiled
+once for each cache key: primitive, types and parameters. A jaxpr is a parameter, compared by
+identity, so `jit` has a cache from the types of its arguments to jaxprs (`aot/programs.py`).
 
 In JAX: jax/_src/interpreters/mlir.py and jax/_src/pjit.py. The language is specified at
 openxla.org/stablehlo/spec.
@@ -243,7 +243,7 @@ def named(name: str, location: ir.Location | None = None) -> ir.Location:
 
 # ---- running ------------------------------------------------------------------------------------
 
-jit_p = Primitive("jit", multiple_results=True)  # `transforms/calls.py` has its other rules
+jit_p = Primitive("jit", multiple_results=True)  # its other rules are those of all calls
 jit_p.abstract = lambda *avals, jaxpr, name: jaxpr.out_avals
 jit_p.lower = lambda ctx, *operands, jaxpr, name: ctx.call(name, jaxpr, *operands)
 

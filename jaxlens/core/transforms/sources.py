@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from jaxlens.core.kernel.interpreter import Source
+from jaxlens.core.kernel.interpreter import UserCode
 from jaxlens.core.kernel.jaxpr import JaxprEqn
 from jaxlens.core.kernel.run import named
 from jaxlens.core.kernel.types import setting
@@ -137,7 +137,7 @@ def named_scope(name: str) -> Iterator[None]:
         yield
 
 
-class UserProgram(Source):
+class UserProgram(UserCode):
     """What the kernel is told of the user's program."""
 
     scope = staticmethod(named_scope)
