@@ -31,11 +31,12 @@ from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0, is_inexact, x64
 from jaxlens.core.primitives import contractions, elementwise, functions, gathering, pieces, shapes
+from jaxlens.core.transforms import signatures
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.flags import merge, split
-from jaxlens.core.transforms.sources import NameStack, SourceInfo, Traceback
+from jaxlens.core.transforms.sources import NameStack, SourceInfo
 
 Rules = Mapping[str, Callable[..., Any]]
 _SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
@@ -45,38 +46,52 @@ _U32 = np.dtype("uint32")
 _IGNORED = {"accuracy", "precision", "sharding", "out_sharding"}
 
 
-def from_jax(f: Callable[..., Any], rules: Rules | None = None) -> Callable[..., Any]:
+class MissingPrimitiveError(NotImplementedError):
+    """The core cannot apply an equation of JAX: it has no such primitive, or not this of it."""
+
+
+def from_jax(
+    f: Callable[..., Any],
+    rules: Rules | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[..., Any]:
     """Returns a function that JAX traces, and that the core transforms, compiles and runs.
 
     Args:
         f: A function of pytrees that JAX can trace. It is traced once for the types of its
-            arguments; what is neither an array nor a number is not traced but compared.
+            arguments; what it takes from outside must not be traced by the core.
         rules: For primitives that the core lacks, by name: functions of the core of their operands
             and parameters, such as `{"cbrt": lambda x, **params: x ** (1 / 3)}`.
+        static_argnums: Arguments that are not traced but compared, as are those that hold neither
+            arrays nor numbers.
+        static_argnames: The same, by name.
 
     Raises:
-        NotImplementedError: When the function is called: the core lacks one of its primitives, and
-            `rules` has none for it.
+        MissingPrimitiveError: When the function is called: the core lacks one of its primitives,
+            and `rules` has none for it.
     """
+    chosen = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
     programs: dict[Any, tuple[ClosedJaxpr, Any]] = {}
-    own = dict(rules or {})
 
     @wraps(f)
     def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
         leaves, in_tree = tree_util.tree_flatten((args, kwargs))
-        static = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
+        plain = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
         arrays = [_words(leaf) for leaf in leaves if _is_array(leaf)]
-        types = tuple(jax_type(leaf) for leaf in leaves if _is_array(leaf))
-        key = in_tree, static, types, x64()
+        types = tuple(_jax_type(leaf) for leaf in leaves if _is_array(leaf))
+        key = in_tree, plain, types, static, x64()
         if key not in programs:
 
             def flat(*values: Any) -> Any:
                 given = iter(values)
                 filled = [next(given) if _is_array(x) else x for x in leaves]
                 args, kwargs = tree_util.tree_unflatten(in_tree, filled)
-                return f(*args, **kwargs)
+                return signatures.filled(f, static)(*args, **kwargs)
 
-            programs[key] = _traced(flat, types, own)
+            programs[key] = _traced(flat, types, rules or {})
         closed, out_tree = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
         return tree_util.tree_unflatten(out_tree, results)
@@ -101,7 +116,7 @@ def _is_array(leaf: Any) -> bool:
     )
 
 
-def jax_type(value: Any) -> Any:
+def _jax_type(value: Any) -> Any:
     """Returns JAX's type of an array, a number, or a type."""
     struct: Any = jax.ShapeDtypeStruct
     if _is_key(value):
@@ -128,8 +143,11 @@ def _type(aval: Any) -> ShapedArray:
     return ShapedArray(aval.shape, canonical(aval.dtype), aval.weak_type)
 
 
-def _source(eqn: Any) -> SourceInfo:
-    """Returns the position of an equation of JAX's: the calls above this file, without JAX's."""
+def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
+    """Returns the position of an equation of JAX: the calls above this file, without JAX's own.
+
+    What a jitted function of JAX's does has the position `around` it, that of the call.
+    """
     info, calls = eqn.source_info, []
     if info.traceback is not None:
         for code, instruction in zip(*info.traceback.raw_frames(), strict=True):
@@ -138,7 +156,7 @@ def _source(eqn: Any) -> SourceInfo:
             if not code.co_filename.startswith(_JAX):
                 calls.append((code, instruction))
     name = str(info.name_stack)
-    return SourceInfo(Traceback(tuple(calls)), NameStack((name,) if name else ()))
+    return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
 
 
 # ---- equations ----------------------------------------------------------------------------------
@@ -153,6 +171,7 @@ class _Reader:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
+        self._source = SourceInfo(())  # of the equation that is read
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
@@ -181,9 +200,12 @@ class _Reader:
                 return number.item() if atom.aval.weak_type else number
             return np.asarray(atom.val)
 
+        around = self._source
         for eqn in jaxpr.eqns:
-            with observer.source.at(_source(eqn)):
+            self._source = _source(eqn, around)
+            with observer.source.at(self._source):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
+            self._source = around
             many = isinstance(results, list | tuple)
             env.update(zip(eqn.outvars, results if many else [results], strict=True))
         return list(map(read, jaxpr.outvars))
@@ -196,7 +218,7 @@ class _Reader:
         if name in _EQUATIONS:
             return _EQUATIONS[name](self, eqn, args)
         keys = [_is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
-        rule: Callable[..., Any] = partial(_bind, eqn)
+        rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
         if name in _RANDOM:
             return _RANDOM[name](*args, **eqn.params)
         if any(keys):  # the same for both words of each key
@@ -205,28 +227,23 @@ class _Reader:
             rule = vmap(rule, tuple(axes[:count]), axes[count] if len(axes) == count + 1 else -1)
         return rule(*args)
 
+    def bind(self, name: str, params: dict[str, Any], *args: Any) -> Any:
+        """Binds the core's primitive of a name."""
+        params = {key: value for key, value in params.items() if key not in _IGNORED}
+        if name in _OPERATIONS:
+            return _OPERATIONS[name](*args, **params)
+        primitive = _primitives().get(name)
+        if primitive is None:
+            raise self.missing(
+                f"has no primitive {name}. Say what it computes with functions of the core: "
+                f"from_jax(f, {{{name!r}: lambda *args, **params: ...}})."
+            )
+        return primitive.bind(*args, **params)
 
-def _bind(eqn: Any, *args: Any) -> Any:
-    """Binds the core's primitive of the same name."""
-    name, params = eqn.primitive.name, {k: v for k, v in eqn.params.items() if k not in _IGNORED}
-    if name in _OPERATIONS:
-        return _OPERATIONS[name](*args, **params)
-    primitive = _primitives().get(name)
-    if primitive is None:
-        raise _missing(
-            eqn,
-            f"has no primitive {name}. Say what it computes with functions of the core: "
-            f"from_jax(f, {{{name!r}: lambda *args, **params: ...}}).",
-        )
-    return primitive.bind(*args, **params)
-
-
-def _missing(eqn: Any, says: str) -> NotImplementedError:
-    """Returns the error for an equation that the core cannot apply."""
-    source = _source(eqn)
-    return NotImplementedError(
-        f"{source}: " * bool(source.traceback.calls) + f"jaxlens.core {says}"
-    )
+    def missing(self, says: str) -> MissingPrimitiveError:
+        """Returns the error for the equation that is read, which the core cannot apply."""
+        at = f"{self._source}: " if self._source.calls else ""
+        return MissingPrimitiveError(f"{at}jaxlens.core {says}")
 
 
 def _primitives() -> dict[str, Primitive]:
@@ -252,7 +269,7 @@ def _call(reader: _Reader, eqn: Any, args: list[Any]) -> Any:
 def _remat(reader: _Reader, eqn: Any, args: list[Any]) -> Any:
     params = dict(eqn.params)
     if params.pop("policy", None) is not None:
-        raise _missing(eqn, "has no policy of jax.checkpoint: leave it out.")
+        raise reader.missing("has no policy of jax.checkpoint: leave it out.")
     closed, consts = hoisted(reader.closed(params.pop("jaxpr")))
     return _primitives()["remat2"].bind(*consts, *args, jaxpr=closed, **params)
 
@@ -469,7 +486,7 @@ def _conv(x: Any, kernel: Any, **params: Any) -> Any:
 
     dtype, groups = params.pop("preferred_element_type"), params.pop("batch_group_count")
     if groups != 1 or dtype not in (None, aval_of(x).dtype):
-        raise NotImplementedError(
+        raise MissingPrimitiveError(
             "jaxlens.core has no conv_general_dilated with batch_group_count or "
             "preferred_element_type."
         )
@@ -490,7 +507,7 @@ def _scatter(name: str) -> Callable[..., Any]:
         *args: Any, dimension_numbers: Any, mode: Any, update_jaxpr: Any, **params: Any
     ) -> Any:
         if name == "scatter" and update_jaxpr is not None and update_jaxpr.eqns:
-            raise NotImplementedError("jaxlens.core has no scatter that applies a function.")
+            raise MissingPrimitiveError("jaxlens.core has no scatter that applies a function.")
         del params["update_consts"]
         params["dimension_numbers"] = gathering.ScatterDimensionNumbers(*dimension_numbers)
         params["mode"] = gathering.GatherScatterMode[mode.name]

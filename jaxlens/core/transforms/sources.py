@@ -77,17 +77,22 @@ class SourceInfo:
     """Where an equation comes from.
 
     Attributes:
-        traceback: The running functions, innermost first, up to where tracing began.
+        calls: The running functions, innermost first, up to where tracing began.
         name_stack: The scopes and transformations around it.
     """
 
-    traceback: Traceback
+    calls: tuple[Call, ...]
     name_stack: NameStack = _NO_SCOPES
+
+    @property
+    def traceback(self) -> Traceback:
+        """The calls, in the form of JAX's `source_info.traceback`."""
+        return Traceback(self.calls)
 
     @property
     def frames(self) -> tuple[SourceFrame, ...]:
         """The positions in the user's files, innermost first."""
-        return tuple(map(frame, self.traceback.calls))
+        return tuple(map(frame, self.calls))
 
     def __str__(self) -> str:
         """Formats the innermost position that is in no installed library: `cell.py:3 (f)`."""
@@ -161,7 +166,7 @@ class UserProgram(UserCode):
         """Returns the user's current position: the frames in no file of this package."""
         remaining, scopes, source = _around.get()
         if source is not None:
-            return SourceInfo(source.traceback, NameStack(scopes + source.name_stack))
+            return SourceInfo(source.calls, NameStack(scopes + source.name_stack))
         calls: list[Call] = []
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and len(calls) < _MAX_FRAMES:
@@ -173,7 +178,7 @@ class UserProgram(UserCode):
             elif code.co_filename not in _OWN_FILES:
                 calls.append((code, frame.f_lasti))
             frame = frame.f_back
-        return SourceInfo(Traceback(tuple(calls)), scopes)
+        return SourceInfo(tuple(calls), scopes)
 
     def at(self, source: SourceInfo, transposed: bool = False) -> Any:
         """Within it new equations inherit the position of an old one, or of its transpose.
@@ -184,7 +189,7 @@ class UserProgram(UserCode):
         if transposed:
             scopes = around.scopes
             inner = names[len(scopes) :] if names[: len(scopes)] == scopes else names
-            source = SourceInfo(source.traceback, NameStack(("transpose()", *inner)))
+            source = SourceInfo(source.calls, NameStack(("transpose()", *inner)))
         return setting(_around, around._replace(inherited=source))
 
     def locate(
@@ -199,7 +204,7 @@ class UserProgram(UserCode):
         """
         scopes = (*scopes, *eqn.source_info.name_stack)
         location = None
-        for call in reversed(eqn.source_info.traceback.calls):
+        for call in reversed(eqn.source_info.calls):
             if call not in cache:
                 cache[call] = _location(frame(call))
             inner = cache[call]
