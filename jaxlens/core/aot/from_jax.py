@@ -37,7 +37,7 @@ from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.flags import cut, merge, split
-from jaxlens.core.transforms.sources import NameStack, SourceInfo, place
+from jaxlens.core.transforms.sources import NameStack, SourceInfo
 
 Rules = Mapping[str, Callable[..., Any]]
 _SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
@@ -204,7 +204,7 @@ class _Reader:
         around = self._source
         for eqn in jaxpr.eqns:
             self._source = _source(eqn, around)
-            with observer.at(self._source):
+            with observer.source.at(self._source):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             self._source = around
             many = isinstance(results, list | tuple)
@@ -243,7 +243,7 @@ class _Reader:
 
     def missing(self, says: str) -> MissingPrimitiveError:
         """Returns the error for the equation that is read, which the core cannot apply."""
-        at = f"{place(self._source)}: " if self._source.calls else ""
+        at = f"{self._source}: " if self._source.calls else ""
         return MissingPrimitiveError(f"{at}jaxlens.core {says}")
 
 

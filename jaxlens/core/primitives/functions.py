@@ -33,12 +33,12 @@ from jaxlens.core.primitives.elementwise import (
     lt,
     mul,
     neg,
-    spread,
     square,
     sub,
     where,
 )
 from jaxlens.core.primitives.shapes import convert_element_type
+from jaxlens.core.transforms.rules import spread
 
 _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 
