@@ -201,7 +201,7 @@ def train_step(params, data):
     ...         print(i, tree_map(lambda w: round(float(w), 3), params))
     ...     params = fast_step(params, (xs, ys))
     0 {'frequency': 1.0, 'phase': 0.0}
-    100 {'frequency': 1.699, 'phase': 0.401}
+    100 {'frequency': 1.7, 'phase': 0.401}
     200 {'frequency': 1.7, 'phase': 0.4}
     300 {'frequency': 1.7, 'phase': 0.4}
     """

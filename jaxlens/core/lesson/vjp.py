@@ -80,8 +80,8 @@ def linearize_flat(f, primals):
 
 
 # ---- Step 2: reverse each arrow ----------------------------------------------------------------
-# A rule gets the cotangent of the result and the inputs of the equation. It returns the cotangents of
-# the inputs. An input that is a `Var` is unknown and needs one; any other is a residual.
+# A rule gets the cotangent of the result and the inputs of the equation. It returns the cotangents
+# of the inputs. An input that is a `Var` is unknown and needs one; any other is a residual.
 #
 # `sin` has no rule: it is not linear, so it never gets into a record. And in a record, `mul` has
 # one unknown input, never two. `broadcast` gives one value to many places, so what comes back to it

@@ -31,9 +31,9 @@ from .jvp import Tracer, derivative, jvp
 from .tracing import make_jaxpr
 
 # ---- Step 1: the rules -------------------------------------------------------------------------
-# A rule gets the primitive, the number of examples, and the arguments with, for each, whether it has
-# the axis of the examples, which is always the first one. Its result has that axis. For `broadcast`
-# the axis of the examples stays in front, so the new axis goes one place further back.
+# A rule gets the primitive, the number of examples, and the arguments with, for each, whether it
+# has the axis of the examples, which is always the first one. Its result has that axis. For
+# `broadcast` the axis of the examples stays in front, so the new axis goes one place further back.
 
 
 def elementwise(primitive, size, args, batched):
