@@ -74,8 +74,14 @@ def derivatives():
     with jax.enable_x64(True):
         x = jnp.asarray(POINTS)
         programs = [lambda x, p=p: x * 0.0 + p(jnp.sin, x) for p in SCALAR]
-        f = lambda x: jnp.stack([p(x) for p in programs])
-        return [np.asarray(g(x)) for g in (f, derivative(f), derivative(derivative(f)))]
+
+        def f(x):
+            return jnp.stack([p(x) for p in programs])
+
+        def all_of_them(x):
+            return f(x), derivative(f)(x), derivative(derivative(f))(x)
+
+        return list(map(np.asarray, jax.jit(all_of_them)(x)))
 
 
 def by_jax(derivatives, outer, inner):

@@ -221,7 +221,7 @@ class Count(Interpreter):
     >>> print(lower.counts)
     {'sin': 2, 'mul': 1}
     >>> print(np.round(result, 6))
-    0.993621
+    0.993718
     """
 
     def __init__(self):
