@@ -1,4 +1,4 @@
-"""Each chapter runs alone, by its path and without jax; its exercise is solved by a solution only."""
+"""Each chapter runs by its path and without jax; its exercise takes a solution and nothing else."""
 
 import ast
 import re
