@@ -187,14 +187,14 @@ def test_trees_go_through_every_transform():
         for leaf, right in zip(leaves, rights, strict=True):
             np.testing.assert_allclose(leaf, right, 1e-5, 1e-6)
 
-    same(trees.jit(f)(tree, 2.0), f(tree, 2.0))
+    same(trees.jit(f, jit.by_numpy)(tree, 2.0), f(tree, 2.0))
     same(trees.grad(number)(tree, 2.0), jax.grad(number_by_jax)(tree, 2.0))
     y, pullback = trees.vjp(f, tree, 2.0)
     y_jax, pullback_jax = jax.vjp(f, tree, 2.0)
     same(y, y_jax)
     same(pullback(y), pullback_jax(y_jax))
-    axes, rows = (None, 0), {"x": SCALES}
-    same(trees.vmap(lambda p, r: f(p, r["x"]), axes)(tree, rows), jax.vmap(f, axes)(tree, SCALES))
+    found = trees.vmap(lambda p, row: f(p, row["x"]), (None, 0))(tree, {"x": SCALES})
+    same(found, jax.tree.map(lambda *xs: np.stack(xs), *[f(tree, scale) for scale in SCALES]))
     compiled = trees.jit(trees.grad(number), jit.by_numpy)
     same(compiled(tree, 2.0), jax.grad(number_by_jax)(tree, 2.0))
     assert trees.tree_flatten(tree)[0][1:] == jax.tree.leaves(tree)[1:]

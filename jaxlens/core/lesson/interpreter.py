@@ -84,7 +84,11 @@ broadcast_p = Primitive("broadcast")
 
 
 class Ground(Interpreter):
-    """Computes, with NumPy."""
+    """Computes, with NumPy.
+
+    >>> print(Ground().process(sin_p, (2.0,), {}))
+    0.9092974268256817
+    """
 
     def __init__(self):
         self.parent = None
@@ -108,7 +112,14 @@ _stack = [GROUND]
 
 
 def current():
-    """Returns the interpreter that is current."""
+    """Returns the interpreter that is current.
+
+    >>> with interpreting(Ground()) as other:
+    ...     print(current() is other)
+    True
+    >>> print(current() is other, current() is GROUND)
+    False True
+    """
     return _stack[-1]
 
 
@@ -154,7 +165,7 @@ def broadcast(x, axis, size):
 
 def same_shape(x, y):
     """Gives the argument with fewer axes those of the other."""
-    while np.ndim(x) < np.ndim(y):
+    while np.ndim(x) < np.ndim(y):  # axes are compared from the last one on
         x = broadcast(x, 0, np.shape(y)[-1 - np.ndim(x)])
     while np.ndim(y) < np.ndim(x):
         y = broadcast(y, 0, np.shape(x)[-1 - np.ndim(y)])

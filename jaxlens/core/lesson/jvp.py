@@ -42,7 +42,13 @@ from .interpreter import RUN, Echo, Interpreter, Primitive, add, broadcast, inte
 
 
 def cos(x):
-    """The cosine of x."""
+    """The cosine of x.
+
+    A rule at work: in 5 * 7, only the first factor moves, at speed 1.
+
+    >>> print(JVP["mul"][0](1.0, 5.0, 7.0))
+    7.0
+    """
     return sin(add(x, np.pi / 2))
 
 
@@ -90,7 +96,12 @@ class Tracer:
 
 
 class JVPTracer(Tracer):
-    """A value and its tangent."""
+    """A value and its tangent.
+
+    >>> x = JVPTracer(None, 2.0, 1.0)
+    >>> print(x, x.shape)
+    JVPTracer[] ()
+    """
 
     def __init__(self, interpreter, primal, tangent):
         self.interpreter, self.primal, self.tangent = interpreter, primal, tangent
@@ -134,7 +145,8 @@ def jvp_flat(f, primals, tangents):
 def jvp(f, primals, tangents):
     """Returns the result of `f` and its tangent; here `f` returns an array.
 
-    The drawing above, and beside it two runs, divided:
+    There is a tangent for each argument, of its shape. The drawing above, and beside it two runs,
+    divided:
 
     >>> print(*jvp(lambda x: sin(x) * x, (2.0,), (1.0,)))
     1.8185948536513634 0.077003753731397

@@ -55,7 +55,16 @@ class JaxprEqn(NamedTuple):
 
 
 class Jaxpr(NamedTuple):
-    """A function as a list of equations."""
+    """A function as a list of equations.
+
+    You can write one by hand:
+
+    >>> a, b = Var((3,)), Var((3,))
+    >>> print(Jaxpr([a], [JaxprEqn(Primitive("sin"), [a], [b], {})], [b]))
+    { lambda ; a:f32[3]. let
+        b:f32[3] = sin a
+      in (b,) }
+    """
 
     invars: list
     eqns: list

@@ -101,7 +101,13 @@ def tree_map(f, tree, *others):
 
 
 def flat(f, in_tree):
-    """Returns `f` on leaves, and the list that will hold the form of its result."""
+    """Returns `f` on leaves, and the list that will hold the form of its result.
+
+    >>> _, in_tree = tree_flatten(({"x": 1.0},))
+    >>> flat_f, out_trees = flat(lambda p: {"twice": p["x"] * 2.0}, in_tree)
+    >>> print(flat_f(5.0), tree_unflatten(out_trees[0], [10.0]))
+    [10.0] {'twice': 10.0}
+    """
     out_trees = []
 
     def flat_f(*leaves):

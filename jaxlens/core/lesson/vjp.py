@@ -107,7 +107,19 @@ TRANSPOSE["reduce_sum"] = lambda ct, x, axis: [broadcast(ct, axis, x.shape[axis]
 
 
 def reduce_sum(x, axis):
-    """The sum along an axis."""
+    """The sum along an axis.
+
+    >>> print(reduce_sum(np.array([[1.0, 2.0], [3.0, 4.0]]), 0))
+    [4. 6.]
+
+    Two rules at work, for a cotangent of 1. In x * 5, 5 comes back to x, and 5 wants nothing. If x
+    is given to three places, their three contributions come back.
+
+    >>> print(*TRANSPOSE["mul"](1.0, Var(()), 5.0))
+    5.0 None
+    >>> print(*TRANSPOSE["broadcast"](np.ones(3), Var(()), axis=0, size=3))
+    3.0
+    """
     return sum_p.bind(x, axis=axis)
 
 
@@ -136,12 +148,14 @@ def backward_pass(jaxpr, cts):
         if isinstance(x, Var):
             ct_of[x] = add(ct_of[x], ct) if x in ct_of else ct
 
-    list(map(give, jaxpr.outvars, cts))
+    for x, ct in zip(jaxpr.outvars, cts, strict=True):
+        give(x, ct)
     for eqn in reversed(jaxpr.eqns):
         [var] = eqn.outvars
         if var in ct_of:
-            rule = TRANSPOSE[eqn.primitive.name]
-            list(map(give, eqn.invars, rule(ct_of[var], *eqn.invars, **eqn.params)))
+            cts_in = TRANSPOSE[eqn.primitive.name](ct_of[var], *eqn.invars, **eqn.params)
+            for x, ct in zip(eqn.invars, cts_in, strict=True):
+                give(x, ct)
     return [ct_of.get(var, np.zeros(var.shape)) for var in jaxpr.invars]
 
 

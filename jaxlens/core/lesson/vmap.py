@@ -12,8 +12,8 @@ your function like *one*: the shape that it shows is that of one example. Each p
 rule for this question: if these are all examples of the arguments, what are all examples of the
 result?
 
-      x     holds  [x0, x1, x2]    (3,)     looks like    ()
-      row   holds  [[. .][. .][. .]]  (3, 2)    looks like    (2,)
+      three numbers    hold shape  (3,)      and look like    ()
+      three rows       hold shape  (3, 2)    and look like    (2,)
 
 For `sin` they are the sine of everything. For `mul` they are the product, if both arguments have
 the axis of the examples. But in `x * 10.0` there is one 10.0 for all: it is repeated first. This is
@@ -26,7 +26,7 @@ if not __package__:  # this file is run by its path
     from chapter import package as __package__
 
 from .chapter import run
-from .interpreter import Echo, Interpreter, broadcast, interpreting, sin
+from .interpreter import Echo, Interpreter, Primitive, broadcast, interpreting, sin
 from .jvp import Tracer, derivative, jvp
 from .tracing import make_jaxpr
 
@@ -37,7 +37,13 @@ from .tracing import make_jaxpr
 
 
 def elementwise(primitive, size, args, batched):
-    """The rule of an operation that goes element by element."""
+    """The rule of an operation that goes element by element.
+
+    Three examples of x, and one 10.0 for all:
+
+    >>> print(elementwise(Primitive("mul"), 3, [np.array([1.0, 2.0, 3.0]), 10.0], [True, False]))
+    [10. 20. 30.]
+    """
     pairs = zip(args, batched, strict=True)
     return primitive.bind(*[x if b else broadcast(x, 0, size) for x, b in pairs])
 
@@ -56,7 +62,11 @@ BATCH = {
 
 
 class BatchTracer(Tracer):
-    """All examples of a value, which looks like one of them."""
+    """All examples of a value, which looks like one of them.
+
+    >>> print(BatchTracer(None, np.ones((3, 2))).shape)
+    (2,)
+    """
 
     def __init__(self, interpreter, value):
         self.interpreter, self.value = interpreter, value
