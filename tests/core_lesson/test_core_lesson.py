@@ -273,6 +273,16 @@ def code_lines(path):
     return sum(1 for n, x in lines if n not in docs and x.strip() and not x.strip().startswith("#"))
 
 
+def test_the_files_that_it_leads_to_are_there():
+    text = "".join((FOLDER / f"{chapter}.py").read_text() for chapter in CHAPTERS)
+    ours = set(re.findall(r"\bkernel/\w+\.py|\bjacobians\.py", text))
+    theirs = set(re.findall(r"\bjax/_src/[\w/]+\.py", text))
+    assert len(ours) >= 7
+    assert len(theirs) >= 7
+    assert [path for path in ours if not (FOLDER.parent / path).exists()] == []
+    assert [path for path in theirs if not (Path(jax.__file__).parents[1] / path).exists()] == []
+
+
 def test_it_is_short():
     assert sum(map(code_lines, FOLDER.glob("*.py"))) <= 550
     for path in FOLDER.glob("*.py"):

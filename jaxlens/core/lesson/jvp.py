@@ -38,7 +38,7 @@ from .interpreter import RUN, Echo, Interpreter, Primitive, add, broadcast, inte
 # speed t, how fast does the result move? If several move, the speeds add up.
 #
 # The rules are made of operations and not of NumPy's functions. In step 4 you see why. There is no
-# primitive for the cosine: it is a sine that started a quarter of its way earlier.
+# primitive for the cosine: it is the sine of x + pi/2.
 
 
 def cos(x):
