@@ -131,11 +131,11 @@ return tree_unflatten(in_tree, results)[0], tree_unflatten(in_tree, changes)[0]
 NO_JAX = "raise ImportError('jax is not here')\n"
 # Runs the chapters of each folder one after the other, each as `python PATH` would.
 CHILD = """
-import runpy, sys
+import os, runpy, sys
 for path in sys.argv[1:]:
     for name in [n for n in sys.modules if n == "chapter" or n.split(".")[0] == "lesson"]:
         del sys.modules[name]
-    sys.path[0] = path.rpartition("/")[0]
+    os.chdir(os.path.dirname(path))  # which is where imports look first, with `python -c`
     print("=====", path)
     runpy.run_path(path, run_name="__main__")
 """
