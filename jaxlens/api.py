@@ -310,7 +310,7 @@ def take(
         target: "" for where JAX would run it.
         shapes: Arguments as written shapes, instead of `args` and `kwargs`.
         transforms: Transforms of `f`, outermost first: `(("vmap", "0"), ("grad", ""))`.
-        core: Whether `jaxlens.core` traces it in the place of JAX.
+        core: Whether `jaxlens.core` transforms, lowers and runs what JAX traces.
     """
     from jaxlens.stages.arguments.written_shapes import arguments
     from jaxlens.stages.call.traceable import transforms as made_by
@@ -327,7 +327,7 @@ def take(
     if shapes or transforms:  # else the call itself says so
         _check_fit(f, args, named, name)
     if core:
-        from jaxlens.stages.core.rewrite import on_core
+        from jaxlens.stages.core.program import on_core
 
         f = on_core(f)
     if any(made_by(f)):
@@ -379,13 +379,6 @@ def _is_written(f: Any) -> bool:
     if isinstance(f, MethodType):
         return True
     return isinstance(f, FunctionType) and not describe(f.__code__.co_filename).library
-
-
-def names_on_core(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a namespace whose functions call `jaxlens.core` in the place of JAX."""
-    from jaxlens.stages.core.rewrite import names_on_core as answer
-
-    return answer(names)
 
 
 def calls() -> Any:

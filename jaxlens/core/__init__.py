@@ -11,6 +11,7 @@ _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 from jaxlens.core import lax, nn, numpy, random
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
+from jaxlens.core.aot.from_jax import from_jax
 from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
@@ -90,6 +91,7 @@ __all__ = [
     "eval_shape",
     "export",
     "fori_loop",
+    "from_jax",
     "grad",
     "hessian",
     "jacfwd",

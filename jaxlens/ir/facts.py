@@ -136,6 +136,7 @@ class Program:
         jit: What jits the function, or would: "jax.jit", "nnx.jit", "eqx.filter_jit"; "" for a
             function of JAX's own, and for a program that JAX made under a transform, whose
             arguments are not the function's.
+        engine: Which library made the program, if it is not JAX: "by jaxlens.core".
     """
 
     name: str
@@ -149,6 +150,7 @@ class Program:
     deviations: tuple[str, ...] = ()
     origin: str = ""
     jit: str = "jax.jit"
+    engine: str = ""
 
     @property
     def call(self) -> str:

@@ -27,7 +27,7 @@ def header_line(program: Program, runs: str = "") -> str:
         parts.append(f"and static {shown}{more}")
     call = " ".join([*parts, where(program.target)])
     jit = f"under jit ({', '.join(filter(None, ['not jitted', runs]))})"
-    asides = [jit if program.unjitted else "", program.origin]
+    asides = [program.engine, jit if program.unjitted else "", program.origin]
     return ", ".join([call, *program.flags, *filter(None, asides)])
 
 

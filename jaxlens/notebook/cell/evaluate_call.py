@@ -54,9 +54,7 @@ class EvaluatedCall:
     node: ast.Call | None = None
 
 
-def call_of(
-    shell: Any, cell: ParsedCell, call: ast.Call, names: dict[str, Any] | None = None
-) -> EvaluatedCall:
+def call_of(shell: Any, cell: ParsedCell, call: ast.Call) -> EvaluatedCall:
     """Evaluates callee and arguments as Python does for a call, without the call.
 
     `f(*a, **b)` becomes `(f, (lambda *args, **kwargs: (args, kwargs))(*a, **b))`. This keeps
@@ -66,14 +64,13 @@ def call_of(
         shell: IPython's shell.
         cell: The cell of the call.
         call: The call.
-        names: The namespace that it is evaluated in; by default the user's.
     """
     catch = ast.parse("lambda *args, **kwargs: (args, kwargs)", mode="eval").body
     for node in ast.walk(catch):
         ast.copy_location(node, call)
     caught = ast.copy_location(ast.Call(catch, call.args, call.keywords), call)
     pair = ast.copy_location(ast.Tuple([call.func, caught], ast.Load()), call)
-    function, (args, kwargs) = cells.evaluate(shell, cell, pair, names)
+    function, (args, kwargs) = cells.evaluate(shell, cell, pair)
     return EvaluatedCall(function, args, kwargs, name_of(call.func), node=call)
 
 

@@ -186,11 +186,9 @@ def is_quiet(text: str) -> bool:
     return last == ";"
 
 
-def execute(shell: Any, code: Any, names: dict[str, Any] | None = None) -> Any:
+def execute(shell: Any, code: Any) -> Any:
     """Runs one code object; an `await` in it runs in IPython's loop."""
-    # `names` serve as globals: a lambda in the expression looks its free names up there.
-    spaces = (shell.user_global_ns, shell.user_ns) if names is None else (names,)
-    result = eval(code, *spaces)
+    result = eval(code, shell.user_global_ns, shell.user_ns)
     return shell.loop_runner(result) if _awaits(code) else result
 
 
@@ -198,14 +196,13 @@ def evaluate(
     shell: Any,
     cell: ParsedCell,
     expression: ast.expr,
-    names: dict[str, Any] | None = None,
     objects: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Evaluates an expression of the cell in the user's namespace, or in `names`."""
+    """Evaluates an expression of the cell in the user's namespace."""
     tree = ast.fix_missing_locations(ast.Expression(expression))
     code = compiled(lambda: _compile(shell, tree, cell.file, "eval"), objects or {})
     _check_awaits(shell, code)
-    return execute(shell, code, names)
+    return execute(shell, code)
 
 
 def define(shell: Any, cell: ParsedCell, function: ast.FunctionDef) -> Callable[..., Any]:

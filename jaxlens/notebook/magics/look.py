@@ -251,10 +251,8 @@ class Looking:
 
         `jax.make_jaxpr(f)(x)` is captured as `f(x)`, and made too.
         """
-        from jaxlens import api
 
-        names = api.names_on_core(self._shell.user_ns) if self._magic.take.core else None
-        call = call_of(self._shell, self._code, node, names)
+        call = call_of(self._shell, self._code, node)
         if self._magic.take.core:  # an error names what jaxlens.core lacks
             self._show_only(call)
             return None
@@ -574,6 +572,10 @@ class Looking:
         """Returns the view of the programs that the cell called."""
         from jaxlens.notebook.magics.called_programs import answer
 
+        if self._magic.take.core:  # what ran is JAX's alone
+            raise CellError(
+                "--core looks at a call of a function, or at an expression, at the end of the cell"
+            )
         with self._calls.paused() if self._calls is not None else nullcontext():
             return answer(
                 self._magic,

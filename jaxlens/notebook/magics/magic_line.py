@@ -64,7 +64,7 @@ class TakeOptions:
         values="target",
         kind=tuple,
     )
-    core: bool = option(False, "trace it with jaxlens.core in the place of JAX")
+    core: bool = option(False, "let jaxlens.core transform, lower and run what JAX traces")
     o: str = option("", "store what is shown in a variable", "NAME")
     transforms: tuple[tuple[str, str], ...] = ()
 

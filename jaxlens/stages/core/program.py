@@ -6,6 +6,7 @@ jaxpr of JAX. The lowering rule of its primitive, `core_program`, emits the core
 """
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 from jax.interpreters import mlir
 
+from jaxlens.errors import OptionError
 from jaxlens.ir.spans import describe
 from jaxlens.stages import compat
 from jaxlens.stages.arguments import pytrees
@@ -101,6 +103,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         f: A function of pytrees. Each trace by JAX traces it once by the core.
     """
     from jaxlens import core
+    from jaxlens.core.aot.from_jax import MissingPrimitiveError
     from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +123,11 @@ def traceable(f: Any) -> Callable[..., Any]:
         tracers = [leaves[place] for place in places]
         settings: Any = jax.config
         with core.enable_x64(bool(settings.jax_enable_x64)):
-            closed = trace(flat, [core.ShapedArray(t.shape, t.dtype, t.weak_type) for t in tracers])
+            avals = [core.ShapedArray(t.shape, t.dtype, t.weak_type) for t in tracers]
+            try:
+                closed = trace(flat, avals)
+            except MissingPrimitiveError as missing:
+                raise OptionError(str(missing)) from None
         consts = [plain(const) for const in closed.consts]
         results = _bind(closed, [*consts, *tracers])
         assert out_tree is not None
@@ -142,6 +149,49 @@ def jitted(f: Any) -> Callable[..., Any]:
         static_argnames=sorted(n for n in f.static if isinstance(n, str)),
         donate_argnums=sorted(n for n in f.donated if isinstance(n, int)),
     )
+
+
+def on_core(f: Any, **static: Any) -> Any:
+    """Returns a function of JAX as one of the core: JAX traces it, the core transforms it.
+
+    The transforms of JAX around it are made by the core, as far as it has their options; those
+    that the function applies itself are JAX's.
+
+    Args:
+        f: A function, transformed or not; one of the core is returned as it is.
+        static: `static_argnums` and `static_argnames` of a jit around it.
+    """
+    from jaxlens import core
+
+    if is_core(f):
+        return f
+    if (parts := compat.jit_parts(f)) is not None and not static:
+        fun, info = parts
+        static = {
+            name: tuple(getattr(info, name)) for name in ("static_argnums", "static_argnames")
+        }
+        donated = tuple(info.donate_argnums)
+        return core.jit(on_core(fun, **static), **static, donate_argnums=donated)
+    inner = compat.wrapped(f)
+    make = getattr(core, compat.transform_name(f) or "None", None)
+    if make is not None and inner is not None and not any(static.values()):
+        taken = inspect.signature(make).parameters
+        options = {k: v for k, v in compat.settings(f).items() if k in taken and k != "f"}
+        return make(on_core(inner), **options)
+    return core.from_jax(f, **static)
+
+
+def engine(f: Any) -> str:
+    """Returns which library makes the program of a function of the core, for a header."""
+    from jaxlens.core.aot.from_jax import from_jax
+
+    inside = f"{from_jax.__name__}.<locals>."
+    while f is not None:
+        code = compat.attribute(f, "__code__")
+        if code is not None and code.co_qualname.startswith(inside) and _is_part(f):
+            return f"traced by JAX, the rest by {_CORE}"
+        f = stored(f, "__wrapped__")
+    return f"by {_CORE}"
 
 
 def transform(f: Any) -> str:
