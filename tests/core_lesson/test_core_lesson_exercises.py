@@ -138,6 +138,10 @@ for path in sys.argv[1:]:
     os.chdir(os.path.dirname(path))  # which is where imports look first, with `python -c`
     print("=====", path)
     runpy.run_path(path, run_name="__main__")
+print("===== /9/import.py")
+import chapter
+from lesson.trees import grad
+print(grad(lambda p: p["x"] * p["x"])({"x": 1.5})["x"])
 """
 
 
@@ -189,6 +193,10 @@ def test_a_chapter_runs_alone(outputs, chapter):
     assert said.startswith("Exercise: not solved yet: `")
     assert re.search(r"` gives .* and must give .", said)
     assert "Traceback" not in text
+
+
+def test_it_can_be_imported_without_jaxlens(outputs):
+    assert outputs[9, "import"].strip() == "3.0"
 
 
 @pytest.mark.parametrize("chapter", EXERCISES)
