@@ -88,6 +88,8 @@ def export(f: Jitted) -> Callable[..., Exported]:
         traced = f.trace(*args, **kwargs)
         closed = traced.jaxpr
         module = lower_program(closed, traced.fun_name)
+        if "_callback" in str(module):
+            raise ValueError(f"export: {traced.fun_name} calls Python: leave debug.print out.")
         with module.context:  # chlo's ops have no versions
             hlo.register_stablehlo_passes()
             passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
@@ -129,7 +131,7 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
     written = tree.unflatten(types)
     with suppress(SyntaxError, ValueError):
-        if tree_structure(literal_eval(repr(written))) is tree:
+        if tree_structure(literal_eval(repr(written))) == tree:
             return written
     raise ValueError(f"export: expected tuples, lists, dicts and None around arrays, got {tree}.")
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jaxlens.core.kernel.basics import Dim, Linear, instantiate
-from jaxlens.core.kernel.interpreter import Tracer, current, interpreting
+from jaxlens.core.kernel.interpreter import Tracer, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, as_function, hoisted
 from jaxlens.core.kernel.jvp import jvp_flat
 from jaxlens.core.kernel.trace import Flat, flat, trace
@@ -36,10 +36,12 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
     Args:
         eqns: Equations in order.
         needed: Variables. Those that they depend on are added.
+
+    An equation without results is there for what it does, such as printing: it is always needed.
     """
     live = []
     for eqn in reversed(eqns):
-        if not needed.isdisjoint(eqn.outvars):
+        if not eqn.outvars or not needed.isdisjoint(eqn.outvars):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
     return live[::-1]
@@ -191,7 +193,7 @@ def partial_jaxpr(
     flags: list[bool] = []
 
     def now(*values: Any) -> list[Any]:
-        partial = Partial(current())
+        partial = Partial()
         params = list(map(partial.parameter, split(unknown, closed.in_avals)[1]))
         with interpreting(partial):
             results = as_function(closed)(*merge(unknown, values, params))

@@ -8,8 +8,7 @@ uses it. While a function is traced, so does the tracer that this file makes of 
 
 from typing import Any
 
-from jaxlens.core.kernel import run
-from jaxlens.core.kernel.interpreter import Value, aval_of, current
+from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
 from jaxlens.core.kernel.jaxpr import Literal
 from jaxlens.core.kernel.trace import StagedTracer, Staging
 from jaxlens.core.kernel.types import float0
@@ -25,7 +24,7 @@ def as_value(x: Any) -> Any:
     if isinstance(interpreter, Staging):
         atom: Any = interpreter.atom(x)  # a literal serves as the tracer's variable
         return StagedTracer(interpreter, atom)
-    return run.backend.array(x)
+    return GROUND.backend.array(x)
 
 
 def as_number(x: Any) -> Any:
