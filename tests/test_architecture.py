@@ -13,6 +13,7 @@ import pytest
 import jaxlens
 
 ROOT = Path(jaxlens.__file__).parent
+LESSON = ROOT / "core" / "lesson"
 TESTS = Path(__file__).parent
 
 # From bottom to top: what each package may import from jaxlens. A folder is a package, and so
@@ -24,12 +25,13 @@ PACKAGES = {
     "progress": "",
     "reading": "",
     "core.kernel": "",
+    "core.lesson": "",
     "core.transforms": "core.kernel",
     "core.primitives": "core.kernel core.transforms",
     "core.control": "core.kernel core.transforms core.primitives",
-    "core.parallel": "core.kernel core.transforms core.primitives",
+    "core.parallel": "core.kernel core.transforms core.primitives core.aot",
     "core.numpy": "core.kernel core.transforms core.primitives",
-    "core.aot": "core.kernel core.transforms core.primitives core.parallel",
+    "core.aot": "core.kernel core.transforms core.primitives",
     "core": "core.*",
     "ir.run": "",
     "ir": "errors ir.run",
@@ -210,8 +212,11 @@ def imports(path: Path) -> frozenset[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            here = ""
+            if path.parent == LESSON and (node.level == 1 or node.module == "chapter"):
+                here = "jaxlens.core.lesson."  # it also runs where there is no jaxlens
+            assert node.level == 0 or here, f"{path}: relative import"
+            found |= {f"{here}{node.module}.{alias.name}" for alias in node.names}
     return frozenset(found)
 
 
@@ -304,6 +309,7 @@ def test_no_public_class_name_stands_twice() -> None:
     names = Counter(
         node.name
         for path in files()
+        if path.parent != LESSON  # whose names are the kernel's, as it leads there
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
@@ -367,15 +373,15 @@ def test_what_is_borrowed_says_what_is_lost() -> None:
     assert silent == []
 
 
-def test_core_takes_jax_in_one_file() -> None:
+def test_core_takes_jax_to_run_programs_only() -> None:
     taken = {
-        path.name
+        path.relative_to(ROOT / "core").as_posix()
         for path in files()
         if package(module_name(path)).split(".")[0] == "core"
         for name in imports(path)
         if name.split(".")[0] == "jax"
     }
-    assert taken <= {"device.py"}
+    assert taken <= {"aot/device.py", "lesson/jit.py"}
 
 
 def test_public_names() -> None:

@@ -1,6 +1,7 @@
 """A tracing and transform core from scratch: a small JAX to read.
 
-`core/README.md` names the files in reading order.
+`core/README.md` names the files in reading order. `aot/export.py`, `parallel/pmap.py` and all of
+`parallel/` can be deleted, each with its lines here: nothing else imports them.
 """
 
 import os as _os
@@ -8,27 +9,20 @@ import os as _os
 # As jax sets it: jaxlib reads it when it is loaded, and logs each client to stderr without it.
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
-from jaxlens.core import lax, nn, numpy, random
-from jaxlens.core.aot.device import (
-    XLA,
-    Array,
-    array,
-    block_until_ready,
-    device_get,
-    device_put,
-    devices,
-)
+from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
+from jaxlens.core.aot.device import XLA as _XLA
+from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.from_jax import from_jax
-from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
-from jaxlens.core.control.folds import associative_scan, reduce
+from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
-from jaxlens.core.jacobians import hessian, jacfwd, jacrev
+from jaxlens.core.debug import debug_nans, log_compiles
+from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
+from jaxlens.core.kernel.interpreter import GROUND as _GROUND
 from jaxlens.core.kernel.interpreter import (
-    GROUND,
     ConcretizationTypeError,
     ForeignTracerError,
     Interpreter,
@@ -36,17 +30,18 @@ from jaxlens.core.kernel.interpreter import (
     Tracer,
     UnexpectedTracerError,
     interpreting,
-    observer,
 )
+from jaxlens.core.kernel.interpreter import observer as _observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from jaxlens.core.kernel.run import jit_p
+from jaxlens.core.kernel.run import jit_p as _jit_p
 from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.parallel.mapping import shard_map
-from jaxlens.core.parallel.meshes import Mesh, PartitionSpec
+from jaxlens.core.parallel.meshes import Mesh, PartitionSpec, make_mesh
+from jaxlens.core.parallel.pmap import pmap
 from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.transforms.batching import vmap
-from jaxlens.core.transforms.calls import call_rules
+from jaxlens.core.transforms.calls import call_rules as _call_rules
 from jaxlens.core.transforms.check import check_jaxpr
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.derivatives import grad, jvp, linearize, value_and_grad, vjp
@@ -59,7 +54,8 @@ from jaxlens.core.transforms.events import Event, listen
 from jaxlens.core.transforms.jaxprs import make_jaxpr
 from jaxlens.core.transforms.remat import checkpoint
 from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
-from jaxlens.core.transforms.sources import UserProgram, named_scope
+from jaxlens.core.transforms.sources import UserProgram as _UserProgram
+from jaxlens.core.transforms.sources import named_scope
 from jaxlens.core.transforms.trees import (
     register_dataclass,
     register_pytree_node,
@@ -69,85 +65,16 @@ from jaxlens.core.transforms.trees import (
 )
 
 # What the rings give to the kernel, here and nowhere else.
-GROUND.backend = XLA()
-observer.source = UserProgram()
-call_rules(jit_p)
+_GROUND.backend = _XLA()
+_observer.source = _UserProgram()
+_call_rules(_jit_p)
 
-__all__ = [
-    "Array",
-    "ClosedJaxpr",
-    "ConcretizationTypeError",
-    "Event",
-    "Exported",
-    "ForeignTracerError",
-    "Interpreter",
-    "Jaxpr",
-    "JaxprEqn",
-    "Jitted",
-    "Key",
-    "Literal",
-    "Mesh",
-    "NonConcreteBooleanIndexError",
-    "PartitionSpec",
-    "Primitive",
-    "ShapedArray",
-    "Tracer",
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "UnexpectedTracerError",
-    "Var",
-    "array",
-    "associative_scan",
-    "block_until_ready",
-    "check_jaxpr",
-    "checkpoint",
-    "cond",
-    "custom_jvp",
-    "custom_vjp",
-    "deserialize",
-    "device_get",
-    "device_put",
-    "devices",
-    "elementwise_batch",
-    "enable_x64",
-    "eval_jaxpr",
-    "eval_shape",
-    "export",
-    "fori_loop",
-    "from_jax",
-    "grad",
-    "hessian",
-    "interpreting",
-    "jacfwd",
-    "jacrev",
-    "jit",
-    "jvp",
-    "jvp_by_argument",
-    "lax",
-    "linearize",
-    "listen",
-    "lower_fun",
-    "make_jaxpr",
-    "map",
-    "named_scope",
-    "nn",
-    "numpy",
-    "pmap",
-    "random",
-    "reduce",
-    "register_dataclass",
-    "register_pytree_node",
-    "scan",
-    "shard_map",
-    "switch",
-    "tree_flatten",
-    "tree_leaves",
-    "tree_map",
-    "tree_structure",
-    "tree_unflatten",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-    "while_loop",
-]
+ShapeDtypeStruct = ShapedArray
+remat = checkpoint
+
+_INSIDE = {"aot", "control", "jacobians", "kernel", "parallel", "primitives", "transforms"}
+__all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in _INSIDE]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -19,12 +19,19 @@ from jaxlens.core.kernel.interpreter import aval_of
 from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.primitives import pieces
 from jaxlens.core.transforms.batching import vmap
-from jaxlens.core.transforms.derivatives import Argnums, check_real, jvp, of_argnums, vjp
+from jaxlens.core.transforms.derivatives import Argnums, check_output, jvp, of_argnums, vjp
 from jaxlens.core.transforms.trees import tree_map
 
 
-def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def jacfwd(
+    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Returns the function that gives the Jacobian by forward mode: for few inputs, many outputs.
+
+    Args:
+        f: A function of pytrees.
+        argnums: Which arguments to differentiate with respect to.
+        holomorphic: Whether `f` is a complex function with a complex derivative.
 
     Returns:
         A function of the same arguments. Each leaf of `f`'s value becomes a tree like the argument
@@ -33,24 +40,28 @@ def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, chosen = of_argnums(f, argnums, args, kwargs)
+        of_chosen, chosen = of_argnums(f, argnums, args, kwargs, "jacfwd", holomorphic)
 
         def column(basis: Any) -> Any:
             return jvp(of_chosen, (chosen,), (basis,))[1]
 
         columns = vmap(column, out_axes=-1)(_basis(chosen))
+        if holomorphic:
+            tree_map(lambda x: check_output("jacfwd", x, True), columns)
         return tree_map(partial(_split, chosen, -1), columns)
 
     return jacobian
 
 
-def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+def jacrev(
+    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Returns the function that gives the Jacobian by reverse mode: for few outputs."""
 
     @wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        value, pullback = vjp(*of_argnums(f, argnums, args, kwargs))
-        tree_map(partial(check_real, "jacrev"), value)
+        value, pullback = vjp(*of_argnums(f, argnums, args, kwargs, "jacrev", holomorphic))
+        tree_map(lambda x: check_output("jacrev", x, holomorphic), value)
         (rows,) = vmap(pullback)(_basis(value))
         leaves, in_tree = tree_flatten(rows)
         by_input = map(partial(_split, value, 0), leaves)
@@ -59,9 +70,14 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     return jacobian
 
 
-def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+jacobian = jacrev
+
+
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Returns the function that gives the second derivatives: forward mode over reverse mode."""
-    return jacfwd(jacrev(f, argnums), argnums)
+    return jacfwd(jacrev(f, argnums, holomorphic), argnums, holomorphic)
 
 
 def _basis(tree: Any) -> Any:

@@ -103,20 +103,6 @@ def test_lengths(unroll: int, length: int) -> None:
     same(core.jit(f(CORE))(X, ROWS[:length]), f(JAX)(X, ROWS[:length]))
 
 
-def _one_sum(lib: Any, x: Any) -> Any:
-    return lib.lax.reduce(
-        (x * ROWS, lib.np.sin(x) * ROWS),
-        (np.float32(0), np.float32(1)),
-        lambda a, b: (a[0] + b[0], a[1] * b[1]),
-        (0,),
-    )
-
-
-def _known_sum(lib: Any, x: Any) -> Any:
-    add = lib.lax.reduce(x * ROWS, np.float32(0), lib.lax.add, (0, 1))
-    return add, lib.lax.reduce(x * ROWS, -np.float32(np.inf), lib.lax.max, (1,))
-
-
 def _prefixes(lib: Any, x: Any) -> Any:
     """The solution of y[i] = a[i] y[i-1] + b[i], both ways; and of a single row."""
 
@@ -131,12 +117,11 @@ def _prefixes(lib: Any, x: Any) -> Any:
     ]
 
 
-@pytest.mark.parametrize("f", [_one_sum, _known_sum, _prefixes])
-def test_folds(f: Any) -> None:
-    alike(lambda lib: lambda x: f(lib, x), X, ("value", "grad", "vmap of grad"))
+def test_prefixes() -> None:
+    alike(lambda lib: lambda x: _prefixes(lib, x), X, ("value", "grad", "vmap of grad"))
 
 
-@pytest.mark.parametrize("f", [_rnn, _nested, _no_rows, _fixed, _swapped, _known_sum, _prefixes])
+@pytest.mark.parametrize("f", [_rnn, _nested, _no_rows, _fixed, _swapped, _prefixes])
 def test_written_down_as_jax_does(f: Any) -> None:
     def plain(lib: Any) -> Any:
         return lambda x: f(lib, x)
@@ -258,41 +243,6 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_use(name: str) -> None:
     refused(*WRONG[name])
-
-
-def test_fold_of_what_is_outside() -> None:
-    """Which JAX does not allow."""
-
-    def f(x: Any, scale: Any) -> Any:
-        return CORE.lax.reduce(x, np.float32(0), lambda a, b: a + b * scale, (0,))
-
-    same(f(X, core.array(1.0)), X.sum())
-    same(core.grad(f)(X[:1], core.array(3.0)), np.array([3], np.float32))
-
-
-def test_fold_in_order() -> None:
-    """Of an associative function whose arguments cannot change places."""
-
-    def then(f: Any, g: Any) -> Any:
-        return g[0] * f[0], g[0] * f[1] + g[1]
-
-    slopes, shifts = ROWS[:, 0] + 2, ROWS[:, 1]
-    found = CORE.lax.reduce((slopes, shifts), (np.float32(1), np.float32(0)), then, (0,))
-    total = np.float32(0)
-    for slope, shift in zip(slopes, shifts, strict=True):
-        total = slope * total + shift
-    same(found, (slopes.prod(), total))
-
-
-def test_initial_value_of_a_fold_may_differ() -> None:
-    """By example, and as what to differentiate by, where JAX says no."""
-
-    def f(x: Any, start: Any) -> Any:
-        return CORE.lax.reduce(x, start, lambda a, b: a * b, (0,))
-
-    starts = np.array([2, 3], np.float32)
-    same(core.vmap(f, (None, 0))(X, starts), starts * X.prod())
-    same(core.grad(f, 1)(X, starts[0]), X.prod())
 
 
 def test_weak_types() -> None:

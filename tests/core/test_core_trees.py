@@ -103,7 +103,7 @@ def test_static_fields_are_compared():
         x: object
         by: object
 
-    core.register_dataclass(Scaled, static=("by",))
+    core.register_dataclass(Scaled, meta_fields=["by"])
     doubled = core.tree_map(lambda x: 2 * x, Scaled(3, 1.0))
     assert doubled == Scaled(6, 1.0)
     assert type(core.tree_map(lambda x: x, Scaled(3, 1)).by) is int

@@ -29,13 +29,12 @@ try:  # from jax 0.12 on, importing `jax.extend` changes the key of every trace
 except ImportError:
     from jax.extend.backend import get_backend, get_compile_options, get_default_device
 
-from jaxlens.core.aot.lower import lower_program
+from jaxlens.core.aot.lower import MeshLayout, Spec, layout, lower_program
 from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
 from jaxlens.core.kernel.run import Backend
 from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0
-from jaxlens.core.parallel import meshes
 from jaxlens.core.transforms.trees import tree_map
 
 Buffer = Any  # jax.Array; or `Donated`
@@ -144,24 +143,17 @@ _ALIAS = _jax.HostBufferSemantics.ZERO_COPY
 
 
 @cache
-def spread(mesh: meshes.Mesh, spec: meshes.P) -> NamedSharding:
-    """Returns JAX's `NamedSharding` for a partition spec."""
+def spread(mesh: Any, spec: Spec) -> NamedSharding:
+    """Returns JAX's `NamedSharding` for a spec on a mesh of the core."""
     return NamedSharding(Mesh(mesh.devices, mesh.axis_names), P(*spec))  # type: ignore[no-untyped-call]
 
 
 @cache
-def _sharding(place: Place) -> Any:
-    """Returns JAX's sharding for a place."""
-    if isinstance(place, NamedSharding):
-        return place
-    return SingleDeviceSharding(place or get_default_device())
-
-
-@cache
-def _parts(place: Place, shape: tuple[int, ...]) -> list[tuple[Any, Any]]:
-    """Returns each device of a place and the index of its shard of an array of this shape."""
-    indices = _sharding(place).addressable_devices_indices_map(shape)
-    return [(device, (*index, ...)) for device, index in indices.items()]
+def _target(place: Place) -> tuple[Any, list[Any]]:
+    """Returns JAX's sharding for a place, and its devices."""
+    spread_out = isinstance(place, NamedSharding)
+    sharding = place if spread_out else SingleDeviceSharding(place or get_default_device())
+    return sharding, list(sharding.device_set)
 
 
 @cache
@@ -186,31 +178,37 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
         raise observer.source.refusal(value, "__array__")
     if type(value) is Array:
         value = value.live()
-    sharding = _sharding(place)
+    sharding, devices = _target(place)
     if isinstance(value, jax.Array):
         value = value if value.dtype == aval.dtype else value.astype(aval.dtype)
         if value.sharding == sharding:
             return value
-        with jax.enable_x64(True):  # else JAX would halve 64-bit elements
-            return jax.device_put(value, sharding)
+    else:
+        value = _numbers(value, aval)
+        if len(devices) == 1:
+            semantics, committed = _COPY if copy else _ALIAS, place is not None
+            return _jax.batched_device_put(
+                _jax_aval(aval),
+                sharding,
+                [value],
+                devices,
+                committed,
+                host_buffer_semantics=semantics,
+                enable_x64=True,
+            )
+    with jax.enable_x64(True):  # else JAX would halve 64-bit elements
+        return jax.device_put(value, sharding)
+
+
+def _numbers(value: Any, aval: ShapedArray) -> np.ndarray:
     source = np.zeros(aval.shape, bool) if aval.dtype == float0 else value
     try:
-        numbers = np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
+        return np.asarray(source, dtype=_jax_aval(aval).dtype, order="C")
     except TypeError:
         raise TypeError(
             f"expected the numbers of {aval.str_short()}, got {value!r:.60}: a type alone can be "
             f"traced and lowered, not run."
         ) from None
-    devices, indices = zip(*_parts(place, aval.shape), strict=True)
-    return _jax.batched_device_put(
-        _jax_aval(aval),
-        sharding,
-        [numbers[index] for index in indices],
-        list(devices),
-        place is not None,
-        host_buffer_semantics=_COPY if copy else _ALIAS,
-        enable_x64=True,
-    )
 
 
 def array(value: Any, dtype: Any = None, device: Place = None) -> Array:
@@ -271,6 +269,18 @@ def devices(backend: str | None = None) -> list[Any]:
 
 # ---- programs -----------------------------------------------------------------------------------
 
+_CALL = "xla_ffi_python"  # begins the names of XLA's targets that call Python
+_called: list[Callable[..., tuple[()]]] = []  # of all programs: they call by number
+
+
+def callback(f: Callable[..., tuple[()]]) -> tuple[str, int]:
+    """Returns XLA's target and number by which a program calls a Python function."""
+    platform = {"cuda": "gpu", "rocm": "gpu"}.get(name := get_backend().platform, name)
+    if platform not in ("cpu", "gpu"):
+        raise NotImplementedError(f"a program on {platform} cannot call Python.")
+    _called.append(f)
+    return f"{_CALL}_{platform}_callback", len(_called) - 1
+
 
 class Executable:
     """A StableHLO module that XLA has compiled and put on its devices.
@@ -284,6 +294,7 @@ class Executable:
         layout: How it lies on a mesh, whose devices it is then for.
 
     Attributes:
+        in_avals: The types of its arguments.
         loaded: XLA's own.
     """
 
@@ -294,7 +305,7 @@ class Executable:
         out_avals: Types,
         device: Any = None,
         options: dict[str, Any] | None = None,
-        layout: meshes.MeshLayout | None = None,
+        layout: MeshLayout | None = None,
     ) -> None:
         if layout:
             chosen = list(layout.mesh.devices.flat)
@@ -308,14 +319,15 @@ class Executable:
             device_assignment=np.array([[d.id for d in chosen]]),
             env_options_overrides=options or {},
         )
+        text = module
         if not isinstance(module, str):
-            module = module.operation.get_asm(enable_debug_info=True)
-        client = get_backend()
-        self.loaded = client.compile_and_load(
-            module.encode(), _jax.DeviceList(tuple(chosen)), built
+            text = module.operation.get_asm(enable_debug_info=True)
+        program, called = (module, [_called]) if _CALL in text else (text.encode(), [])
+        self.loaded = get_backend().compile_and_load(
+            program, _jax.DeviceList(tuple(chosen)), built, *called
         )
         self._start = self.loaded.execute_sharded
-        self._in_avals, self._in_places = in_avals, ins
+        self.in_avals, self._in_places = in_avals, ins
         self._out_avals, self._out_places = out_avals, outs
         self._handlers = list(map(_handler, out_avals, outs))
         self._empty = any(aval.dtype == float0 for aval in out_avals)
@@ -324,7 +336,7 @@ class Executable:
         """Starts the program; returns its results, which may still be being computed."""
         buffers = [
             x.buffer if type(x) is Array and x.device is place else put(x, aval, place)
-            for x, aval, place in zip(values, self._in_avals, self._in_places, strict=True)
+            for x, aval, place in zip(values, self.in_avals, self._in_places, strict=True)
         ]
         try:
             buffers_out = self._start(buffers).consume_with_handlers(self._handlers)
@@ -341,11 +353,17 @@ class Executable:
 
 def _handler(aval: ShapedArray, place: Place) -> Any:
     """Returns what makes a `jax.Array` of a result; jaxlib 0.12 has one keyword less."""
-    handler, args = _jax.array_result_handler, (_jax_aval(aval), _sharding(place))
+    handler, args = _jax.array_result_handler, (_jax_aval(aval), _target(place)[0])
     try:
         return handler(*args, committed=False, _skip_checks=True)
     except TypeError:
         return handler(*args, committed=False)
+
+
+def cost_analysis(module: Any) -> dict[str, float]:
+    """Returns XLA's estimates for a StableHLO module as it is, before any optimisation."""
+    computation = _jax.mlir.mlir_module_to_xla_computation(str(module))
+    return dict(_jax.hlo_module_cost_analysis(get_backend(), computation.get_hlo_module()))
 
 
 class XLA(Backend):
@@ -358,7 +376,7 @@ class XLA(Backend):
         return array(value, dtype)
 
     def compile(self, closed: ClosedJaxpr, name: str, device: Any) -> Executable:
-        layout = meshes.layout(closed)
-        module = lower_program(closed, name, layout=layout)
+        place = layout(closed)
+        module = lower_program(closed, name, layout=place)
         ins, outs = closed.in_avals, closed.out_avals
-        return Executable(module, ins, outs, device=device, layout=layout)
+        return Executable(module, ins, outs, device=device, layout=place)

@@ -1,17 +1,87 @@
-"""ModuleState for XLA: the kernel's module, with donated arguments and layouts on several devices.
+"""Lowering for XLA: the kernel's module, with donated arguments and layouts on several devices.
 
-func @main(%arg0: tensor<8xf32> {sdy.sharding = ..., tf.aliasing_output = 0 : i32}) -> ...
+    func @main(%arg0: tensor<8xf32> {sdy.sharding = ..., tf.aliasing_output = 0 : i32}) -> ...
+
+How a program lies on several devices is said by an equation in it (`parallel/mapping.py`), whose
+parameters are a mesh and how each operand and result is cut: a tuple that names, for each axis of
+the array, the axes of the mesh that it is cut along. In the language of the Shardy dialect
+(openxla.org/shardy): `<mesh<["i"=4]>, [{"i"}, {}]>`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
 from jaxlens.core.kernel.run import ModuleState, lower_body, lower_jaxpr
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.parallel.meshes import MeshLayout, P, sharding_text
+
+Spec = tuple[Any, ...]  # for each axis of an array: a name of a mesh axis, several, or None
+
+
+class MeshLayout(NamedTuple):
+    """How the arguments and results of a program are cut over a mesh of devices.
+
+    Attributes:
+        mesh: The mesh, a `parallel.meshes.Mesh`.
+        in_specs: For each argument.
+        out_specs: For each result.
+    """
+
+    mesh: Any
+    in_specs: Sequence[Any]
+    out_specs: Sequence[Any]
+
+
+def layout(closed: ClosedJaxpr) -> MeshLayout | None:
+    """Returns the layout of a program that has an equation over a mesh; None if there is none.
+
+    Operands and results of the equation have its specs; everything else is replicated.
+
+    Raises:
+        ValueError: There are two meshes.
+    """
+    meshes = {eqn.params["mesh"] for eqn in _over_a_mesh(closed.jaxpr)}
+    if len(meshes) > 1:
+        raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, meshes))}.")
+    if not meshes:
+        return None
+    specs: dict[Any, Spec] = {}
+    for eqn in closed.eqns:
+        if "mesh" in eqn.params:
+            specs.update(zip(eqn.outvars, eqn.params["out_specs"], strict=True))
+            for atom, spec in zip(eqn.invars, eqn.params["in_specs"], strict=True):
+                specs.setdefault(atom, spec)
+    inner = closed.jaxpr
+    pick = [tuple(specs.get(x, ()) for x in xs) for xs in (inner.invars, inner.outvars)]
+    return MeshLayout(meshes.pop(), *pick)
+
+
+def _over_a_mesh(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    for eqn in jaxpr.eqns:
+        if "mesh" in eqn.params:
+            yield eqn
+        for inner in subjaxprs(eqn.params):
+            yield from _over_a_mesh(inner)
+
+
+def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns one name or several as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def names_per_axis(spec: Spec, ndim: int) -> list[tuple[str, ...]]:
+    """Returns the mesh axes that each of `ndim` axes is cut along."""
+    return [names_of(part or ()) for part in (*spec, *[None] * (ndim - len(spec)))]
+
+
+def sharding_text(mesh: Any, spec: Spec, ndim: int) -> str:
+    """Formats a sharding for the Shardy dialect."""
+    axes = ", ".join(f'"{name}"={n}' for name, n in mesh.shape.items())
+    cuts = names_per_axis(spec, ndim)
+    cut = ("{" + ", ".join(f'"{name}"' for name in names) + "}" for names in cuts)
+    return f"<mesh<[{axes}]>, [{', '.join(cut)}]>"
 
 
 def lower_program(
@@ -48,7 +118,10 @@ def lower_program(
 
 
 def _attributes(
-    avals: Sequence[ShapedArray], extra: Sequence[dict[str, Any]], layout: Any, specs: Sequence[P]
+    avals: Sequence[ShapedArray],
+    extra: Sequence[dict[str, Any]],
+    layout: Any,
+    specs: Sequence[Spec],
 ) -> ir.ArrayAttr:
     """Returns the attributes of each parameter or result, with its sharding."""
     attributes = [dict(own) for own in extra] or [{} for _ in avals]
@@ -60,6 +133,10 @@ def _attributes(
 
 def _i32(number: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
+
+
+class GuestState(ModuleState):
+    """A module that another library is writing, whose program cannot call Python functions."""
 
 
 def lower_into(
@@ -77,4 +154,4 @@ def lower_into(
         layout: How it lies on the devices that the module is for; None for one device.
     """
     symbols = {op.attributes["sym_name"].value for op in module.body if "sym_name" in op.attributes}
-    return lower_body(ModuleState(module, {"main", *symbols}, layout), closed, operands, ())
+    return lower_body(GuestState(module, {"main", *symbols}, layout), closed, operands, ())

@@ -67,7 +67,7 @@ class Jitted:
         f: The function.
         name: Its name.
         static: Positions and names of the arguments that are compared, not traced.
-        donated: Positions of the arguments whose memory may be used for results.
+        donated: Positions and names of the arguments whose memory may be used for results.
     """
 
     def __init__(
@@ -76,11 +76,12 @@ class Jitted:
         static_argnums: int | Sequence[int] = (),
         static_argnames: str | Sequence[str] = (),
         donate_argnums: int | Sequence[int] = (),
+        donate_argnames: str | Sequence[str] = (),
     ) -> None:
         self.f = f
         self.name = signatures.name_of(f)
         self.static = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
-        self.donated = signatures.chosen(f, donate_argnums, (), "donate_arg")
+        self.donated = signatures.chosen(f, donate_argnums, donate_argnames, "donate_arg")
         self._programs: dict[Key, Traced] = {}
         self._hits = self._misses = 0
         update_wrapper(self, f, updated=())
@@ -167,8 +168,8 @@ def jit(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     Args:
         f: A function of pytrees of arrays. Left out in a decorator with options.
         **options: `static_argnums`, `static_argnames`: arguments that are not traced but compared;
-            another value is another program. `donate_argnums`: arguments whose memory may be used
-            for results; they cannot be used afterwards.
+            another value is another program. `donate_argnums`, `donate_argnames`: arguments whose
+            memory may be used for results; they cannot be used afterwards.
 
     Returns:
         A `Jitted`: the function, with `trace`, `lower`, `key`, `cache_keys`, `cache_info`.

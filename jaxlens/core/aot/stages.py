@@ -13,18 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxlens.core.aot.device import Array, Donated, Executable, array
-from jaxlens.core.aot.lower import lower_program
-from jaxlens.core.kernel.interpreter import Tracer, aval_of, observer
+from jaxlens.core.aot.device import Array, Donated, Executable, cost_analysis
+from jaxlens.core.aot.lower import MeshLayout, layout, lower_program
+from jaxlens.core.kernel.interpreter import Tracer, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, hoisted
 from jaxlens.core.kernel.tree import TreeDef
-from jaxlens.core.parallel.meshes import MeshLayout, layout
-from jaxlens.core.transforms.flags import split
 from jaxlens.core.transforms.jaxprs import used
 from jaxlens.core.transforms.signatures import fitting
 from jaxlens.core.transforms.trees import paths
-
-_INLINE = 1024  # elements of a constant that stands in the program; larger ones are arguments
 
 
 @dataclass(eq=False)
@@ -59,24 +55,21 @@ class Traced:
     def lower(self) -> "Lowered":
         """Lowers the jaxpr to a StableHLO module."""
         inner = self.jaxpr.jaxpr
-        large = [var.aval.size > _INLINE for var in inner.constvars]
-        constvars, more = split(large, inner.constvars)
-        consts, large_consts = split(large, self.jaxpr.consts)
         eqns = used(inner.eqns, {atom for atom in inner.outvars if isinstance(atom, Var)})
-        jaxpr = Jaxpr(constvars, [*more, *inner.invars], inner.outvars, eqns)
-        closed, aliases = ClosedJaxpr(jaxpr, consts), self._aliases()
+        jaxpr = Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns)
+        closed, aliases = ClosedJaxpr(jaxpr, self.jaxpr.consts), self._aliases()
         place = layout(closed)
         module = lower_program(
             closed,
             self.fun_name,
-            aliases=[None] * len(large_consts) + aliases,
-            arg_names=[""] * len(large_consts) + list(self.arg_names),
+            aliases=aliases,
+            arg_names=self.arg_names,
             result_names=["result" + "".join(path) for path in paths(self.out_tree)],
             layout=place,
         )
         if observer.listeners:
             observer.emit("lower", self.fun_name, module=module)
-        return Lowered(self, module, large_consts, aliases, place)
+        return Lowered(self, module, aliases, place)
 
     def _aliases(self) -> list[int | None]:
         """Returns for each argument the result that reuses its donated buffer, of the same type."""
@@ -112,14 +105,12 @@ class Lowered:
     Attributes:
         traced: Where it came from.
         module: MLIR's.
-        consts: Values of the module's first parameters: large arrays from outside.
-        aliases: For each other parameter, the result that uses its memory.
+        aliases: For each parameter, the result that uses its memory.
         layout: How its parameters and results lie on several devices; None for one.
     """
 
     traced: Traced
     module: Any
-    consts: Sequence[Any]
     aliases: Sequence[int | None]
     layout: MeshLayout | None = None
 
@@ -128,17 +119,18 @@ class Lowered:
         text: str = self.module.operation.get_asm(enable_debug_info=debug_info)
         return text
 
+    def cost_analysis(self) -> dict[str, float]:
+        """Returns XLA's estimates of operations and bytes before it optimises the program."""
+        return cost_analysis(self.module)
+
     def compile(self, compiler_options: dict[str, Any] | None = None) -> "Compiled":
         """Compiles the module with XLA.
 
         Args:
             compiler_options: XLA's, by name, such as `{"xla_cpu_enable_fast_math": True}`.
         """
-        traced, out_avals = self.traced, self.traced.jaxpr.out_avals
-        in_avals = [*map(aval_of, self.consts), *traced.in_avals]
-        executable = Executable(
-            self.module, in_avals, out_avals, traced.device, compiler_options, self.layout
-        )
+        traced, types = self.traced, (self.traced.in_avals, self.traced.jaxpr.out_avals)
+        executable = Executable(self.module, *types, traced.device, compiler_options, self.layout)
         if observer.listeners:
             observer.emit("compile", traced.fun_name, executable=executable)
         return Compiled(self, executable)
@@ -155,30 +147,16 @@ class Compiled:
     def __init__(self, lowered: Lowered, executable: Executable) -> None:
         self.traced = lowered.traced
         self.executable = executable
-        self._consts = [array(x, device=lowered.traced.device) for x in lowered.consts]
         self._donated = [n for n, alias in enumerate(lowered.aliases) if alias is not None]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program on leaves of its types; returns the tree of its results."""
-        if self._donated:
-            self._check_once(leaves)
-        results = self.executable([*self._consts, *leaves] if self._consts else leaves)
+        results = self.executable(leaves)
         for n in self._donated:
             if type(leaves[n]) is Array:
                 to = f"{self.traced.fun_name} as argument {self.traced.arg_names[n]}"
                 leaves[n].buffer = Donated(to)
         return self.traced.out_tree.unflatten(results)
-
-    def _check_once(self, leaves: Sequence[Any]) -> None:
-        """Raises if an array is passed twice to a program that reuses donated buffers."""
-        names: dict[int, str] = {}
-        for x, name in zip(leaves, self.traced.arg_names, strict=True):
-            first = names.setdefault(id(x.buffer), name) if type(x) is Array else name
-            if first != name:
-                raise RuntimeError(
-                    f"{self.traced.fun_name} was given one array as arguments {first} and {name}, "
-                    f"and may use the memory of donated ones: give a copy."
-                )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         traced, name = self.traced, self.traced.fun_name

@@ -19,11 +19,12 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
+from jaxlens.core.aot.lower import names_of
 from jaxlens.core.kernel.basics import Linear, fronts, linear, moveaxis, reduce_sum, reshape
 from jaxlens.core.kernel.interpreter import Primitive, Value, aval_of, observer
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vmap import axes_of, mapped_axis
-from jaxlens.core.parallel.meshes import Names, names_of
+from jaxlens.core.parallel.meshes import Names
 from jaxlens.core.primitives.contractions import reduce_max, reduce_min
 from jaxlens.core.primitives.gathering import GatherDimensionNumbers, GatherScatterMode, gather
 from jaxlens.core.primitives.shapes import iota, resized

@@ -19,8 +19,9 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from jaxlens.core.aot.lower import MeshLayout, sharding_text
 from jaxlens.core.kernel.basics import Linear, reshape
-from jaxlens.core.kernel.interpreter import aval_of, interpreting, observer
+from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
 from jaxlens.core.kernel.trace import flat, trace
 from jaxlens.core.kernel.tree import tree_flatten
@@ -28,7 +29,7 @@ from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.parallel import meshes
 from jaxlens.core.parallel.collectives import mesh_of, psum_p
-from jaxlens.core.parallel.meshes import Mesh, MeshLayout, P, shard_map_p
+from jaxlens.core.parallel.meshes import Mesh, P
 from jaxlens.core.primitives.elementwise import div_p
 from jaxlens.core.transforms import jaxprs
 from jaxlens.core.transforms.batching import named_axes, naming
@@ -36,6 +37,8 @@ from jaxlens.core.transforms.calls import record_rest, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import memoized
 from jaxlens.core.transforms.trees import paths, prefix_leaves, tree_structure
+
+shard_map_p = Primitive("shard_map", multiple_results=True)
 
 
 def shard_map(
@@ -101,7 +104,7 @@ def _(ctx: Any, *operands: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
 
     def layouts(avals: Sequence[ShapedArray], specs: Sequence[P]) -> ir.Attribute:
         pairs = zip(avals, specs, strict=True)
-        texts = (meshes.sharding_text(mesh, spec, aval.ndim) for aval, spec in pairs)
+        texts = (sharding_text(mesh, spec, aval.ndim) for aval, spec in pairs)
         return ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(texts)}]>")
 
     manual = sdy.ManualAxesAttr.get(list(map(ir.StringAttr.get, mesh.axis_names)))

@@ -8,19 +8,17 @@ that XLA needs to lay an array out over many devices.
 After "Distributed arrays" (docs.jax.dev) and the Shardy dialect (openxla.org/shardy).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from jaxlens.core.kernel.interpreter import Primitive
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
+from jaxlens.core.aot import device
+from jaxlens.core.aot.lower import names_of, names_per_axis
 from jaxlens.core.kernel.types import ShapedArray
 
 Names = tuple[str, ...]
-
-shard_map_p = Primitive("shard_map", multiple_results=True)  # its rules are in mapping.py
 
 
 class Mesh:
@@ -66,9 +64,21 @@ class Mesh:
         return np.moveaxis(places, axes, range(-len(axes), 0)).reshape(-1, self.count(names))
 
 
-def names_of(axis_name: str | Sequence[str]) -> Names:
-    """Returns one name or several as a tuple."""
-    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
+) -> Mesh:
+    """Returns a mesh of the first devices, in rows and columns of these lengths.
+
+    Raises:
+        ValueError: There are fewer devices.
+    """
+    present, count = list(devices or device.devices()), prod(axis_shapes)
+    if count > len(present):
+        raise ValueError(
+            f"Number of devices {len(present)} must be >= the product of mesh_shape "
+            f"{tuple(axis_shapes)}."
+        )
+    return Mesh(np.array(present[:count], dtype=object).reshape(axis_shapes), axis_names)
 
 
 class PartitionSpec(tuple[Any, ...]):
@@ -82,13 +92,9 @@ class PartitionSpec(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"P{tuple(self)!r}"
 
-    def names(self, ndim: int) -> list[Names]:
-        """Returns the mesh axes for each of `ndim` axes."""
-        return [names_of(part or ()) for part in (*self, *[None] * (ndim - len(self)))]
-
     def used(self) -> Names:
         """Returns all mesh axes that the spec names."""
-        return tuple(name for names in self.names(0) for name in names)
+        return tuple(name for names in names_per_axis(self, 0) for name in names)
 
 
 P = PartitionSpec
@@ -129,60 +135,4 @@ def _cuts(aval: ShapedArray, spec: Any, mesh: Mesh, label: str) -> list[int]:
         )
     if len(spec) > aval.ndim:
         raise ValueError(f"{label}: {spec} has more entries than {aval.str_short()} axes.")
-    return [mesh.count(names) for names in spec.names(aval.ndim)]
-
-
-def sharding_text(mesh: Mesh, spec: P, ndim: int) -> str:
-    """Formats a sharding for the Shardy dialect: `<mesh<["i"=4]>, [{"i"}, {}]>`."""
-    axes = ", ".join(f'"{name}"={n}' for name, n in mesh.shape.items())
-    cut = ("{" + ", ".join(f'"{name}"' for name in names) + "}" for names in spec.names(ndim))
-    return f"<mesh<[{axes}]>, [{', '.join(cut)}]>"
-
-
-# ---- the layout of a program --------------------------------------------------------------------
-
-
-class MeshLayout(NamedTuple):
-    """How the arguments and results of a program are sharded over a mesh.
-
-    Attributes:
-        mesh: The mesh.
-        in_specs: For each argument.
-        out_specs: For each result.
-    """
-
-    mesh: Mesh
-    in_specs: Sequence[P]
-    out_specs: Sequence[P]
-
-
-def layout(closed: ClosedJaxpr) -> MeshLayout | None:
-    """Returns the layout of a program that contains a shard_map; None if there is none.
-
-    Operands and results of a shard_map have its specs; everything else is replicated.
-
-    Raises:
-        ValueError: There are two meshes.
-    """
-    meshes = {eqn.params["mesh"] for eqn in _shard_maps(closed.jaxpr)}
-    if len(meshes) > 1:
-        raise ValueError(f"one program can use one mesh, got {' and '.join(map(str, meshes))}.")
-    if not meshes:
-        return None
-    specs: dict[Any, P] = {}
-    for eqn in closed.jaxpr.eqns:
-        if eqn.primitive is shard_map_p:
-            specs.update(zip(eqn.outvars, eqn.params["out_specs"], strict=True))
-            for atom, spec in zip(eqn.invars, eqn.params["in_specs"], strict=True):
-                specs.setdefault(atom, spec)
-    inner = closed.jaxpr
-    pick = [tuple(specs.get(x, P()) for x in xs) for xs in (inner.invars, inner.outvars)]
-    return MeshLayout(meshes.pop(), *pick)
-
-
-def _shard_maps(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is shard_map_p:
-            yield eqn
-        for inner in subjaxprs(eqn.params):
-            yield from _shard_maps(inner)
+    return [mesh.count(names) for names in names_per_axis(spec, aval.ndim)]

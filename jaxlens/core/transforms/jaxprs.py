@@ -36,10 +36,12 @@ def used(eqns: Sequence[JaxprEqn], needed: set[Var]) -> list[JaxprEqn]:
     Args:
         eqns: Equations in order.
         needed: Variables. Those that they depend on are added.
+
+    An equation without results is there for what it does, such as printing: it is always needed.
     """
     live = []
     for eqn in reversed(eqns):
-        if not needed.isdisjoint(eqn.outvars):
+        if not eqn.outvars or not needed.isdisjoint(eqn.outvars):
             needed.update(atom for atom in eqn.invars if type(atom) is Var)
             live.append(eqn)
     return live[::-1]

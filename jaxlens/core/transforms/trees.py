@@ -77,13 +77,29 @@ def paths(treedef: TreeDef) -> list[Path]:
     return [(name, *rest) for name, child in pairs for rest in paths(child)]
 
 
-def register_dataclass(cls: _Class, static: Sequence[str] = ()) -> _Class:
-    """Makes a dataclass a container of its fields; those named `static` are compared, not traced.
+def register_dataclass(
+    cls: _Class,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+) -> _Class:
+    """Makes a dataclass a container.
+
+    Args:
+        cls: The class.
+        data_fields: Its children; the other fields if not given.
+        meta_fields: What is compared, not traced; if not given, the fields with
+            `metadata={"static": True}`.
 
     Returns:
         The class, so that it can be used as a decorator.
     """
-    names = tuple(field.name for field in dataclasses.fields(cls) if field.name not in static)
+    fields = dataclasses.fields(cls)
+    if meta_fields is None:
+        meta_fields = [field.name for field in fields if field.metadata.get("static")]
+    static = tuple(meta_fields)
+    if data_fields is None:
+        data_fields = [field.name for field in fields if field.name not in static]
+    names = tuple(data_fields)
 
     def flatten(x: Any) -> tuple[Sequence[Any], Hashable]:
         return [getattr(x, name) for name in names], tuple(getattr(x, name) for name in static)

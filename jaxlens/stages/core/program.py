@@ -148,6 +148,7 @@ def jitted(f: Any) -> Callable[..., Any]:
         static_argnums=sorted(n for n in f.static if isinstance(n, int)),
         static_argnames=sorted(n for n in f.static if isinstance(n, str)),
         donate_argnums=sorted(n for n in f.donated if isinstance(n, int)),
+        donate_argnames=sorted(n for n in f.donated if isinstance(n, str)),
     )
 
 
@@ -206,7 +207,7 @@ def transform(f: Any) -> str:
 def _bind(closed: Any, operands: list[Any]) -> list[Any]:
     """Binds `core_program` in JAX's trace, with shardings if the program has a shard_map."""
     from jaxlens.core.aot.device import spread
-    from jaxlens.core.parallel.meshes import P, layout
+    from jaxlens.core.aot.lower import layout
 
     place = layout(closed)
     if place is None:
@@ -217,7 +218,7 @@ def _bind(closed: Any, operands: list[Any]) -> list[Any]:
         pairs = zip(values, specs, strict=True)
         return [constrain(x, spread(place.mesh, spec)) for x, spec in pairs]
 
-    specs = [P()] * len(closed.consts) + list(place.in_specs)
+    specs = [()] * len(closed.consts) + list(place.in_specs)
     results = program_p.bind(*laid_out(operands, specs), program=closed)
     return laid_out(list(results), place.out_specs)
 
@@ -244,9 +245,8 @@ program_p.def_abstract_eval(_abstract)
 
 
 def _lower(ctx: Any, *operands: Any, program: Any) -> list[Any]:
-    from jaxlens.core.aot.lower import lower_into
+    from jaxlens.core.aot.lower import layout, lower_into
     from jaxlens.core.kernel.jaxpr import hoisted
-    from jaxlens.core.parallel.meshes import layout
 
     module = ctx.module_context.module
     return list(lower_into(module, hoisted(program)[0], operands, layout(program)))

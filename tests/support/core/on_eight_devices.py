@@ -11,10 +11,10 @@ from jax.sharding import PartitionSpec
 
 import jaxlens.core.numpy as cnp
 from jaxlens import core
-from jaxlens.core.aot.pmap import pmap
 from jaxlens.core.parallel import collectives
 from jaxlens.core.parallel.mapping import shard_map
 from jaxlens.core.parallel.meshes import Mesh, P
+from jaxlens.core.parallel.pmap import pmap
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8) / 16
 MESH = Mesh(np.array(core.devices()).reshape(4, 2), ("i", "j"))

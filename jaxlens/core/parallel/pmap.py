@@ -2,7 +2,7 @@
 
     pmap(f)(x)  =  jit(shard_map(f on x[0], mesh of len(x) devices, in_specs=P("devices"), ...))(x)
 
-It is here since it is a jitted program for devices that it chooses itself.
+It chooses its devices itself.
 """
 
 from collections.abc import Callable, Sequence
