@@ -103,10 +103,8 @@ class TreeDef(NamedTuple):
         children = [child._build(leaves) for child in self.children]
         return container_of(self.kind).unflatten(self.data, children)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"PyTreeDef({self.unflatten([Unquoted('*')] * self.num_leaves)!r})"
-
-    __repr__ = __str__
 
 
 class Unquoted(str):
@@ -138,7 +136,7 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeDef:
             f"What a {type(tree).__name__} keeps beside its children must be hashable, got "
             f"{data!r:.80}."
         ) from None
-    types = tuple(map(type, data)) if type(data) is tuple else type(data)
+    types: Any = tuple(map(type, data)) if type(data) is tuple else type(data)
     return TreeDef(type(tree), data, types, trees, sum([child.num_leaves for child in trees]))
 
 
