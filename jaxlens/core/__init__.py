@@ -1,4 +1,4 @@
-"""A tracing and transform core from scratch: a small JAX whose kernel is read in an evening.
+"""A tracing and transform core from scratch: a small JAX to read.
 
 `core/README.md` names the files in reading order. `aot/export.py`, `parallel/pmap.py` and all of
 `parallel/` can be deleted, each with its lines here: nothing else imports them.
@@ -10,6 +10,7 @@ import os as _os
 _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
+from jaxlens.core.aot.device import XLA as _XLA
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
 from jaxlens.core.aot.from_jax import from_jax
@@ -20,12 +21,19 @@ from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.debug import debug_nans, log_compiles
 from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
+from jaxlens.core.kernel.interpreter import GROUND as _GROUND
 from jaxlens.core.kernel.interpreter import (
     ConcretizationTypeError,
+    ForeignTracerError,
+    Interpreter,
     Primitive,
+    Tracer,
     UnexpectedTracerError,
+    interpreting,
 )
+from jaxlens.core.kernel.interpreter import observer as _observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from jaxlens.core.kernel.run import jit_p as _jit_p
 from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, enable_x64
 from jaxlens.core.parallel.mapping import shard_map
@@ -33,11 +41,11 @@ from jaxlens.core.parallel.meshes import Mesh, PartitionSpec, make_mesh
 from jaxlens.core.parallel.pmap import pmap
 from jaxlens.core.primitives.indexing import NonConcreteBooleanIndexError
 from jaxlens.core.transforms.batching import vmap
+from jaxlens.core.transforms.calls import call_rules as _call_rules
 from jaxlens.core.transforms.check import check_jaxpr
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.derivatives import grad, jvp, linearize, value_and_grad, vjp
 from jaxlens.core.transforms.errors import (
-    ForeignTracerError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -45,6 +53,8 @@ from jaxlens.core.transforms.errors import (
 from jaxlens.core.transforms.events import Event, listen
 from jaxlens.core.transforms.jaxprs import make_jaxpr
 from jaxlens.core.transforms.remat import checkpoint
+from jaxlens.core.transforms.rules import elementwise_batch, jvp_by_argument, lower_fun
+from jaxlens.core.transforms.sources import UserProgram as _UserProgram
 from jaxlens.core.transforms.sources import named_scope
 from jaxlens.core.transforms.trees import (
     register_dataclass,
@@ -53,6 +63,11 @@ from jaxlens.core.transforms.trees import (
     tree_structure,
     tree_unflatten,
 )
+
+# What the rings give to the kernel, here and nowhere else.
+_GROUND.backend = _XLA()
+_observer.source = _UserProgram()
+_call_rules(_jit_p)
 
 ShapeDtypeStruct = ShapedArray
 remat = checkpoint

@@ -47,7 +47,7 @@ def threefry(key: Any, low: Any, high: Any) -> tuple[Any, Any]:
     Returns:
         The two words of each pair, enciphered.
     """
-    if aval_of(key) is not ShapedArray((2,), _U32):
+    if aval_of(key) != ShapedArray((2,), _U32):
         raise TypeError(
             f"random: expected a key, u32[2] from random.key(seed) or random.split, got "
             f"{aval_of(key).str_short()}."

@@ -158,15 +158,6 @@ def test_eager_operations_are_compiled_once():
     assert _program.cache_info().misses == misses
 
 
-def test_rules_that_are_not_there_are_named():
-    with pytest.raises(TypeError, match="no rule named backward"):
-        core.Primitive("cube", backward=lambda x: x)
-    cube = core.Primitive("cube", abstract=lambda x: x)
-    for use in (lambda: cube.bind(1.0), lambda: core.grad(cube.bind)(1.0)):
-        with pytest.raises(NotImplementedError, match=r"`cube` has no (lower|jvp) rule"):
-            use()
-
-
 SEVERAL = """
 import numpy as np
 from jaxlens import core

@@ -1,12 +1,16 @@
 """The kernel alone: its size, what it imports, the rings around it, and that it works by itself."""
 
 import ast
+import importlib
+import inspect
 import io
 import subprocess
 import sys
 import tokenize
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from jaxlens import core
@@ -57,12 +61,12 @@ def ring(module: str) -> int:
     part = module.removeprefix("jaxlens.core.").split(".")[0]
     if part in SURFACE | SURFACE_FILES:
         return 2
-    return {"kernel": 0, "transforms": 1, "aot": 3}[part]
+    return {"kernel": 0, "transforms": 1, "aot": 3, "lesson": 3}[part]
 
 
-def test_the_kernel_is_an_evening() -> None:
+def test_the_kernel_has_ten_files() -> None:
     assert {path.stem for path in KERNEL.glob("*.py")} == {"__init__", *FILES}
-    assert sum(code_lines(path.read_text()) for path in KERNEL.glob("*.py")) <= 1100
+    assert sum(code_lines(path.read_text()) for path in KERNEL.glob("*.py")) <= 1030
 
 
 def test_the_kernel_imports_numpy_and_jaxlib_only() -> None:
@@ -102,12 +106,15 @@ sys.modules["jaxlens.core"] = package
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, examples_first, reduce_sum
-from jaxlens.core.kernel.interpreter import Primitive
-from jaxlens.core.kernel.jvp import jvp
-from jaxlens.core.kernel.run import jit
-from jaxlens.core.kernel.trace import make_jaxpr
-from jaxlens.core.kernel.vjp import vjp
-from jaxlens.core.kernel.vmap import vmap
+from jaxlens.core.kernel.interpreter import GROUND, Primitive, aval_of
+from jaxlens.core.kernel.jaxpr import as_function
+from jaxlens.core.kernel.jvp import jvp_flat
+from jaxlens.core.kernel.run import Backend, jit_p
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
+from jaxlens.core.kernel.vmap import batch_flat
+
+GROUND.backend = Backend()
 
 sin_p = Primitive("sin", abstract=lambda x: x, lower=lambda ctx, x: hlo.sine(x))
 cos_p = Primitive("cos", abstract=lambda x: x, lower=lambda ctx, x: hlo.cosine(x))
@@ -140,32 +147,43 @@ def f(x):
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
-def slope(x):
-    return vjp(f, x)[1](np.float32(1))[0]
+def traced(f, x):
+    return trace(lambda x: [f(x)], [aval_of(x)])
+
+def jit(f):
+    return lambda x: jit_p.bind(x, jaxpr=traced(f, x), name="f")[0]
+
+def grad(f, one=np.float32(1)):
+    def gradient(x):
+        _, closed = linearize_flat(lambda x: [f(x)], [x])
+        return backward_pass(closed.jaxpr, closed.consts, [Linear(aval_of(x))], [one])[0]
+    return gradient
+
+def vmap(f):
+    return lambda xs: batch_flat(lambda x: [f(x)], aval_of(xs).shape[0], [xs], [0])[0][0]
 
 x, xs = np.float32(0.5), np.arange(4, dtype=np.float32)
-assert str(make_jaxpr(f)(x)).split() == (
+assert str(traced(f, x)).split() == (
     "{{ lambda ; a:f32[]. let b:f32[] = sin a c:f32[] = mul b a in (c,) }}".split()
 )
 close(f(x), np.sin(x) * x)
-close(jvp(f, (x,), (np.float32(2),)), (np.sin(x) * x, 2 * (np.cos(x) * x + np.sin(x))))
+values, tangents = jvp_flat(lambda x: [f(x)], [x], [np.float32(2)])
+close(values + tangents, [np.sin(x) * x, 2 * (np.cos(x) * x + np.sin(x))])
+slope = grad(f)
 close(slope(x), np.cos(x) * x + np.sin(x))
 close(jit(slope)(x), np.cos(x) * x + np.sin(x))
 close(vmap(f)(xs), np.sin(xs) * xs)
 close(jit(vmap(slope))(xs), np.cos(xs) * xs + np.sin(xs))
-close(vmap(lambda x, y: mul(x, y), (0, None))(xs, x), xs * x)
-close(jvp(lambda x: vjp(f, x)[1](np.float32(1))[0], (x,), (np.float32(1),))[1],
-      2 * np.cos(x) - np.sin(x) * x)
-close(vjp(jit(f), x)[1](np.float32(1))[0], slope(x))
+close(vmap(lambda y: mul(y, x))(xs), xs * x)
+close(jvp_flat(lambda x: [slope(x)], [x], [np.float32(1)])[1], [2 * np.cos(x) - np.sin(x) * x])
 close(jit(jit(f))(x), f(x))
-close(vjp(lambda v: reduce_sum(vmap(f)(v), (0,)), xs)[1](np.float32(1))[0],
-      np.cos(xs) * xs + np.sin(xs))
+close(grad(lambda v: reduce_sum(vmap(f)(v), (0,)))(xs), np.cos(xs) * xs + np.sin(xs))
 
 # Perturbation confusion: d/dx [x * d/dy (x + y)] is 1.
 def inner(x):
-    return vjp(lambda y: add_any_p.bind(x, y), np.float32(1))[1](np.float32(1))[0]
+    return grad(lambda y: add_any_p.bind(x, y))(np.float32(1))
 
-close(vjp(lambda x: mul(x, inner(x)), np.float32(3))[1](np.float32(1))[0], 1)
+close(grad(lambda x: mul(x, inner(x)))(np.float32(3)), 1)
 
 assert not [name for name in sys.modules if name == "jax" or name.startswith("jax.")]
 parts = {{name.split(".")[2] for name in sys.modules if name.startswith("jaxlens.core.")}}
@@ -175,5 +193,64 @@ assert parts == {{"kernel"}}
 
 @pytest.mark.backend
 def test_the_kernel_works_alone() -> None:
-    """Two primitives in a few lines: traced, printed, differentiated, batched and run, no JAX."""
+    """Three primitives in a few lines: traced, printed, differentiated, batched and run, no JAX."""
     subprocess.run([sys.executable, "-c", ALONE.format(path=str(CORE))], check=True)
+
+
+# ---- nothing of the kernel is replaced ----------------------------------------------------------
+
+HANDED_IN = {("jit", kind) for kind in ("jvp", "batch", "partial", "transpose")}
+
+
+def test_primitives_of_the_kernel_have_the_rules_that_its_files_define() -> None:
+    """But for what `core/__init__.py` hands in: the rules of the call primitive."""
+    kernel = [importlib.import_module(f"jaxlens.core.kernel.{name}") for name in FILES]
+    primitives = {v for m in kernel for v in vars(m).values() if isinstance(v, core.Primitive)}
+    foreign = {
+        (primitive.name, kind)
+        for primitive in primitives
+        for kind, rule in vars(primitive).items()
+        if callable(rule) and not rule.__module__.startswith("jaxlens.core.kernel")
+    }
+    assert len(primitives) == 7
+    assert foreign == HANDED_IN
+
+
+def test_functions_and_methods_of_the_kernel_are_those_of_its_files() -> None:
+    for name in FILES:
+        module = importlib.import_module(f"jaxlens.core.kernel.{name}")
+        tree = ast.parse((KERNEL / f"{name}.py").read_text())
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                assert inspect.unwrap(getattr(module, node.name)).__module__ == module.__name__
+            if isinstance(node, ast.ClassDef):
+                for member in node.body:
+                    if isinstance(member, ast.FunctionDef):
+                        found = inspect.getattr_static(getattr(module, node.name), member.name)
+                        code = getattr(getattr(found, "fget", found), "__func__", found)
+                        code = getattr(code, "fget", code)
+                        assert code.__module__ == module.__name__, (node.name, member.name)
+
+
+@pytest.mark.backend
+def test_a_users_program_reaches_the_functions_of_the_kernel() -> None:
+    """A breakpoint in any of these is hit."""
+    reached: set[str] = set()
+
+    def tracer(frame: Any, event: str, _: Any) -> None:
+        if Path(frame.f_code.co_filename).parent == KERNEL:
+            reached.add(frame.f_code.co_qualname)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        step = core.jit(core.vmap(core.grad(core.jit(lambda x: x.sum()))))
+        step(np.ones((2, 3), np.float32)) + 1
+        core.jvp(lambda x: x * x, (2.0,), (1.0,))
+    finally:
+        sys.settrace(before)
+    assert reached >= {
+        *("Primitive.bind", "Ground.process", "Staging.process", "JVP.process", "Batch.process"),
+        *("Partial.process", "trace", "eval_jaxpr", "jvp_flat", "linearize_flat", "batch_flat"),
+        *("backward_pass", "lower_jaxpr", "lower_body", "Backend.run", "tree_flatten"),
+    }

@@ -410,7 +410,7 @@ def test_export_and_call():
     exported = core.export(f)({"w": X}, 2)
     loaded = core.deserialize(exported.serialize())
     assert loaded.in_avals == exported.in_avals
-    assert loaded.out_tree is exported.out_tree
+    assert loaded.out_tree == exported.out_tree
     close(loaded({"w": X}, 2), jax.tree.map(np.asarray, core.device_get(f({"w": X}, 2))))
     jitted = core.jit(lambda x: (loaded({"w": x}, 2)["a"], loaded({"w": x * 2}, 2)["b"]))
     expected = f({"w": X}, 2)["a"], f({"w": X * 2}, 2)["b"]

@@ -30,9 +30,9 @@ except ImportError:
     from jax.extend.backend import get_backend, get_compile_options, get_default_device
 
 from jaxlens.core.aot.lower import MeshLayout, Spec, layout, lower_program
-from jaxlens.core.kernel import run
-from jaxlens.core.kernel.interpreter import Tracer, UnexpectedTracerError, Value, aval_of
+from jaxlens.core.kernel.interpreter import Tracer, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr
+from jaxlens.core.kernel.run import Backend
 from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0
 from jaxlens.core.transforms.trees import tree_map
@@ -175,7 +175,7 @@ def put(value: Any, aval: ShapedArray, place: Place = None, copy: bool = False) 
         copy: Whether a NumPy array is copied.
     """
     if isinstance(value, Tracer):
-        raise UnexpectedTracerError(value)
+        raise observer.source.refusal(value, "__array__")
     if type(value) is Array:
         value = value.live()
     sharding, devices = _target(place)
@@ -366,7 +366,7 @@ def cost_analysis(module: Any) -> dict[str, float]:
     return dict(_jax.hlo_module_cost_analysis(get_backend(), computation.get_hlo_module()))
 
 
-class XLA(run.Backend):
+class XLA(Backend):
     """Runs jaxprs by XLA, on the devices of their arguments."""
 
     def device(self, values: Sequence[Any]) -> Any:
@@ -380,6 +380,3 @@ class XLA(run.Backend):
         module = lower_program(closed, name, layout=place)
         ins, outs = closed.in_avals, closed.out_avals
         return Executable(module, ins, outs, device=device, layout=place)
-
-
-run.backend = XLA()

@@ -131,7 +131,7 @@ def _written(tree: TreeDef, avals: Sequence[ShapedArray]) -> Any:
     types = [repr((aval.shape, aval.dtype.name, aval.weak_type)) for aval in avals]
     written = tree.unflatten(types)
     with suppress(SyntaxError, ValueError):
-        if tree_structure(literal_eval(repr(written))) is tree:
+        if tree_structure(literal_eval(repr(written))) == tree:
             return written
     raise ValueError(f"export: expected tuples, lists, dicts and None around arrays, got {tree}.")
 

@@ -24,6 +24,7 @@ import numpy as np
 from jax import tree_util
 
 from jaxlens.core import random
+from jaxlens.core.control.loops import loop, until_the_last
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import NUMBERS, Primitive, Value, aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
@@ -35,8 +36,8 @@ from jaxlens.core.transforms import signatures
 from jaxlens.core.transforms.batching import vmap
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
-from jaxlens.core.transforms.flags import merge, split
-from jaxlens.core.transforms.sources import NameStack, SourceInfo, place
+from jaxlens.core.transforms.flags import cut, merge, split
+from jaxlens.core.transforms.sources import NameStack, SourceInfo
 
 Rules = Mapping[str, Callable[..., Any]]
 _SCATTERS = "scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max".split()
@@ -63,7 +64,7 @@ def from_jax(
         f: A function of pytrees that JAX can trace. It is traced once for the types of its
             arguments; what it takes from outside must not be traced by the core.
         rules: For primitives that the core lacks, by name: functions of the core of their operands
-            and parameters, such as `{"cbrt": lambda x, **params: x ** (1 / 3)}`.
+            and parameters, such as `{"exp10": lambda x, **params: 10**x}`.
         static_argnums: Arguments that are not traced but compared, as are those that hold neither
             arrays nor numbers.
         static_argnames: The same, by name.
@@ -203,7 +204,7 @@ class _Reader:
         around = self._source
         for eqn in jaxpr.eqns:
             self._source = _source(eqn, around)
-            with observer.at(self._source):
+            with observer.source.at(self._source):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             self._source = around
             many = isinstance(results, list | tuple)
@@ -242,7 +243,7 @@ class _Reader:
 
     def missing(self, says: str) -> MissingPrimitiveError:
         """Returns the error for the equation that is read, which the core cannot apply."""
-        at = f"{place(self._source)}: " if self._source.calls else ""
+        at = f"{self._source}: " if self._source.calls else ""
         return MissingPrimitiveError(f"{at}jaxlens.core {says}")
 
 
@@ -283,17 +284,12 @@ def _while(reader: _Reader, eqn: Any, args: list[Any]) -> Any:
     params = eqn.params
     test, tests = reader.nested(params["cond_jaxpr"])
     body, consts = reader.nested(params["body_jaxpr"])
-    own = params["cond_nconsts"]
-    return _primitives()["while"].bind(
-        *tests,
-        *args[:own],
-        *consts,
-        *args[own:],
-        cond_jaxpr=test,
-        cond_nconsts=own + len(tests),
-        body_jaxpr=body,
-        body_nconsts=params["body_nconsts"] + len(consts),
-    )
+    own_tests, own_consts, carry = cut(args, params["cond_nconsts"], params["body_nconsts"])
+    tests, consts = tests + own_tests, consts + own_consts
+    if test.out_avals[0].shape:  # JAX's vmap leaves the condition of each example in place
+        test, body = until_the_last((test, body), len(tests))
+        consts = tests + consts
+    return loop(test, tests, body, consts, carry)
 
 
 def _scan(reader: _Reader, eqn: Any, args: list[Any]) -> Any:
@@ -448,12 +444,24 @@ _RANDOM: dict[str, Callable[..., Any]] = {
     "random_seed": _seed,
     "random_wrap": lambda words, **_: words,
     "random_unwrap": lambda words: words,
+    "random_clone": lambda words: words,
     "random_split": _split,
     "random_bits": _bits,
     "random_fold_in": lambda keys, data: _of_each(random.fold_in, keys, data),
 }
 
 # ---- primitives that the core writes with others ------------------------------------------------
+
+
+def _collective(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """Binds a sum over devices; what JAX's vmap has made a sum over axes of an array is that."""
+
+    def collective(x: Any, *, axes: Sequence[Any], axis_index_groups: Any = None) -> Any:
+        if all(isinstance(axis, int) for axis in axes):
+            return reduce(x, axes)
+        return _primitives()[name].bind(x, axes=axes)
+
+    return collective
 
 
 def _tile(x: Any, *, reps: Sequence[int]) -> Any:
@@ -474,6 +482,10 @@ def _mul(x: Any, y: Any, out_dtype: Any = None) -> Any:
     if out_dtype is not None:
         x, y = (shapes.convert_element_type(operand, out_dtype) for operand in (x, y))
     return elementwise.mul(x, y)
+
+
+def _pow(x: Any, y: Any) -> Any:
+    return functions.pow_p.bind(x, shapes.convert_element_type(y, aval_of(x).dtype))
 
 
 def _dot_general(x: Any, y: Any, dimension_numbers: Any, preferred_element_type: Any) -> Any:
@@ -526,6 +538,12 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "le_to": lambda x, y: _ordered(x) <= _ordered(y),
     "lt_to": lambda x, y: _ordered(x) < _ordered(y),
     "mul": _mul,
+    "optimization_barrier": lambda *args: args,
+    "pmax": _collective("pmax", contractions.reduce_max),
+    "pmin": _collective("pmin", contractions.reduce_min),
+    "pow": _pow,
+    "psum": _collective("psum", basics.reduce_sum),
+    "stack": lambda *args, axis: pieces.stack(args, axis),
     "tile": _tile,
     "unstack": pieces.unstack,
     **{name: _scatter(name) for name in _SCATTERS},

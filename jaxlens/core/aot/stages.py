@@ -78,7 +78,7 @@ class Traced:
         unused = []
         triples = zip(self.in_avals, self.arg_names, self.donated, strict=True)
         for aval, name, donated in triples:
-            match = next((n for n, out in free.items() if donated and out is aval.strong), None)
+            match = next((n for n, out in free.items() if donated and out == aval.strong), None)
             aliases.append(match)
             if match is not None:
                 del free[match]

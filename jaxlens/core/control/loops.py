@@ -271,14 +271,14 @@ def _(size: int, args: Any, dims: Any, **params: Any) -> Any:
     tests = [*new_tests, *in_front(size, tests, places[0])]
     consts = [*new, *in_front(size, consts, places[1])]
     if differs:
-        test, body = _until_the_last((test, body), len(tests))
+        test, body = until_the_last((test, body), len(tests))
         consts = tests + consts
     results = loop(test, tests, body, consts, in_front(size, init, places[2], carry))
     return results, [0 if has else None for has in carry]
 
 
 @memoized
-def _until_the_last(
+def until_the_last(
     jaxprs: tuple[ClosedJaxpr, ClosedJaxpr], num_tests: int
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
     """Returns a loop that goes on until all examples are done; one that is done keeps its carry.
@@ -291,7 +291,8 @@ def _until_the_last(
     tests, state = cut(jaxprs[0].in_avals, num_tests)
 
     def some(*args: Any) -> list[Any]:
-        return [reduce_or(test(*args)[0], (0,))]
+        (going,) = test(*args)
+        return [reduce_or(going, tuple(range(aval_of(going).ndim)))]
 
     def iteration(*args: Any) -> list[Any]:
         tests, rest = cut(args, num_tests)

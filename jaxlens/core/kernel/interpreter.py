@@ -22,14 +22,14 @@ attributes of it rather than entries of one table per transformation.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxlens.core.kernel.types import Setting, ShapedArray, canonical
+from jaxlens.core.kernel.types import ShapedArray, canonical, setting
 
 Rule = Callable[..., Any]
 
@@ -56,25 +56,33 @@ class Primitive:
     jvp: Rule
     transpose: Rule
     batch: Rule
-    partial: Rule | None
+    partial: Rule | None = None
+    kinds: ClassVar[list[str]] = ["abstract", "lower", "jvp", "transpose", "batch", "partial"]
 
     def __init__(self, name: str, *, multiple_results: bool = False, **rules: Rule) -> None:
         self.name = name
         self.multiple_results = multiple_results
-        self.partial = rules.pop("partial", None)
-        for kind in ("abstract", "lower", "jvp", "transpose", "batch"):
-            setattr(self, kind, rules.pop(kind, self._missing(kind)))
-        if rules:
-            raise TypeError(f"{name}: there is no rule named {', '.join(rules)}")
+        for kind, function in rules.items():
+            self.rule(kind)(function)
 
-    def _missing(self, kind: str) -> Rule:
-        def missing(*_: Any, **__: Any) -> Any:
-            raise NotImplementedError(f"`{self.name}` has no {kind} rule.")
-
-        return missing
+    @classmethod
+    def new_kind(cls, kind: str) -> None:
+        """Adds a kind of rule, for an interpreter of the user's: then `rule` takes it."""
+        if kind not in cls.kinds:
+            cls.kinds.append(kind)
 
     def rule(self, kind: str) -> Callable[[Rule], Rule]:
-        """Decorates a function as a rule of this primitive: `@sin_p.rule("jvp")`."""
+        """Decorates a function as a rule of this primitive: `@sin_p.rule("jvp")`.
+
+        Raises:
+            TypeError: There is no such kind of rule.
+        """
+        if kind not in self.kinds:
+            near = "".join(f", perhaps {name}" for name in get_close_matches(kind, self.kinds, 1))
+            raise TypeError(
+                f"`{self.name}` can have no rule {kind!r}{near}: the kinds are "
+                f"{', '.join(self.kinds)}; Primitive.new_kind({kind!r}) adds another."
+            )
 
         def register(function: Rule) -> Rule:
             setattr(self, kind, function)
@@ -82,12 +90,21 @@ class Primitive:
 
         return register
 
+    def __getattr__(self, kind: str) -> Any:
+        """Raises the error for a rule that was not given."""
+        if kind in self.kinds:
+            raise NotImplementedError(f"`{self.name}` has no {kind} rule.")
+        raise AttributeError(f"a Primitive has no attribute {kind!r}")
+
     def bind(self, *args: Any, **params: Any) -> Any:
         """Applies the primitive in the current interpreter."""
         interpreter = _current.get()
-        if observer.listeners:
-            observer.emit("bind", self.name, interpreter=interpreter, args=args, params=params)
+        observer.emit("bind", self.name, interpreter=interpreter, args=args, params=params)
         return interpreter.process(self, args, params)
+
+    def as_list(self, results: Any) -> Any:
+        """Returns what a rule or `bind` returned as a list of results."""
+        return results if self.multiple_results else [results]
 
     def __repr__(self) -> str:
         return self.name
@@ -97,12 +114,15 @@ class Interpreter:
     """Decides what applying a primitive means.
 
     Attributes:
-        parent: The interpreter below, which this one computes with.
+        parent: The interpreter below, which this one computes with: the current one when it began.
         done: Whether it has ended. A tracer of it that is still used has leaked.
     """
 
-    parent: "Interpreter | None" = None
+    parent: Any = None
     done = False
+
+    def __init__(self) -> None:
+        self.parent = _current.get()
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Applies a primitive to values, some of which may be tracers of this interpreter."""
@@ -110,12 +130,19 @@ class Interpreter:
 
 
 class Ground(Interpreter):
-    """The interpreter below all others: it computes. `run.py` sets `run`."""
+    """The interpreter below all others: it computes.
 
-    run: Rule
+    Attributes:
+        backend: A `Backend` of `run.py`, which `core/__init__.py` hands in.
+    """
+
+    backend: Any = None
+
+    def __init__(self) -> None:
+        pass  # nothing is below
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        return self.run(primitive, args, params)
+        return self.backend.run(primitive, args, params)
 
 
 GROUND = Ground()
@@ -123,9 +150,9 @@ _current: ContextVar[Interpreter] = ContextVar("interpreter", default=GROUND)
 current = _current.get
 
 
-def interpreting(interpreter: Interpreter) -> Setting:
+def interpreting(interpreter: Interpreter) -> AbstractContextManager[None]:
     """Within it primitives are applied in this interpreter."""
-    return Setting(_current, interpreter)
+    return setting(_current, interpreter)
 
 
 # ---- values -------------------------------------------------------------------------------------
@@ -155,15 +182,19 @@ class ConcretizationTypeError(TypeError):
     """Python asked for the numbers of a traced value."""
 
 
+class ForeignTracerError(TypeError):
+    """A tracer of JAX's was passed to a function of the core."""
+
+
 class UnexpectedTracerError(Exception):
     """A tracer was used after its interpreter had ended: it has leaked."""
 
-    def __init__(self, tracer: "Tracer") -> None:
-        super().__init__(f"{tracer!r} is used after its function had ended.")
 
+def _no_numbers(method: str) -> Any:
+    def refuse(self: "Tracer", *_: Any, **__: Any) -> Any:
+        raise observer.source.refusal(self, method)
 
-def _no_numbers(self: "Tracer", *_: Any) -> Any:
-    raise ConcretizationTypeError(f"{self!r} has no numbers: only its type is known.")
+    return refuse
 
 
 class Tracer(Value):
@@ -175,9 +206,10 @@ class Tracer(Value):
     def __repr__(self) -> str:
         return f"Traced<{self.aval.str_short()}>with<{type(self.interpreter).__name__}>"
 
-    # `transforms/errors.py` has longer messages for these, which say what to write instead.
-    __bool__ = __index__ = __int__ = __float__ = __complex__ = __array__ = _no_numbers
-    __hash__ = _no_numbers
+    __bool__, __index__, __int__ = map(_no_numbers, ("__bool__", "__index__", "__int__"))
+    __float__, __complex__ = map(_no_numbers, ("__float__", "__complex__"))
+    __array__, __jax_array__ = map(_no_numbers, ("__array__", "__jax_array__"))
+    item, tolist, __hash__ = map(_no_numbers, ("item", "tolist", "__hash__"))
 
 
 _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
@@ -198,7 +230,11 @@ def aval_of(value: Any) -> ShapedArray:
     if isinstance(value, NUMBERS):
         array = np.asarray(value)
         return ShapedArray(array.shape, canonical(array.dtype))
-    observer.check(value)
+    if ("jax", "Tracer") in ((c.__module__.partition(".")[0], c.__name__) for c in kind.__mro__):
+        raise ForeignTracerError(
+            f"{observer.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
+            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
+        )
     if hasattr(value, "shape") and hasattr(value, "dtype"):  # an array of JAX's, or a type alone
         weak = bool(getattr(value, "weak_type", False))
         return ShapedArray(tuple(value.shape), canonical(value.dtype), weak)
@@ -210,39 +246,59 @@ def aval_of(value: Any) -> ShapedArray:
 # ---- what outer rings may watch -----------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Observer:
-    """Knows where in the user's program each step is. This one knows nothing.
+class UserCode:
+    """Knows the user's program. This class knows nothing: no result depends on it.
 
-    `transforms/sources.py` replaces the functions, so that equations have Python lines and names,
-    and `transforms/events.py` the listeners. Skip them when reading: no result depends on them.
+    `core/__init__.py` hands in the class of `transforms/sources.py`, by which equations have Python
+    lines and names, and errors say what to write instead.
+    """
+
+    def here(self) -> Any:
+        """Returns the position for a new equation; as text, the user's line."""
+        return "an unknown line"
+
+    def at(self, source: Any, transposed: bool = False) -> Any:
+        """Within it new equations inherit the position of an old one, or of its transpose."""
+        return nullcontext()
+
+    def scope(self, name: str) -> Any:
+        """Within it new equations get a name, such as `jvp()`."""
+        return nullcontext()
+
+    def call(self, f: Callable[..., Any], args: Sequence[Any], alone: bool) -> Any:
+        """Calls a function on tracers: see `trace`."""
+        return f(*args)
+
+    def locate(self, eqn: Any, scopes: tuple[str, ...], cache: dict[Any, Any]) -> tuple[Any, Any]:
+        """Returns the scopes of an equation and its MLIR location."""
+        return scopes, None
+
+    def refusal(self, tracer: Tracer, method: str) -> Exception:
+        """Returns the error for a method of Python's that needs numbers, or for any late use."""
+        if tracer.interpreter.done:
+            return UnexpectedTracerError(f"{tracer!r} is used after its function had ended.")
+        return ConcretizationTypeError(f"{tracer!r} has no numbers: only its type is known.")
+
+
+class Observer:
+    """Follows the steps of the kernel.
 
     Attributes:
         listeners: Are called with the kind and name of each step, and details.
-        line: The user's current line, for error messages.
-        here: Returns the position for a new equation.
-        at: Within it new equations inherit the position of an old one.
-        scope: Within it new equations get a name, such as `jvp()`.
-        transposed: Returns the position of the backward equations of a forward one.
-        call: Calls a function on tracers, `(f, args, alone)`: see `trace`.
-        check: Raises for a value that no primitive can take, though it looks like an array.
-        locate: Returns the scopes and the MLIR location for `(equation, scopes, cache)`.
+        source: Where each step is in the user's program.
     """
 
     listeners: tuple[Callable[[str, str, dict[str, Any]], None], ...] = ()
-    line: Callable[[], str] = lambda: "an unknown line"
-    here: Callable[[], Any] = lambda: None
-    at: Callable[[Any], Any] = nullcontext
-    scope: Callable[[str], Any] = nullcontext
-    transposed: Callable[[Any], Any] = lambda source: source
-    call: Callable[..., Any] = lambda f, args, alone: f(*args)
-    check: Callable[[Any], None] = lambda value: None
-    locate: Callable[..., tuple[Any, Any]] = lambda eqn, scopes, cache: (scopes, None)
+    source: UserCode = UserCode()
 
     def emit(self, kind: str, name: str, **detail: Any) -> None:
-        """Notifies the listeners of a step. Callers test `listeners` first, which is cheap."""
+        """Notifies the listeners of a step."""
         for listener in self.listeners:
             listener(kind, name, detail)
+
+    def line(self) -> str:
+        """Returns the user's current line, for error messages."""
+        return str(self.source.here())
 
 
 observer = Observer()

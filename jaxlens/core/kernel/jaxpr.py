@@ -126,10 +126,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         return env[atom] if isinstance(atom, Var) else atom.val
 
     for eqn in jaxpr.eqns:
-        with observer.at(eqn.source_info):
+        with observer.source.at(eqn.source_info):
             results = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-        many = eqn.primitive.multiple_results
-        env.update(zip(eqn.outvars, results if many else [results], strict=True))
+        env.update(zip(eqn.outvars, eqn.primitive.as_list(results), strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 

@@ -1,13 +1,13 @@
 """Forward mode: each value carries its tangent along.
 
-`jvp(f, x, t)` gives f(x) and the derivative of f at x in the direction t, in one run: every
-primitive computes its result and, by its jvp rule, the tangent of its result.
+`jvp_flat(f, [x], [t])` gives f(x) and the derivative of f at x in the direction t, in one run:
+every primitive computes its result and, by its jvp rule, the tangent of its result.
 
     y = x * sin(x)         dy = dx * sin(x) + x * (cos(x) * dx)
 
 A tangent that is known to be zero stays symbolic (`Zero`), so constants cost nothing.
 
-**Perturbation confusion.** Every call of `jvp` is an interpreter of its own, and a tracer of
+**Perturbation confusion.** Every call of `jvp_flat` is an interpreter of its own, and a tracer of
 another one is a constant to it. Were there one tangent per value, this derivative would be wrong:
 
     d/dx [x * d/dy (x + y)]       is 1: d/dy (x + y) is 1, so the bracket is x
@@ -18,21 +18,19 @@ Walther, 2008), chapter 3; the confusion is described in "Perturbation confusion
 transparency" (Siskind and Pearlmutter, 2005).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from jaxlens.core.kernel.basics import Zero, instantiate
+from jaxlens.core.kernel.basics import Zero
 from jaxlens.core.kernel.interpreter import (
     Interpreter,
     Primitive,
     Tracer,
     aval_of,
-    current,
     interpreting,
     observer,
 )
-from jaxlens.core.kernel.trace import Flat, flat
-from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
+from jaxlens.core.kernel.trace import Flat
 from jaxlens.core.kernel.types import tangent_aval
 
 
@@ -51,9 +49,6 @@ class JVPTracer(Tracer):
 class JVP(Interpreter):
     """Computes results and tangents by the jvp rules, in the interpreter below."""
 
-    def __init__(self, parent: Interpreter) -> None:
-        self.parent: Interpreter = parent
-
     def split(self, value: Any) -> tuple[Any, Any]:
         """Returns value and tangent; the tangent of what is no tracer of this one is zero."""
         if type(value) is JVPTracer and value.interpreter is self:
@@ -69,8 +64,7 @@ class JVP(Interpreter):
         with interpreting(self.parent):
             if all(type(tangent) is Zero for tangent in tangents):
                 return primitive.bind(*primals, **params)
-            if observer.listeners:
-                observer.emit("rule", primitive.name, rule="jvp")
+            observer.emit("rule", primitive.name, rule="jvp")
             results, tangents_out = primitive.jvp(primals, tangents, **params)
         if primitive.multiple_results:
             return [self.join(*pair) for pair in zip(results, tangents_out, strict=True)]
@@ -79,24 +73,9 @@ class JVP(Interpreter):
 
 def jvp_flat(f: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """`jvp` of a function of flat lists; tangents may be `Zero`, in and out."""
-    interpreter = JVP(current())
+    interpreter = JVP()
     with interpreting(interpreter):
         results = f(*map(interpreter.join, primals, tangents))
     pairs = [interpreter.split(result) for result in results]
     interpreter.done = True
     return [primal for primal, _ in pairs], [tangent for _, tangent in pairs]
-
-
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """Returns the value of `f` and its derivative in a direction.
-
-    Args:
-        f: A function of pytrees of arrays.
-        primals: Its arguments.
-        tangents: The direction: per argument a tree like it, whose leaves may be `Zero`.
-    """
-    leaves, in_tree = tree_flatten((tuple(primals), {}))
-    flat_f, out_trees = flat(f, in_tree)
-    with observer.scope("jvp()"):
-        results, out = jvp_flat(flat_f, leaves, tree_leaves(tuple(tangents)))
-    return out_trees[0].unflatten(results), out_trees[0].unflatten(map(instantiate, out))

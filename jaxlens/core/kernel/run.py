@@ -1,4 +1,4 @@
-"""Running: from a jaxpr to StableHLO, and from that to numbers. `jit` is one primitive.
+"""Running: from a jaxpr to StableHLO, and from that to numbers.
 
 StableHLO is the portable language of array programs: its ops are nearly the primitives. ModuleState
 goes through the equations once and lets the `lower` rule of each primitive emit its ops.
@@ -6,12 +6,12 @@ goes through the equations once and lets the `lower` rule of each primitive emit
     a:f32[] -> b:f32[] = sin a      %0 = stablehlo.sine %arg0 : tensor<f32>
 
 The module then goes to a `Backend`. The one here is the reference interpreter of StableHLO, which
-is part of jaxlib: slow, but all that the kernel needs. `aot/device.py` replaces it by XLA.
+is part of jaxlib: slow, but all that the kernel needs; that of `aot/device.py` has XLA.
 
 A primitive that no other interpreter has taken ends in `Ground`, which runs it as a program of one
-equation. `jit` makes programs of many: its primitive holds a jaxpr. A program is compiled once for
-each cache key: primitive, types and parameters. A jaxpr is a parameter, compared by identity, so
-`jit` has a cache of its own from the types of its arguments to jaxprs.
+equation. The primitive of `jit` makes programs of many: it holds a jaxpr. A program is compiled
+once for each cache key: primitive, types and parameters. A jaxpr is a parameter, compared by
+identity, so `jit` has a cache from the types of its arguments to jaxprs (`aot/programs.py`).
 
 In JAX: jax/_src/interpreters/mlir.py and jax/_src/pjit.py. The language is specified at
 openxla.org/stablehlo/spec.
@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,21 +31,10 @@ from jaxlib.mlir.dialects import chlo, func, sdy
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 from jaxlens.core.kernel.basics import i64s
-from jaxlens.core.kernel.interpreter import (
-    GROUND,
-    Interpreter,
-    Primitive,
-    Tracer,
-    aval_of,
-    interpreting,
-    observer,
-)
-from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Literal, Var, as_function, hoisted
-from jaxlens.core.kernel.jvp import jvp_flat
-from jaxlens.core.kernel.trace import flat, trace
-from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
+from jaxlens.core.kernel.interpreter import GROUND, Primitive, aval_of, observer
+from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
+from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import ShapedArray, bfloat16, float0, short_name, x64
-from jaxlens.core.kernel.vmap import batch_flat, mapped_axis
 
 _ELEMENTS = {"bool": "i1", "float0": "i1", "c64": "complex<f32>", "c128": "complex<f64>"}
 
@@ -80,7 +69,7 @@ class ModuleState:
         names: Names of functions that are taken.
         layout: How arrays lie on several devices: nothing that the kernel looks into.
         functions: The name of the function that a jaxpr was lowered to.
-        locations: A cache for `observer.locate`.
+        locations: A cache for `observer.source.locate`.
     """
 
     module: ir.Module
@@ -219,14 +208,32 @@ def lower_body(
         return constant(atom.val, atom.aval) if isinstance(atom, Literal) else env[atom]
 
     for eqn in jaxpr.eqns:
-        inner, location = observer.locate(eqn, scopes, program.locations)
+        inner, location = observer.source.locate(eqn, scopes, program.locations)
         with location or ir.Location.unknown():
             avals = [atom.aval for atom in eqn.invars]
             context = Context(program, avals, [var.aval for var in eqn.outvars], inner)
-            results = eqn.primitive.lower(context, *map(read, eqn.invars), **eqn.params)
-        many = eqn.primitive.multiple_results
-        env.update(zip(eqn.outvars, results if many else [results], strict=True))
+            results = _lowered(eqn, context, list(map(read, eqn.invars)))
+        env.update(zip(eqn.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))
+
+
+def _lowered(eqn: JaxprEqn, context: Context, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """Applies the lower rule of an equation; its results must have the types of the equation's."""
+    rule = f"the lower rule of `{eqn.primitive.name}`"
+    try:
+        results = eqn.primitive.lower(context, *operands, **eqn.params)
+    except ir.MLIRError as error:
+        says = str(error).split(": ", 3)[-1]  # without "error", and the location
+        raise TypeError(f"{rule} emits an invalid op: {says}") from None
+    results = [results] if isinstance(results, ir.Value | ir.OpView) else results
+    values = [x.result if isinstance(x, ir.OpView) else x for x in results]
+    types, expected = [x.type for x in values], list(map(ir_type, context.avals_out))
+    if types != expected:
+        raise TypeError(
+            f"{rule} gives {', '.join(map(str, types))}, where its abstract rule says "
+            f"{', '.join(map(str, expected))}."
+        )
+    return values
 
 
 def named(name: str, location: ir.Location | None = None) -> ir.Location:
@@ -236,9 +243,21 @@ def named(name: str, location: ir.Location | None = None) -> ir.Location:
 
 # ---- running ------------------------------------------------------------------------------------
 
+jit_p = Primitive("jit", multiple_results=True)  # its other rules are those of all calls
+jit_p.abstract = lambda *avals, jaxpr, name: jaxpr.out_avals
+jit_p.lower = lambda ctx, *operands, jaxpr, name: ctx.call(name, jaxpr, *operands)
+
 
 class Backend:
     """Makes jaxprs runnable; this one by the reference interpreter of StableHLO."""
+
+    def run(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Applies a primitive: runs a program of one equation, compiled once."""
+        avals = tuple(map(aval_of, args))
+        program = _program(primitive, avals, tuple(params.items()), self.device(args), x64())
+        observer.emit("run", primitive.name, executable=program)
+        results = program(args)
+        return results if primitive.multiple_results else results[0]
 
     def device(self, values: Sequence[Any]) -> Hashable:
         """Returns where a program with these arguments runs: part of its cache key."""
@@ -262,23 +281,6 @@ class Backend:
         return run
 
 
-backend = Backend()  # replaced by `aot/device.py`
-
-
-def _run(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Applies a primitive: runs a program of one equation, compiled once."""
-    avals = tuple(map(aval_of, args))
-    device = backend.device(args)
-    program = _program(primitive, avals, tuple(params.items()), device, x64())
-    if observer.listeners:
-        observer.emit("run", primitive.name, executable=program)
-    results = program(args)
-    return results if primitive.multiple_results else results[0]
-
-
-GROUND.run = _run
-
-
 @lru_cache(maxsize=4096)
 def _program(primitive: Primitive, avals: Any, params: Any, device: Any, _: bool) -> Any:
     """Returns the compiled program; all arguments are its cache key."""
@@ -286,45 +288,5 @@ def _program(primitive: Primitive, avals: Any, params: Any, device: Any, _: bool
     if primitive is jit_p:
         closed = own["jaxpr"]
     else:
-        closed = trace(lambda *xs: tree_leaves(primitive.bind(*xs, **own)), avals)
-    return backend.compile(closed, own.get("name", primitive.name), device)
-
-
-# ---- jit ----------------------------------------------------------------------------------------
-
-jit_p = Primitive("jit", multiple_results=True)
-jit_p.abstract = lambda *avals, jaxpr, name: jaxpr.out_avals
-jit_p.lower = lambda ctx, *operands, jaxpr, name: ctx.call(name, jaxpr, *operands)
-
-# Under a transformation the call is replaced by what it calls. `transforms/calls.py` has better
-# rules, which make a call of the transformed jaxpr.
-jit_p.jvp = lambda xs, tangents, *, jaxpr, name: jvp_flat(as_function(jaxpr), xs, tangents)
-jit_p.batch = lambda size, args, dims, *, jaxpr, name: batch_flat(
-    as_function(jaxpr), size, args, dims, mapped_axis()
-)
-
-
-@jit_p.rule("partial")
-def _(interpreter: Interpreter, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    with interpreting(interpreter):
-        return as_function(params["jaxpr"])(*args)
-
-
-def jit(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function that runs `f` as one program, compiled once for types of arguments."""
-    jaxprs: dict[Any, Any] = {}
-
-    @wraps(f)
-    def jitted(*args: Any, **kwargs: Any) -> Any:
-        leaves, in_tree = tree_flatten((args, kwargs))
-        key = tuple(map(aval_of, leaves)), in_tree, x64()
-        traced = jaxprs.get(key)
-        if traced is None:
-            flat_f, out_trees = flat(f, in_tree)
-            traced = *hoisted(trace(flat_f, key[0], alone=True)), out_trees
-            if not any(isinstance(const, Tracer) for const in traced[1]):
-                jaxprs[key] = traced  # what takes tracers from outside takes others next time
-        closed, consts, (out_tree,) = traced
-        return out_tree.unflatten(jit_p.bind(*consts, *leaves, jaxpr=closed, name=f.__name__))
-
-    return jitted
+        closed = trace(lambda *xs: primitive.as_list(primitive.bind(*xs, **own)), avals)
+    return GROUND.backend.compile(closed, own.get("name", primitive.name), device)

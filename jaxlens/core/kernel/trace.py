@@ -21,7 +21,6 @@ from jaxlens.core.kernel.interpreter import (
     Interpreter,
     Primitive,
     Tracer,
-    UnexpectedTracerError,
     aval_of,
     interpreting,
     observer,
@@ -53,7 +52,7 @@ class Staging(Interpreter):
         constvars: Their variables.
     """
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # with no parent: it computes nothing
         self.eqns: list[JaxprEqn] = []
         self.consts: list[Any] = []
         self.constvars: list[Var] = []
@@ -67,15 +66,12 @@ class Staging(Interpreter):
         """Records an equation; returns tracers for its results."""
         invars = list(map(self.atom, args))
         types = primitive.abstract(*[atom.aval for atom in invars], **params)
-        many = primitive.multiple_results
-        outvars = [Var(aval) for aval in types] if many else [Var(types)]
-        eqn = JaxprEqn(primitive, invars, outvars, params, observer.here())
+        outvars = list(map(Var, primitive.as_list(types)))
+        eqn = JaxprEqn(primitive, invars, outvars, params, observer.source.here())
         self.eqns.append(eqn)
-        if observer.listeners:
-            observer.emit("record", primitive.name, eqn=eqn)
-        if many:
-            return [StagedTracer(self, var) for var in outvars]
-        return StagedTracer(self, outvars[0])
+        observer.emit("record", primitive.name, eqn=eqn)
+        tracers = [StagedTracer(self, var) for var in outvars]
+        return tracers if primitive.multiple_results else tracers[0]
 
     def atom(self, value: Any) -> Atom:
         """Returns what represents a value in an equation: a variable, a literal or a constant."""
@@ -83,7 +79,7 @@ class Staging(Interpreter):
             return value.variable
         if isinstance(value, Tracer):  # of an interpreter further out: a constant to this one
             if value.interpreter.done:
-                raise UnexpectedTracerError(value)
+                raise observer.source.refusal(value, "bind")
         else:
             aval = aval_of(value)
             if not aval.shape and isinstance(value, NUMBERS):
@@ -114,7 +110,7 @@ def trace(f: Flat, avals: Sequence[ShapedArray], alone: bool = False) -> ClosedJ
     tracers = [staging.parameter(aval) for aval in avals]
     try:
         with interpreting(staging):
-            results = observer.call(f, tracers, alone)
+            results = observer.source.call(f, tracers, alone)
         return staging.closed([tracer.variable for tracer in tracers], results)
     finally:
         staging.done = True
@@ -139,13 +135,3 @@ def flat(f: Callable[..., Any], in_tree: TreeDef) -> tuple[Flat, list[TreeDef]]:
         return results
 
     return flat_f, out_trees
-
-
-def make_jaxpr(f: Callable[..., Any]) -> Callable[..., ClosedJaxpr]:
-    """Returns the function that gives the jaxpr of `f` at the types of its arguments."""
-
-    def jaxpr_of(*args: Any, **kwargs: Any) -> ClosedJaxpr:
-        leaves, in_tree = tree_flatten((args, kwargs))
-        return trace(flat(f, in_tree)[0], list(map(aval_of, leaves)))
-
-    return jaxpr_of

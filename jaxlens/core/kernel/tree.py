@@ -12,7 +12,7 @@ another program. `None` is a container without leaves.
 In JAX: jax/_src/tree_util.py and "Pytrees" (docs.jax.dev, pytrees.html).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 IsLeaf = Callable[[Any], bool] | None  # what to take as a leaf besides objects of no container
@@ -69,41 +69,22 @@ def container_of(kind: type) -> Any:
     return _containers[kind]
 
 
-class TreeDef:
-    """The containers of a pytree, with holes for its leaves; one object per nesting.
+class TreeDef(NamedTuple):
+    """The containers of a pytree, with holes for its leaves.
 
     Attributes:
         kind: The class of the container; None if the whole tree is one leaf.
         data: Auxiliary data of the container, such as the keys of a dict.
+        types: The classes of the data, since 1 == True: {1: x} and {True: x} are different trees.
         children: The trees of its children.
         num_leaves: The number of holes.
     """
 
-    kind: type | None
-    data: Hashable
-    children: tuple["TreeDef", ...]
-    num_leaves: int
-
-    def __new__(cls, kind: Any, data: Hashable, children: tuple["TreeDef", ...]) -> "TreeDef":
-        # The types are in the key since 1 == True: {1: x} and {True: x} are different trees.
-        types = tuple(map(type, data)) if type(data) is tuple else type(data)
-        key = kind, data, types, children
-        try:
-            treedef = _all.get(key)
-        except TypeError:
-            name = kind.__name__ if kind else ""
-            raise TypeError(
-                f"What a {name} keeps beside its children must be hashable, got {data!r:.80}."
-            ) from None
-        if treedef is None:
-            treedef = object.__new__(cls)
-            treedef.kind, treedef.data, treedef.children = kind, data, children
-            treedef.num_leaves = sum(child.num_leaves for child in children) if kind else 1
-            treedef = _all.setdefault(key, treedef)
-        return treedef
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TreeDef, (self.kind, self.data, self.children)
+    kind: type | None = None
+    data: Hashable = None
+    types: Hashable = None
+    children: Sequence["TreeDef"] = ()
+    num_leaves: int = 1
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """Puts leaves into the holes.
@@ -116,12 +97,10 @@ class TreeDef:
             raise ValueError(f"expected {self.num_leaves} leaves for {self}, got {len(items)}")
         return self._build(iter(items))
 
-    def _build(self, leaves: Any) -> Any:
+    def _build(self, leaves: Iterator[Any]) -> Any:
         if self.kind is None:
             return next(leaves)
-        children = [
-            next(leaves) if child is _LEAF else child._build(leaves) for child in self.children
-        ]
+        children = [child._build(leaves) for child in self.children]
         return container_of(self.kind).unflatten(self.data, children)
 
     def __str__(self) -> str:
@@ -136,8 +115,7 @@ class Unquoted(str):
     __repr__ = str.__str__
 
 
-_all: dict[Any, TreeDef] = {}
-_LEAF = TreeDef(None, None, ())
+_LEAF = TreeDef()
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
@@ -147,24 +125,21 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]
 
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeDef:
-    kind = type(tree)
-    container = _containers.get(kind) or container_of(kind)
+    container = container_of(type(tree))
     if container is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return _LEAF
-    # Every call of a jitted function passes here, hence the shortcuts: most containers are tuples
-    # and lists, most children are leaves, most trees have been seen before.
-    sequence = kind is tuple or kind is list
-    children, data = (tree, None) if sequence else container.flatten(tree)
-    inner = []
-    for child in children:
-        if _containers.get(type(child), container) is None:
-            leaves.append(child)
-            inner.append(_LEAF)
-        else:
-            inner.append(_flatten(child, leaves, is_leaf))
-    trees = tuple(inner)
-    return (sequence and _all.get((kind, None, type(None), trees))) or TreeDef(kind, data, trees)
+    children, data = container.flatten(tree)
+    trees = tuple([_flatten(child, leaves, is_leaf) for child in children])
+    try:
+        hash(data)
+    except TypeError:
+        raise TypeError(
+            f"What a {type(tree).__name__} keeps beside its children must be hashable, got "
+            f"{data!r:.80}."
+        ) from None
+    types = tuple(map(type, data)) if type(data) is tuple else type(data)
+    return TreeDef(type(tree), data, types, trees, sum([child.num_leaves for child in trees]))
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:

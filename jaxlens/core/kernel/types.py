@@ -12,7 +12,10 @@ bf16 `x` into f32 because of the 2. `transforms/promotion.py` has the rules.
 In JAX: `ShapedArray` in jax/_src/core.py, `canonicalize_dtype` in jax/_src/dtypes.py.
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from operator import index
@@ -33,29 +36,19 @@ _x64: ContextVar[bool] = ContextVar("x64", default=False)
 x64 = _x64.get  # whether arrays may have 64-bit elements now
 
 
-class Setting:
-    """Sets a context variable within a `with`: `with Setting(variable, value)`.
-
-    A class, since the current interpreter is set at every step: a generator-based context manager
-    would take three times as long.
-    """
-
-    __slots__ = ("_token", "_value", "_variable")
-
-    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
-        self._variable = variable
-        self._value = value
-
-    def __enter__(self) -> None:
-        self._token = self._variable.set(self._value)
-
-    def __exit__(self, *_: object) -> None:
-        self._variable.reset(self._token)
+@contextmanager
+def setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Sets a context variable within a `with`."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
-def enable_x64(on: bool = True) -> Setting:
+def enable_x64(on: bool = True) -> AbstractContextManager[None]:
     """Allows 64-bit elements within the `with`; elsewhere they become 32-bit."""
-    return Setting(_x64, on)
+    return setting(_x64, on)
 
 
 def canonical(dtype: Any) -> np.dtype:
@@ -75,13 +68,9 @@ def _canonical(dtype: Any, wide: bool) -> np.dtype:
     return native if wide else _NARROW.get(native, native)
 
 
+@dataclass(frozen=True, slots=True)
 class ShapedArray:
     """The type of an array.
-
-    There is one object per type ("hash consing"): comparing two types is comparing two addresses,
-    and a tuple of types is a fast cache key.
-
-        ShapedArray((3,), f32) is ShapedArray((3,), f32)      # True
 
     Attributes:
         shape: Lengths of the axes.
@@ -92,30 +81,21 @@ class ShapedArray:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    weak_type: bool
-    ndim: int
-    size: int
-    strong: "ShapedArray"
-    _all: dict[tuple[Any, ...], "ShapedArray"] = {}  # noqa: RUF012
+    weak_type: bool = False
 
-    def __new__(cls, shape: Any, dtype: np.dtype, weak_type: bool = False) -> "ShapedArray":
-        shape = tuple(shape)
-        aval = cls._all.get((shape, dtype, weak_type))
-        if aval is None:
-            shape, dtype, weak_type = tuple(map(index, shape)), np.dtype(dtype), bool(weak_type)
-            if min(shape, default=0) < 0:
-                raise TypeError(f"A shape must have no negative lengths, got {shape}.")
-            new = object.__new__(cls)
-            new.shape, new.dtype, new.weak_type = shape, dtype, weak_type
-            new.ndim, new.size = len(shape), prod(shape)
-            new.strong = cls(shape, dtype) if weak_type else new
-            aval = cls._all.setdefault((shape, dtype, weak_type), new)
-        return aval
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: prod(self.shape))
+    strong = property(lambda self: ShapedArray(self.shape, self.dtype))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(map(index, self.shape)))
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if min(self.shape, default=0) < 0:
+            raise TypeError(f"A shape must have no negative lengths, got {self.shape}.")
 
     def update(self, **changes: Any) -> "ShapedArray":
         """Returns the same type with some attributes replaced."""
-        own: Any = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
-        return ShapedArray(**(own | changes))
+        return replace(self, **changes)
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """Formats as in jaxprs: `f32[2,3]`."""
@@ -124,9 +104,6 @@ class ShapedArray:
 
     def __repr__(self) -> str:
         return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
 
 
 def short_name(dtype: np.dtype) -> str:

@@ -27,7 +27,6 @@ from typing import Any
 
 from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, instantiate
 from jaxlens.core.kernel.interpreter import (
-    Interpreter,
     Primitive,
     aval_of,
     current,
@@ -36,8 +35,7 @@ from jaxlens.core.kernel.interpreter import (
 )
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxlens.core.kernel.jvp import jvp_flat
-from jaxlens.core.kernel.trace import Flat, StagedTracer, Staging, flat
-from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
+from jaxlens.core.kernel.trace import Flat, StagedTracer, Staging
 from jaxlens.core.kernel.types import float0, tangent_aval
 
 Values = Sequence[Any]
@@ -48,9 +46,9 @@ Values = Sequence[Any]
 class Partial(Staging):
     """Computes what is known, in the interpreter below; records what is not."""
 
-    def __init__(self, parent: Interpreter) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.parent: Interpreter = parent
+        self.parent = current()
 
     def unknown(self, value: Any) -> bool:
         """Whether a value is a variable of the record."""
@@ -73,10 +71,10 @@ def linearize_flat(f: Flat, primals: Sequence[Any]) -> tuple[Sequence[Any], Clos
     """
     # JVP on top of Partial: the jvp rules run in `partial`, which computes or records each
     # primitive that they apply.
-    partial = Partial(current())
+    partial = Partial()
     tangents = [partial.parameter(tangent_aval(aval_of(primal))) for primal in primals]
     moving = [Zero(t.aval) if t.dtype == float0 else t for t in tangents]
-    with interpreting(partial), observer.scope("jvp()"):
+    with interpreting(partial), observer.source.scope("jvp()"):
         results, out = jvp_flat(f, primals, moving)
         out = list(map(instantiate, out))
     return results, partial.closed([tracer.variable for tracer in tangents], out)
@@ -113,7 +111,7 @@ def backward_pass(
             linear.append(eqn)
             env.update((var, Linear(var.aval)) for var in eqn.outvars)
         else:  # depends on residuals alone: what `checkpoint` computes again, for example
-            with observer.at(eqn.source_info):
+            with observer.source.at(eqn.source_info):
                 results = eqn.primitive.bind(*operands, **eqn.params)
             many = eqn.primitive.multiple_results
             env.update(zip(eqn.outvars, results if many else [results], strict=True))
@@ -131,8 +129,7 @@ def backward_pass(
         cts_out = [ct_of.pop(var, None) for var in eqn.outvars]
         if all(ct is None for ct in cts_out):
             continue  # no result of this equation is used
-        source = eqn.source_info
-        with observer.at(source if inside else observer.transposed(source)):
+        with observer.source.at(eqn.source_info, transposed=not inside):
             for atom, ct in zip(eqn.invars, _transposed(eqn, cts_out, read), strict=True):
                 accumulate(atom, ct)
     pairs = zip(jaxpr.invars, args, strict=True)
@@ -143,30 +140,7 @@ def _transposed(eqn: JaxprEqn, cts: list[Any], read: Callable[[Atom], Any]) -> S
     """Returns the cotangents of an equation's arguments, by the transpose rule."""
     pairs = zip(cts, eqn.outvars, strict=True)
     dense = [Zero(var.aval) if ct is None else ct for ct, var in pairs]
-    if observer.listeners:
-        observer.emit("rule", eqn.primitive.name, rule="transpose")
+    observer.emit("rule", eqn.primitive.name, rule="transpose")
     ct = dense if eqn.primitive.multiple_results else dense[0]
     cts_in: Sequence[Any] = eqn.primitive.transpose(ct, *map(read, eqn.invars), **eqn.params)
     return cts_in
-
-
-# ---- both ---------------------------------------------------------------------------------------
-
-
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Returns the value of `f`, and the function that maps its cotangent to those of the arguments.
-
-    Args:
-        f: A function of pytrees of arrays.
-        *primals: Its arguments.
-    """
-    leaves, in_tree = tree_flatten((primals, {}))
-    flat_f, out_trees = flat(f, in_tree)
-    results, closed = linearize_flat(flat_f, leaves)
-
-    def pullback(ct: Any) -> Any:
-        args = list(map(Linear, closed.in_avals))
-        cts = backward_pass(closed.jaxpr, closed.consts, args, tree_leaves(ct))
-        return in_tree.unflatten(map(instantiate, cts))[0]
-
-    return out_trees[0].unflatten(results), pullback

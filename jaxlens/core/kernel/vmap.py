@@ -1,8 +1,8 @@
 """Batching: one program for many examples, written for one.
 
-`vmap(f)` runs f once, on tracers that look like one example and hold all of them, along one axis of
-an array. The batch rule of a primitive does its work for all examples at once: most primitives only
-have to keep track of that axis, a matrix product gets one more batch dimension.
+`batch_flat` runs f once, on tracers that look like one example and hold all of them, along one axis
+of an array. The batch rule of a primitive does its work for all examples at once: most primitives
+only have to keep track of that axis, a matrix product gets one more batch dimension.
 
     reduce_sum over axis 0 of f32[3]        of all examples f32[5,3]: reduce_sum over axis 1
     add of x: f32[] and y: f32[]            x: f32[5] and a shared y: f32[] is repeated to f32[5]
@@ -12,24 +12,23 @@ The result is no loop. It is the program that one would have written for the who
 In JAX: jax/_src/interpreters/batching.py and "Automatic vectorization" (docs.jax.dev).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
-from jaxlens.core.kernel.basics import Dim, to_front
+from jaxlens.core.kernel.basics import Dim
 from jaxlens.core.kernel.interpreter import (
     Interpreter,
     Primitive,
     Tracer,
     aval_of,
-    current,
     interpreting,
     observer,
 )
 from jaxlens.core.kernel.jaxpr import subjaxprs
-from jaxlens.core.kernel.trace import Flat, flat
-from jaxlens.core.kernel.tree import tree_flatten, tree_leaves
-from jaxlens.core.kernel.types import Setting
+from jaxlens.core.kernel.trace import Flat
+from jaxlens.core.kernel.types import setting
 
 
 class BatchTracer(Tracer):
@@ -58,8 +57,8 @@ class Batch(Interpreter):
         name: What collectives such as `psum` call their axis, if it has a name.
     """
 
-    def __init__(self, parent: Interpreter, size: int, name: str | None = None) -> None:
-        self.parent: Interpreter = parent
+    def __init__(self, size: int, name: str | None = None) -> None:
+        super().__init__()
         self.size = size
         self.name = name
 
@@ -78,8 +77,7 @@ class Batch(Interpreter):
         with interpreting(self.parent), mapping(self.name):
             if all(dim is None for dim in dims) and not _mentions(params, self.name):
                 return primitive.bind(*values, **params)
-            if observer.listeners:
-                observer.emit("rule", primitive.name, rule="batch")
+            observer.emit("rule", primitive.name, rule="batch")
             results, dims_out = primitive.batch(self.size, values, dims, **params)
         if primitive.multiple_results:
             return [self.join(*pair) for pair in zip(results, dims_out, strict=True)]
@@ -90,34 +88,12 @@ def batch_flat(
     f: Flat, size: int, values: Sequence[Any], dims: Sequence[Dim], name: str | None = None
 ) -> tuple[list[Any], list[Dim]]:
     """`vmap` of a function of flat lists."""
-    interpreter = Batch(current(), size, name)
+    interpreter = Batch(size, name)
     with interpreting(interpreter):
         results = f(*map(interpreter.join, values, dims))
     pairs = [interpreter.split(result) for result in results]
     interpreter.done = True
     return [value for value, _ in pairs], [dim for _, dim in pairs]
-
-
-def vmap(f: Callable[..., Any], in_axes: Sequence[Dim] = (0,)) -> Callable[..., Any]:
-    """Returns the function that does for many examples what `f` does for one.
-
-    Args:
-        f: A function of pytrees of arrays.
-        in_axes: Per argument, the axis of its leaves that counts the examples; None if all examples
-            share it. In the results it is axis 0.
-    """
-
-    def batched(*args: Any) -> Any:
-        leaves, in_tree = tree_flatten((args, {}))
-        dims = [dim for x, dim in zip(args, in_axes, strict=True) for _ in tree_leaves(x)]
-        pairs = zip(leaves, dims, strict=True)
-        size = next(aval_of(x).shape[dim] for x, dim in pairs if dim is not None)
-        flat_f, out_trees = flat(f, in_tree)
-        with observer.scope("vmap()"):
-            results, dims_out = batch_flat(flat_f, size, leaves, dims)
-        return out_trees[0].unflatten(map(to_front, [size] * len(results), results, dims_out))
-
-    return batched
 
 
 # ---- named axes: what collectives such as `psum` refer to ---------------------------------------
@@ -126,9 +102,9 @@ _mapped: ContextVar[str | None] = ContextVar("mapped", default=None)
 mapped_axis = _mapped.get  # the name of the axis that the current batch rule is for
 
 
-def mapping(name: str | None) -> Setting:
+def mapping(name: str | None) -> AbstractContextManager[None]:
     """Within it a batch rule is applied for the examples along an axis of this name."""
-    return Setting(_mapped, name)
+    return setting(_mapped, name)
 
 
 def axes_of(params: dict[str, Any]) -> Sequence[str]:

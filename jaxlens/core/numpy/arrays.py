@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.kernel import basics, run
+from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.interpreter import GROUND, Value, aval_of, current
 from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical
@@ -45,7 +45,7 @@ def array(x: Any, dtype: Any = None) -> Any:
     if isinstance(x, Value):
         return x if dtype is None else uf.astype(x, dtype)
     if current() is GROUND or np.ndim(x):
-        return run.backend.array(x, dtype)
+        return GROUND.backend.array(x, dtype)
     if dtype is None and isinstance(x, int | float | complex):
         return x  # a literal
     constant = np.asarray(x)

@@ -42,7 +42,7 @@ def alike(*xs: Any, inexact: bool = False) -> list[Any]:
     if inexact and not is_inexact(dtype):
         dtype = canonical(np.float64)
     return [
-        x if aval.dtype is dtype and aval.weak_type is weak else typed(x, dtype, weak)
+        x if aval.dtype == dtype and aval.weak_type is weak else typed(x, dtype, weak)
         for x, aval in zip(xs, avals, strict=True)
     ]
 

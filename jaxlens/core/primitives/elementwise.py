@@ -12,7 +12,7 @@ table 2.3; those of complex numbers are without conjugation, as JAX has them.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.kernel import basics
 from jaxlens.core.kernel.basics import Linear, Zero
 from jaxlens.core.kernel.interpreter import Primitive, aval_of
-from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical, is_inexact, tangent_aval
+from jaxlens.core.kernel.types import ShapedArray, bfloat16, canonical, is_inexact
 from jaxlens.core.primitives import shapes
+from jaxlens.core.transforms import rules
+from jaxlens.core.transforms.rules import spread
 
 # Kinds of dtype (NumPy's letters) that an op takes.
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned", "f": "floating", "c": "complex"}
@@ -79,25 +81,9 @@ def elementwise(
     def lowered(ctx: Any, *operands: Any, **params: Any) -> Any:
         return lower(*same_shape(ctx, *operands), **params)
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        result = primitive.bind(*primals, **params)
-        aval = tangent_aval(aval_of(result))
-        parts = [
-            spread(derivative(tangent, result, *primals, **params), aval)
-            for tangent, derivative in zip(tangents, derivatives, strict=False)
-            if type(tangent) is not Zero
-        ]
-        return result, reduce(add_any_p.bind, parts) if parts else Zero(aval)
-
-    def batch(size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        ranks = [aval_of(x).ndim - (dim is not None) for x, dim in zip(args, dims, strict=True)]
-        rank, place = max(ranks), next(dim for dim in dims if dim is not None)
-        if all(d == place if r == rank else d is None for r, d in zip(ranks, dims, strict=True)):
-            return primitive.bind(*args, **params), place
-        lined = [_line_up(rank, x, dim) for x, dim in zip(args, dims, strict=True)]
-        return primitive.bind(*lined, **params), 0
-
-    primitive = Primitive(name, abstract=abstract, lower=lowered, jvp=jvp, batch=batch)
+    primitive = Primitive(name, abstract=abstract, lower=lowered)
+    rules.jvp_by_argument(primitive, *derivatives)
+    rules.elementwise_batch(primitive, repeats=True)
     if transpose is not None:
         primitive.transpose = transpose
         if not derivatives:  # a linear map is its own derivative
@@ -127,11 +113,6 @@ def _common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
             return tuple(axis.pop() for axis in lengths)
     shapes = ", ".join(str(aval.shape) for aval in avals)
     raise TypeError(f"{name} got incompatible shapes for broadcasting: {shapes}.")
-
-
-def spread(tangent: Any, aval: ShapedArray) -> Any:
-    """Broadcasts the tangent of an argument to the type of the result."""
-    return basics.broadcast_in_dim(tangent, aval.shape, range(aval_of(tangent).ndim))
 
 
 def summed(ct: Any, linear: Linear) -> Any:
@@ -165,15 +146,6 @@ def terms(primitive: Primitive, sign: Callable[[Any], Any]) -> None:
         return result, spread(tangent, aval_of(result))
 
     primitive.jvp, primitive.transpose = jvp, by_each(lambda ct: ct, sign)
-
-
-def _line_up(rank: int, x: Any, dim: int | None) -> Any:
-    """Moves the examples to the first axis, of length 1 if shared; a shared scalar stays."""
-    ndim = aval_of(x).ndim
-    if dim is None:
-        return shapes.expand_dims(x, [0]) if ndim else x
-    front = basics.moveaxis(x, dim, 0)
-    return shapes.expand_dims(front, range(ndim, rank + 1)) if ndim <= rank else front
 
 
 # ---- numbers beside arrays ----------------------------------------------------------------------

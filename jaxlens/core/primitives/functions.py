@@ -33,12 +33,12 @@ from jaxlens.core.primitives.elementwise import (
     lt,
     mul,
     neg,
-    spread,
     square,
     sub,
     where,
 )
 from jaxlens.core.primitives.shapes import convert_element_type
+from jaxlens.core.transforms.rules import spread
 
 _FLOAT, _REAL, _NUMBER, _ORDERED, _ANY = "f", "iuf", "iufc", "biuf", "biufc"
 
@@ -72,6 +72,8 @@ pow_p: Primitive = _smooth(
     lambda t, z, x, y: mul(t, mul(log_p.bind(_not_zero(x)), z)),
 )
 
+cbrt_p = elementwise("cbrt", hlo.cbrt, _FLOAT, lambda t, z, x: div(mul(t, z), mul(like(x, 3), x)))
+
 # ---- exponentials -------------------------------------------------------------------------------
 
 exp_p = _smooth("exp", hlo.exponential, lambda t, z, x: mul(t, z))
@@ -101,6 +103,13 @@ atan2_p = _smooth(
 )
 sinh_p = _smooth("sinh", chlo.sinh, lambda t, z, x: mul(t, cosh_p.bind(x)))
 cosh_p: Primitive = _smooth("cosh", chlo.cosh, lambda t, z, x: mul(t, sinh_p.bind(x)))
+asinh_p = _smooth("asinh", chlo.asinh, lambda t, z, x: mul(t, rsqrt_p.bind(_one_plus(square(x)))))
+acosh_p = _smooth(
+    "acosh",
+    chlo.acosh,
+    lambda t, z, x: mul(t, rsqrt_p.bind(mul(sub(x, like(x, 1)), _one_plus(x)))),
+)
+atanh_p = _smooth("atanh", chlo.atanh, lambda t, z, x: div(t, _one_minus(square(x))))
 tanh_p = _smooth("tanh", hlo.tanh, lambda t, z, x: mul(add(t, mul(t, z)), _one_minus(z)))
 
 
@@ -109,8 +118,25 @@ def _bell(scale: float, exponent: Any, t: Any) -> Any:
 
 
 erf_p = elementwise("erf", chlo.erf, _FLOAT, lambda t, z, x: _bell(2 / sqrt(pi), neg(square(x)), t))
+erfc_p = elementwise(
+    "erfc", chlo.erfc, _FLOAT, lambda t, z, x: neg(_bell(2 / sqrt(pi), neg(square(x)), t))
+)
 erf_inv_p = elementwise(
     "erf_inv", chlo.erf_inv, _FLOAT, lambda t, z, x: _bell(sqrt(pi) / 2, square(z), t)
+)
+
+# ---- the logarithm of gamma, and its derivatives -------------------------------------------------
+
+lgamma_p = elementwise("lgamma", chlo.lgamma, _FLOAT, lambda t, z, x: mul(t, digamma_p.bind(x)))
+digamma_p: Primitive = elementwise(
+    "digamma", chlo.digamma, _FLOAT, lambda t, z, x: mul(t, polygamma_p.bind(full_like(x, 1), x))
+)
+polygamma_p: Primitive = elementwise(
+    "polygamma",
+    chlo.polygamma,
+    _FLOAT,
+    lambda t, z, m, x: full_like(z, np.nan),  # the order is a whole number
+    lambda t, z, m, x: mul(t, polygamma_p.bind(_one_plus(m), x)),
 )
 
 # ---- complex numbers ----------------------------------------------------------------------------
@@ -196,6 +222,7 @@ round_p = elementwise(
     lambda x, rounding_method: [hlo.round_nearest_afz, hlo.round_nearest_even][rounding_method](x),
     _FLOAT,
 )
+nextafter_p = elementwise("nextafter", chlo.next_after, _FLOAT)
 is_finite_p = elementwise("is_finite", hlo.is_finite, _FLOAT, gives=lambda _: np.dtype(bool))
 max_p = elementwise("max", hlo.maximum, _ORDERED, *_BY_EACH)
 min_p = elementwise("min", hlo.minimum, _ORDERED, *_BY_EACH)

@@ -7,6 +7,7 @@ its axis.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -15,7 +16,7 @@ from jaxlens.core.kernel.basics import Dim, moveaxis, to_front
 from jaxlens.core.kernel.interpreter import aval_of, observer
 from jaxlens.core.kernel.trace import Flat, flat
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
-from jaxlens.core.kernel.types import Setting
+from jaxlens.core.kernel.types import setting
 from jaxlens.core.kernel.vmap import batch_flat
 from jaxlens.core.transforms.promotion import axis_of
 from jaxlens.core.transforms.signatures import arguments, types_of
@@ -25,9 +26,9 @@ _axes: ContextVar[dict[str, int]] = ContextVar("axes", default={})  # noqa: B039
 named_axes = _axes.get  # the names of the axes that are mapped over, and their sizes
 
 
-def naming(sizes: dict[str, int]) -> Setting:
+def naming(sizes: dict[str, int]) -> AbstractContextManager[None]:
     """Within it axes of these sizes have names that collectives can use."""
-    return Setting(_axes, _axes.get() | sizes)
+    return setting(_axes, _axes.get() | sizes)
 
 
 def vmap_flat(
@@ -64,7 +65,7 @@ def vmap(
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree, dims, size = counted("vmap", f, args, kwargs, in_axes, axis_size)
         flat_f, out_trees = flat(f, in_tree)
-        with observer.scope("vmap()"):
+        with observer.source.scope("vmap()"):
             results, dims_out = vmap_flat(flat_f, size, leaves, dims, axis_name)
         axes = prefix_leaves(out_axes, out_trees[0], "vmap out_axes")
         return out_trees[0].unflatten(map(_moved, [size] * len(axes), results, dims_out, axes))

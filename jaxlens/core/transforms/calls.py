@@ -20,7 +20,6 @@ from typing import Any
 from jaxlens.core.kernel.basics import Linear, Zero, fronts, instantiate
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, hoisted
-from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.trace import Flat, Staging, trace
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial
@@ -237,6 +236,3 @@ def record_rest(
     """Returns the results of a call: some are done, a call for the flagged ones is recorded."""
     rest = Staging.process(interpreter, call, args, params) if any(flags) else []
     return merge(flags, done, rest)
-
-
-call_rules(jit_p)

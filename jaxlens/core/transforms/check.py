@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from jaxlens.core.kernel.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, subjaxprs
-from jaxlens.core.transforms.sources import place
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
@@ -40,4 +39,4 @@ def _check_defined(atoms: Sequence[Atom], defined: set[Var], eqn: JaxprEqn | Non
 
 
 def _at(eqn: JaxprEqn) -> str:
-    return f" (from {place(eqn.source_info)})"
+    return f" (from {eqn.source_info})"

@@ -14,22 +14,21 @@ After "Custom derivative rules for JAX-transformable Python functions" (docs.jax
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, update_wrapper
+from functools import lru_cache, update_wrapper, wraps
 from inspect import signature
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from jaxlens.core.kernel.basics import instantiate, reduce_sum
 from jaxlens.core.kernel.interpreter import Primitive, aval_of, interpreting
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import float0, tangent_aval
 from jaxlens.core.kernel.vjp import Partial
 from jaxlens.core.kernel.vmap import mapped_axis
 from jaxlens.core.transforms.batching import vmap
-from jaxlens.core.transforms.calls import same_type
+from jaxlens.core.transforms.calls import same_type, transformed
 from jaxlens.core.transforms.flags import Flags, cut, in_front, nonzero, split, with_zeros
-from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, traced
+from jaxlens.core.transforms.jaxprs import batch_jaxpr, traced
 from jaxlens.core.transforms.signatures import Static, filled, unhashable, without_static
 from jaxlens.core.transforms.trees import paths, prefix_leaves
 
@@ -73,7 +72,7 @@ class WithRules:
         self.f = f
         self.name: str = getattr(f, "__name__", "f")
         self.nondiff_argnums = tuple(nondiff_argnums)
-        self.rules: dict[type[Rule], Callable[..., Any]] = {}
+        self.rules: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.rules:
@@ -91,113 +90,117 @@ class WithRules:
         f, args, _, static = without(self.f, bound.args, {}, self.nondiff_argnums)
         body = traced(f, args, {})
         leaves, in_tree = tree_flatten(args)
-        rules = {
-            kind.name_of_rule(): kind(self.name, rule, static, in_tree, body.out_tree)
-            for kind, rule in self.rules.items()
-        }
+        callee = Callee(self.name, static, in_tree, body.out_tree)
+        rules = {kind: _CHECKED[kind](rule, callee) for kind, rule in self.rules.items()}
         params = {"name": self.name, "call_jaxpr": body.jaxpr, "num_consts": len(body.consts)}
         results = self.call.bind(*body.consts, *leaves, **params, **rules)
         return body.out_tree.unflatten(results)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Rule:
-    """A rule of the user's, as a function of lists of leaves, that checks what it returns.
+# ---- rules as functions of lists of leaves, which check what the user's return ------------------
+
+
+class Callee(NamedTuple):
+    """What a rule is for.
 
     Attributes:
-        name: That of the function that it is for.
-        function: As the user wrote it.
-        static: The arguments of the function that are not traced.
+        name: The name of the function.
+        static: Its arguments that are not traced.
         in_tree: The containers of the others.
         out_tree: Those of its value.
     """
 
     name: str
-    function: Callable[..., Any]
     static: Static
     in_tree: TreeDef
     out_tree: TreeDef
 
-    def __repr__(self) -> str:
-        return getattr(self.function, "__name__", "rule")
+    def fail(self, kind: str, says: str) -> NoReturn:
+        """Raises the error that says what a rule must return."""
+        raise TypeError(f"The {kind} rule of {self.name} must return {says}.")
 
-    @classmethod
-    def name_of_rule(cls) -> str:
-        """`jvp`, `fwd` or `bwd`."""
-        return cls.__name__.removesuffix("Rule").lower()
-
-    @property
-    def first(self) -> list[Any]:
-        """The values of the arguments that are not traced."""
-        return [value for *_, value in self.static]
-
-    def fail(self, says: str) -> NoReturn:
-        """Raises the error that says what the rule must return."""
-        raise TypeError(f"The {self.name_of_rule()} rule of {self.name} must return {says}.")
-
-    def pair(self, result: Any, parts: str) -> tuple[list[Any], Any]:
+    def pair(self, kind: str, result: Any, parts: str) -> tuple[list[Any], Any]:
         """Returns the leaves of the value in the pair that a rule returned, and the other half."""
         if not isinstance(result, tuple | list) or len(result) != 2:
-            self.fail(f"a pair ({parts}), got {type(result).__name__}")
-        results, tree = tree_flatten(result[0])
-        if tree != self.out_tree:
-            self.fail(f"a value with the containers of {self.name}'s, {self.out_tree}, got {tree}")
-        return results, result[1]
+            self.fail(kind, f"a pair ({parts}), got {type(result).__name__}")
+        return self.leaves(kind, "value", result[0]), result[1]
+
+    def leaves(self, kind: str, what: str, tree: Any) -> list[Any]:
+        """Returns the leaves of a value or tangent, which has the containers of the value."""
+        leaves, found = tree_flatten(tree)
+        if found != self.out_tree:
+            self.fail(kind, f"a {what} with the containers {self.out_tree}, got {found}")
+        return leaves
 
 
-class JVPRule(Rule):
+_cached = lru_cache(maxsize=1024)  # an equal rule is the same object: what it is in compiles once
+
+
+@_cached
+def _jvp_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
     """Maps primals and tangents to the value and its tangents, without those of integers."""
 
-    __slots__ = ()
-
-    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        both = map(self.in_tree.unflatten, (primals, tangents))
-        results, tangent = self.pair(self.function(*self.first, *both), "value, tangent")
-        moved, tree = tree_flatten(tangent)
-        if tree != self.out_tree:
-            self.fail(f"a tangent with the containers of the value, {self.out_tree}, got {tree}")
+    @wraps(function)
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        both = map(callee.in_tree.unflatten, (primals, tangents))
+        first = [value for *_, value in callee.static]
+        results, tangent = callee.pair("jvp", function(*first, *both), "value, tangent")
+        moved = callee.leaves("jvp", "tangent", tangent)
         tangents_out = []
-        for path, x, t in zip(paths(tree), results, moved, strict=True):
+        for path, x, t in zip(paths(callee.out_tree), results, moved, strict=True):
             expected, aval = tangent_aval(aval_of(x)), aval_of(t)
             if expected.dtype == float0:
                 continue
             if not same_type(expected, aval):
-                self.fail(
+                callee.fail(
+                    "jvp",
                     f"tangents of the types of the values: tangent{''.join(path)} must be "
-                    f"{expected.str_short()}, got {aval.str_short()}"
+                    f"{expected.str_short()}, got {aval.str_short()}",
                 )
             tangents_out.append(t)
         return results, tangents_out
 
+    return jvp
 
-class FwdRule(Rule):
+
+@_cached
+def _fwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
     """Maps primals to the value and the residuals."""
 
-    __slots__ = ()
+    @wraps(function)
+    def fwd(primals: Sequence[Any]) -> tuple[list[Any], Any]:
+        result = filled(function, callee.static)(*callee.in_tree.unflatten(primals))
+        return callee.pair("fwd", result, "value, residuals")
 
-    def __call__(self, primals: Sequence[Any]) -> tuple[list[Any], Any]:
-        fwd = filled(self.function, self.static)
-        return self.pair(fwd(*self.in_tree.unflatten(primals)), "value, residuals")
+    return fwd
 
 
-class BwdRule(Rule):
+@_cached
+def _bwd_rule(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
     """Maps residuals and cotangents of the value to a cotangent per leaf, or None."""
 
-    __slots__ = ()
-
-    def __call__(self, residuals: Any, cts: Sequence[Any]) -> list[Any]:
-        trees = self.in_tree.children
-        result = self.function(*self.first, residuals, self.out_tree.unflatten(cts))
+    @wraps(function)
+    def bwd(residuals: Any, cts: Sequence[Any]) -> list[Any]:
+        trees, first = callee.in_tree.children, [value for *_, value in callee.static]
+        result = function(*first, residuals, callee.out_tree.unflatten(cts))
         if not isinstance(result, tuple | list) or len(result) != len(trees):
-            self.fail(
-                f"a tuple with a cotangent for each of {len(trees)} arguments, got {result!r}"
+            callee.fail(
+                "bwd",
+                f"a tuple with a cotangent for each of {len(trees)} arguments, got {result!r}",
             )
         try:
             pairs = zip(result, trees, strict=True)
             leaves = [leaf for ct, tree in pairs for leaf in prefix_leaves(ct, tree, "bwd")]
         except ValueError as wrong:
-            self.fail(f"cotangents with the containers of the arguments: {wrong}")
+            callee.fail("bwd", f"cotangents with the containers of the arguments: {wrong}")
         return [None if x is None or aval_of(x).dtype == float0 else x for x in leaves]
+
+    return bwd
+
+
+_CHECKED = {"jvp": _jvp_rule, "fwd": _fwd_rule, "bwd": _bwd_rule}
+
+# ---- what users write ---------------------------------------------------------------------------
 
 
 class custom_jvp(WithRules):  # noqa: N801 - as in jax
@@ -207,7 +210,7 @@ class custom_jvp(WithRules):  # noqa: N801 - as in jax
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule: `jvp(*nondiff, primals, tangents) -> (value, tangent)`."""
-        self.rules = {JVPRule: jvp}
+        self.rules = {"jvp": jvp}
         return jvp
 
 
@@ -227,7 +230,7 @@ class custom_vjp(WithRules):  # noqa: N801 - as in jax
             bwd: `(*nondiff, residuals, cotangent)` to a tuple with a cotangent for each argument
                 that is differentiated; None where it is zero.
         """
-        self.rules = {FwdRule: fwd, BwdRule: bwd}
+        self.rules = {"fwd": fwd, "bwd": bwd}
 
 
 # ---- calls --------------------------------------------------------------------------------------
@@ -290,8 +293,8 @@ def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: An
     for ct, x in zip(cts_in, moving, strict=True):
         if ct is not None and not same_type(aval_of(ct), x.aval):
             raise ValueError(
-                f"The bwd rule {bwd} must return cotangents of the types of the arguments: "
-                f"expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."
+                f"The bwd rule {bwd.__name__} must return cotangents of the types of the "
+                f"arguments: expected {x.aval.str_short()}, got {aval_of(ct).str_short()}."
             )
     return [None] * num_res + cts_in
 
@@ -299,45 +302,27 @@ def _(cts: Any, *args: Any, bwd: Any, num_res: int, out_avals: Any, **params: An
 # ---- for all examples ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Batched:
-    """A batched rule: examples are along the first axes of its arrays.
+@_cached
+def _batched(rule: Callable[..., Any], size: int, flags: Flags, backward: bool) -> Any:
+    """Returns the batched rule: examples are along the first axes of its arrays.
 
-    Attributes:
-        rule: The rule for one.
+    Args:
+        rule: The rule for one example.
         size: How many there are.
         flags: Which arguments of the function hold all examples; the others are shared.
+        backward: Whether it is a bwd rule: a shared argument gets the sum of the cotangents.
     """
 
-    rule: Any
-    size: int
-    flags: Flags
-
-    def __call__(self, *args: Any) -> Any:
-        axes = [0 if has else None for has in self.flags]
-        return self.mapped((axes,) * len(args))(*args)
-
-    def mapped(self, axes: Any) -> Callable[..., Any]:
-        """The rule, mapped over these axes of its arguments."""
-        return vmap(self.rule, axes, 0, mapped_axis(), self.size)
-
-    def __repr__(self) -> str:
-        return repr(self.rule)
-
-
-class BatchedBwd(Batched):
-    """A batched backward rule: a shared argument gets the sum of the cotangents."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any) -> list[Any]:
-        pairs = zip(self.mapped(0)(*args), self.flags, strict=True)
+    @wraps(rule)
+    def batched(*args: Any) -> Any:
+        shared = tuple([0 if has else None for has in flags] for _ in args)
+        result = vmap(rule, 0 if backward else shared, 0, mapped_axis(), size)(*args)
+        if not backward:
+            return result
+        pairs = zip(result, flags, strict=True)
         return [ct if ct is None or own else reduce_sum(ct, (0,)) for ct, own in pairs]
 
-
-@memoized
-def _batch_of(closed: ClosedJaxpr, size: int, batched: Flags) -> tuple[ClosedJaxpr, list[Any]]:
-    return hoisted(batch_jaxpr(closed, size, batched, [True] * len(closed.out_avals))[0])
+    return batched
 
 
 def _rules(call: Primitive) -> None:
@@ -355,10 +340,10 @@ def _rules(call: Primitive) -> None:
         size: int, args: Any, dims: Any, *, call_jaxpr: ClosedJaxpr, num_consts: int, **params: Any
     ) -> Any:
         batched = tuple(dim is not None for dim in dims)
-        whole, new = _batch_of(call_jaxpr, size, batched)
-        for key, kind in {"jvp": Batched, "fwd": Batched, "bwd": BatchedBwd}.items():
-            if key in params:
-                params[key] = kind(params[key], size, batched[num_consts:])
+        every = (True,) * len(call_jaxpr.out_avals)
+        whole, new, _ = transformed(call_jaxpr, batch_jaxpr, size, batched, every)
+        for key in _CHECKED.keys() & params.keys():
+            params[key] = _batched(params[key], size, batched[num_consts:], key == "bwd")
         operands, count = [*new, *in_front(size, args, dims)], len(new) + num_consts
         results = call.bind(*operands, call_jaxpr=whole, num_consts=count, **params)
         return results, [0] * len(results)

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxlens.core.kernel import jvp as forward
-from jaxlens.core.kernel import vjp as reverse
-from jaxlens.core.kernel.basics import Zero
-from jaxlens.core.kernel.interpreter import aval_of, current
+from jaxlens.core.kernel.basics import Linear, Zero, instantiate
+from jaxlens.core.kernel.interpreter import aval_of, current, observer
 from jaxlens.core.kernel.jaxpr import as_function
+from jaxlens.core.kernel.jvp import JVP, jvp_flat
 from jaxlens.core.kernel.trace import flat
 from jaxlens.core.kernel.tree import tree_flatten
 from jaxlens.core.kernel.types import ShapedArray, float0, is_inexact, tangent_aval
+from jaxlens.core.kernel.vjp import backward_pass, linearize_flat
 from jaxlens.core.transforms.signatures import arguments, name_of, type_of, types_of
 from jaxlens.core.transforms.trees import leaves_of, paths, tree_map, tree_structure
 
@@ -51,8 +51,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     directions = leaves_of(in_tree, (tuple(tangents), {}), "the tangents of jvp", TypeError)
     names = ["jvp: the tangent of `primals" + "".join(path[1:]) + "`" for path in paths(in_tree)]
     expected = list(map(tangent_aval, types_of(f, in_tree, leaves)))
-    checked = map(check_tangent, expected, directions, names, [TypeError] * len(names))
-    return forward.jvp(f, primals, in_tree.unflatten(checked)[0])
+    checked = list(map(check_tangent, expected, directions, names, [TypeError] * len(names)))
+    flat_f, out_trees = flat(f, in_tree)
+    with observer.source.scope("jvp()"):
+        results, out = jvp_flat(flat_f, leaves, checked)
+    return out_trees[0].unflatten(results), out_trees[0].unflatten(map(instantiate, out))
 
 
 def check_tangent(expected: ShapedArray, tangent: Any, label: str, error: type = ValueError) -> Any:
@@ -78,7 +81,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     leaves, in_tree = tree_flatten((primals, {}))
     types_of(f, in_tree, leaves)
     flat_f, out_trees = flat(f, in_tree)
-    results, closed = reverse.linearize_flat(flat_f, leaves)
+    results, closed = linearize_flat(flat_f, leaves)
 
     def pushforward(*tangents: Any) -> Any:
         leaves = leaves_of(in_tree, (tangents, {}), "the tangents of linearize", TypeError)
@@ -114,22 +117,24 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     leaves, in_tree = tree_flatten((primals, {}))
     types_of(value_of, in_tree, leaves)
-    value, transposed = reverse.vjp(value_of, *primals)
-    results, out_tree = tree_flatten(value)
-    expected = [tangent_aval(aval_of(result)) for result in results]
+    flat_f, out_trees = flat(value_of, in_tree)
+    results, closed = linearize_flat(flat_f, leaves)
+    (out_tree,) = out_trees
 
     def pullback(ct: Any) -> Any:
         cts = leaves_of(out_tree, ct, "the cotangent of vjp")
-        checked = map(check_tangent, expected, cts, ["vjp: the cotangent"] * len(cts))
-        return transposed(out_tree.unflatten(checked))
+        checked = list(map(check_tangent, closed.out_avals, cts, ["vjp: the cotangent"] * len(cts)))
+        args = list(map(Linear, closed.in_avals))
+        cts_in = backward_pass(closed.jaxpr, closed.consts, args, checked)
+        return in_tree.unflatten(map(instantiate, cts_in))[0]
 
-    return (value, pullback, *aux)
+    return (out_tree.unflatten(results), pullback, *aux)
 
 
 def _primal(x: Any) -> Any:
     """Returns a value without its tangent."""
     interpreter = current()
-    return interpreter.split(x)[0] if isinstance(interpreter, forward.JVP) else x
+    return interpreter.split(x)[0] if isinstance(interpreter, JVP) else x
 
 
 def grad(

@@ -1,13 +1,12 @@
 """Errors for what Python cannot do with a traced value, which has a type but no numbers.
 
-Importing this file gives the kernel's `Tracer.__bool__`, `__index__`, ... errors that name the
-user's line, the line where the value comes from, and what to write instead.
+They name the user's line, the line where the value comes from, and what to write instead. The
+kernel's `Tracer.__bool__`, `__index__`, ... raise what `refusal` returns.
 
 In JAX: jax/_src/errors.py, with a page per error in the documentation.
 """
 
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlens.core.kernel.interpreter import (
     ConcretizationTypeError,
@@ -18,7 +17,6 @@ from jaxlens.core.kernel.interpreter import (
 from jaxlens.core.kernel.jvp import JVPTracer
 from jaxlens.core.kernel.trace import StagedTracer, Staging
 from jaxlens.core.kernel.vmap import BatchTracer
-from jaxlens.core.transforms.sources import line, place
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
@@ -33,10 +31,6 @@ class TracerArrayConversionError(ConcretizationTypeError):
     """A traced value was handed to NumPy or JAX."""
 
 
-class ForeignTracerError(TypeError):
-    """A tracer of JAX's was passed to a function of the core."""
-
-
 def origin(value: Any) -> str:
     """Formats the line that a traced value comes from."""
     if isinstance(value, JVPTracer):
@@ -46,93 +40,61 @@ def origin(value: Any) -> str:
     if isinstance(value, StagedTracer) and isinstance(value.interpreter, Staging):
         for eqn in value.interpreter.eqns:
             if value.variable in eqn.outvars:
-                return place(eqn.source_info)
+                return str(eqn.source_info)
     return "the arguments"
 
 
-# ---- values without numbers ---------------------------------------------------------------------
+class _Refusal(NamedTuple):
+    """What Python asks for by a method, what to do instead, and the class of the error."""
+
+    request: str
+    remedy: str
+    error: type[Exception] = ConcretizationTypeError
 
 
-def _refuse(methods: str, request: str, remedy: str, error: type = ConcretizationTypeError) -> None:
-    """Makes methods of `Tracer` raise an error that says what was wanted and what to do."""
+_REFUSALS = {
+    "__bool__": _Refusal(
+        "a Python `if`, `while`, `and` or `bool()`",
+        "use core.cond, core.while_loop or cnp.where, or mark the argument static "
+        "(static_argnums) if it need not be traced",
+        TracerBoolConversionError,
+    ),
+    "__index__": _Refusal(
+        "an integer that Python needs now (a shape, an axis, range())",
+        "mark the argument static (static_argnums), or use core.fori_loop for range()",
+        TracerIntegerConversionError,
+    ),
+    "__int__": _Refusal("int()", "use .astype(int), or mark the argument static (static_argnums)"),
+    "__float__": _Refusal("float()", "use .astype(float)"),
+    "__complex__": _Refusal("complex()", "use .astype(complex)"),
+    "item": _Refusal(".item()", "keep it an array"),
+    "tolist": _Refusal(".tolist()", "keep it an array"),
+    "__array__": _Refusal(
+        "a NumPy array",
+        "call the function of jaxlens.core.numpy in its place",
+        TracerArrayConversionError,
+    ),
+    "__jax_array__": _Refusal(
+        "an array of JAX's",
+        "call the function of jaxlens.core.numpy in place of JAX's",
+        TracerArrayConversionError,
+    ),
+}
 
-    def method(self: Tracer, *_: Any, **__: Any) -> Any:
-        if self.interpreter.done:
-            raise UnexpectedTracerError(self)
-        raise error(
-            f"{line()} asks for {request}, but the value is traced: "
-            f"{self.aval.str_short()} made at {origin(self)} has no numbers yet. "
-            f"To mend it, {remedy}."
+
+def refusal(tracer: Tracer, method: str) -> Exception:
+    """Returns the error for a method that needs numbers, or for any use of a leaked tracer."""
+    line, made = observer.line(), f"{tracer.aval.str_short()} made at {origin(tracer)}"
+    if method == "__hash__":
+        return TypeError(f"unhashable type: {tracer!r} has no numbers yet to hash")
+    if tracer.interpreter.done:
+        return UnexpectedTracerError(
+            f"{line} uses a traced value after its function had ended: {made}. A function under a "
+            f"transformation must return what it computes; storing it in a global, an attribute "
+            f"or a list leaks it."
         )
-
-    for name in methods.split():
-        setattr(Tracer, name, method)
-
-
-_refuse(
-    "__bool__",
-    "a Python `if`, `while`, `and` or `bool()`",
-    "use core.cond, core.while_loop or cnp.where, or mark the argument static "
-    "(static_argnums) if it need not be traced",
-    TracerBoolConversionError,
-)
-_refuse(
-    "__index__",
-    "an integer that Python needs now (a shape, an axis, range())",
-    "mark the argument static (static_argnums), or use core.fori_loop for range()",
-    TracerIntegerConversionError,
-)
-_refuse("__int__", "int()", "use .astype(int), or mark the argument static (static_argnums)")
-_refuse("__float__", "float()", "use .astype(float)")
-_refuse("__complex__", "complex()", "use .astype(complex)")
-_refuse("item tolist", ".item()", "keep it an array")
-_refuse(
-    "__array__",
-    "a NumPy array",
-    "call the function of jaxlens.core.numpy in its place",
-    TracerArrayConversionError,
-)
-_refuse(
-    "__jax_array__",
-    "an array of JAX's",
-    "call the function of jaxlens.core.numpy in place of JAX's",
-    TracerArrayConversionError,
-)
-
-
-def _hash(self: Tracer) -> int:
-    raise TypeError(f"unhashable type: {self!r} has no numbers yet to hash")
-
-
-def _leaked(self: UnexpectedTracerError, tracer: Tracer) -> None:
-    Exception.__init__(
-        self,
-        f"{line()} uses a traced value after its function had ended: "
-        f"{tracer.aval.str_short()} made at {origin(tracer)}. A function under a transformation "
-        f"must return what it computes; storing it in a global, an attribute or a list leaks it.",
+    request, remedy, error = _REFUSALS[method]
+    return error(
+        f"{line} asks for {request}, but the value is traced: {made} has no numbers yet. "
+        f"To mend it, {remedy}."
     )
-
-
-setattr(Tracer, "__hash__", _hash)  # noqa: B010 - mypy forbids the assignment
-setattr(UnexpectedTracerError, "__init__", _leaked)  # noqa: B010
-
-# ---- tracers of JAX's ---------------------------------------------------------------------------
-
-
-def _check(value: Any) -> None:
-    """Raises for a tracer of JAX's, which looks like an array."""
-    kind: Any = type(value)
-    if _is_jax_tracer(kind):
-        raise ForeignTracerError(
-            f"{line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
-            f"cannot trace functions of jaxlens.core: use core.jit, core.grad, ..."
-        )
-
-
-@cache
-def _is_jax_tracer(kind: Any) -> bool:
-    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
-    return ("jax", "Tracer") in names
-
-
-observer.check = _check

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jaxlens.core.kernel.basics import Dim, Linear, instantiate
-from jaxlens.core.kernel.interpreter import Tracer, current, interpreting
+from jaxlens.core.kernel.interpreter import Tracer, interpreting
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, as_function, hoisted
 from jaxlens.core.kernel.jvp import jvp_flat
 from jaxlens.core.kernel.trace import Flat, flat, trace
@@ -193,7 +193,7 @@ def partial_jaxpr(
     flags: list[bool] = []
 
     def now(*values: Any) -> list[Any]:
-        partial = Partial(current())
+        partial = Partial()
         params = list(map(partial.parameter, split(unknown, closed.in_avals)[1]))
         with interpreting(partial):
             results = as_function(closed)(*merge(unknown, values, params))

@@ -10,10 +10,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxlens.core.kernel.interpreter import Value, aval_of
+from jaxlens.core.kernel.interpreter import ForeignTracerError, Value, aval_of
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
-from jaxlens.core.transforms.errors import ForeignTracerError
 from jaxlens.core.transforms.trees import paths
 
 Static = tuple[tuple[int | str, type, Any], ...]  # position or name, class and value of each
@@ -104,14 +103,14 @@ def fitting(program: Any, stage: str, args: Any, kwargs: dict[str, Any]) -> list
     """
     leaves, tree = tree_flatten((args, kwargs))
     label = f"{program.fun_name} was {stage}"
-    if tree is not program.in_tree:
+    if tree != program.in_tree:
         raise TypeError(
             f"{label} for (args, kwargs) in the containers {program.in_tree}, got {tree}."
         )
     triples = zip(leaves, program.in_avals, program.arg_names, strict=True)
     for leaf, expected, name in triples:
         aval = aval_of(leaf)
-        if aval.strong is not expected.strong:
+        if aval.strong != expected.strong:
             raise TypeError(
                 f"{label} for {expected.str_short()} as argument {name}, got {aval.str_short()}."
             )

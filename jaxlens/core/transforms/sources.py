@@ -2,15 +2,15 @@
 
 An equation keeps the Python calls that were on the stack when it was recorded, and the names of the
 scopes and transformations around it. When a transformation makes new equations from an old one,
-they inherit its position (`at`). Importing this file makes the kernel's `observer` know all this.
+they inherit its position (`at`). The kernel asks `UserProgram` for all this: see
+`core/__init__.py`.
 
 In JAX: jax/_src/source_info_util.py. Positions within a line are those of PEP 657.
 """
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from jaxlens.core.kernel.interpreter import observer
+from jaxlens.core.kernel.interpreter import UserCode
 from jaxlens.core.kernel.jaxpr import JaxprEqn
 from jaxlens.core.kernel.run import named
-from jaxlens.core.kernel.types import Setting
+from jaxlens.core.kernel.types import setting
+from jaxlens.core.transforms.errors import refusal
 
 _CORE = Path(__file__).resolve().parent.parent
 _OWN_FILES = {contextlib.__file__, *map(str, _CORE.rglob("*.py"))}
@@ -93,6 +94,15 @@ class SourceInfo:
         """The positions in the user's files, innermost first."""
         return tuple(map(frame, self.calls))
 
+    def __str__(self) -> str:
+        """Formats the innermost position that is in no installed library: `cell.py:3 (f)`."""
+        frames = self.frames
+        own = [frame for frame in frames if "site-packages" not in frame.file_name]
+        for innermost in own or frames:
+            file_name = Path(innermost.file_name).name
+            return f"{file_name}:{innermost.start_line} ({innermost.function_name})"
+        return "an unknown line"
+
 
 def frame(call: Call) -> SourceFrame:
     """Returns the position of a call."""
@@ -107,109 +117,102 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None
     return tuple(code.co_positions())
 
 
-_inherited: ContextVar[SourceInfo | None] = ContextVar("inherited", default=None)
-_scopes: ContextVar[NameStack] = ContextVar("scopes", default=_NO_SCOPES)
-_depth: ContextVar[int] = ContextVar("depth", default=0)
+class _Around(NamedTuple):
+    """What is around the next equation.
 
-
-def call_traced(f: Callable[..., Any], args: Iterable[Any], alone: bool = False) -> Any:
-    """Calls a function that is traced, whose equations get their own positions and scopes.
-
-    The frame of this function on the stack marks where tracing began.
-
-    Args:
-        f: The function.
-        args: Its arguments.
-        alone: Whether to leave out the lines that call the function: a jitted function is traced
-            once and called from many lines.
+    Attributes:
+        depth: The number of nested traces whose calls are the equation's too.
+        scopes: The names.
+        inherited: The position of the equation that it is made from.
     """
-    depth = 1 if alone else _depth.get() + 1
-    with Setting(_depth, depth), Setting(_inherited, None), Setting(_scopes, _NO_SCOPES):
-        return f(*args)
+
+    depth: int = 0
+    scopes: NameStack = _NO_SCOPES
+    inherited: SourceInfo | None = None
 
 
-def here() -> SourceInfo:
-    """Returns the user's current position: the frames in no file of this package."""
-    source, scopes = _inherited.get(), _scopes.get()
-    if source is not None:
-        return SourceInfo(source.calls, NameStack(scopes + source.name_stack)) if scopes else source
-    calls: list[Call] = []
-    remaining = _depth.get()  # nested traces whose calls are the equation's too
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(calls) < _MAX_FRAMES:
-        code = frame.f_code
-        if code is call_traced.__code__:
-            remaining -= 1
-            if remaining == 0:
-                break
-        elif code.co_filename not in _OWN_FILES:
-            calls.append((code, frame.f_lasti))
-        frame = frame.f_back
-    return SourceInfo(tuple(calls), scopes)
+_around: ContextVar[_Around] = ContextVar("around", default=_Around())  # noqa: B039 - immutable
 
 
-def line() -> str:
-    """Formats the user's current line: `cell.py:3 (f)`."""
-    return place(here())
-
-
-def place(source: SourceInfo) -> str:
-    """Formats the innermost position that is in no installed library: `cell.py:3 (f)`."""
-    frames = source.frames
-    own = [frame for frame in frames if "site-packages" not in frame.file_name]
-    for innermost in own or frames:
-        file_name = Path(innermost.file_name).name
-        return f"{file_name}:{innermost.start_line} ({innermost.function_name})"
-    return "an unknown line"
-
-
-def transposed(source: SourceInfo) -> SourceInfo:
-    """Returns the position of the backward equations of a forward equation: the same line.
-
-    Scopes that are around both are left out, since `here` adds them.
-    """
-    around, names = _scopes.get(), source.name_stack
-    inner = names[len(around) :] if names[: len(around)] == around else names
-    return SourceInfo(source.calls, NameStack(("transpose()", *inner)))
-
-
-def at(source: SourceInfo) -> Setting:
-    """Within it new equations inherit the position of an old one."""
-    return Setting(_inherited, source)
-
-
-@contextmanager
+@contextlib.contextmanager
 def named_scope(name: str) -> Iterator[None]:
     """Adds a name to the equations recorded inside; it reaches the compiled program."""
-    with Setting(_scopes, NameStack((*_scopes.get(), name))):
+    around = _around.get()
+    with setting(_around, around._replace(scopes=NameStack((*around.scopes, name)))):
         yield
 
 
-# ---- in the compiled program --------------------------------------------------------------------
+class UserProgram(UserCode):
+    """What the kernel is told of the user's program."""
 
+    scope = staticmethod(named_scope)
+    refusal = staticmethod(refusal)
 
-def locate(
-    eqn: JaxprEqn, scopes: tuple[str, ...], cache: dict[Call, ir.Location]
-) -> tuple[tuple[str, ...], ir.Location]:
-    """Returns the scopes of an equation and its MLIR location, in JAX's form.
+    def call(self, f: Callable[..., Any], args: Sequence[Any], alone: bool) -> Any:
+        """Calls a function that is traced, whose equations get their own positions and scopes.
 
-    Args:
-        eqn: The equation.
-        scopes: The scopes that its jaxpr is lowered in.
-        cache: The locations of calls, which many equations share.
-    """
-    scopes = (*scopes, *eqn.source_info.name_stack)
-    location = None
-    for call in reversed(eqn.source_info.calls):
-        if call not in cache:
-            cache[call] = _location(frame(call))
-        location = (
-            cache[call] if location is None else ir.Location.callsite(cache[call], [location])
-        )
-    name = eqn.primitive.name
-    if name == "jit":
-        name = f"jit({eqn.params['name']})"
-    return scopes, named(str(NameStack((*scopes, name))), location)
+        The frame of this function on the stack marks where tracing began.
+
+        Args:
+            f: The function.
+            args: Its arguments.
+            alone: Whether to leave out the lines that call the function: a jitted function is
+                traced once and called from many lines.
+        """
+        with setting(_around, _Around(1 if alone else _around.get().depth + 1)):
+            return f(*args)
+
+    def here(self) -> SourceInfo:
+        """Returns the user's current position: the frames in no file of this package."""
+        remaining, scopes, source = _around.get()
+        if source is not None:
+            return SourceInfo(source.calls, NameStack(scopes + source.name_stack))
+        calls: list[Call] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and len(calls) < _MAX_FRAMES:
+            code = frame.f_code
+            if code is UserProgram.call.__code__:
+                remaining -= 1
+                if remaining == 0:
+                    break
+            elif code.co_filename not in _OWN_FILES:
+                calls.append((code, frame.f_lasti))
+            frame = frame.f_back
+        return SourceInfo(tuple(calls), scopes)
+
+    def at(self, source: SourceInfo, transposed: bool = False) -> Any:
+        """Within it new equations inherit the position of an old one, or of its transpose.
+
+        Scopes that are around both are left out of the latter, since `here` adds them.
+        """
+        around, names = _around.get(), source.name_stack
+        if transposed:
+            scopes = around.scopes
+            inner = names[len(scopes) :] if names[: len(scopes)] == scopes else names
+            source = SourceInfo(source.calls, NameStack(("transpose()", *inner)))
+        return setting(_around, around._replace(inherited=source))
+
+    def locate(
+        self, eqn: JaxprEqn, scopes: tuple[str, ...], cache: dict[Call, ir.Location]
+    ) -> tuple[tuple[str, ...], ir.Location]:
+        """Returns the scopes of an equation and its MLIR location, in JAX's form.
+
+        Args:
+            eqn: The equation.
+            scopes: The scopes that its jaxpr is lowered in.
+            cache: The locations of calls, which many equations share.
+        """
+        scopes = (*scopes, *eqn.source_info.name_stack)
+        location = None
+        for call in reversed(eqn.source_info.calls):
+            if call not in cache:
+                cache[call] = _location(frame(call))
+            inner = cache[call]
+            location = inner if location is None else ir.Location.callsite(inner, [location])
+        name = eqn.primitive.name
+        if name == "jit":
+            name = f"jit({eqn.params['name']})"
+        return scopes, named(str(NameStack((*scopes, name))), location)
 
 
 def _location(frame: SourceFrame) -> ir.Location:
@@ -217,7 +220,3 @@ def _location(frame: SourceFrame) -> ir.Location:
     end = (frame.start_column, frame.end_line, frame.end_column) if complete else (0,)
     file = ir.Location.file(frame.file_name, frame.start_line, *end)
     return named(frame.function_name, file)
-
-
-observer.here, observer.line, observer.at, observer.scope = here, line, at, named_scope
-observer.transposed, observer.call, observer.locate = transposed, call_traced, locate

@@ -157,7 +157,7 @@ def leaves_of(
         ValueError: The tree has other containers; or `error`.
     """
     leaves, containers = tree_flatten(tree)
-    if containers is not treedef:
+    if containers != treedef:
         raise error(f"{label}: expected the containers {treedef}, got {containers}")
     return leaves
 

@@ -77,7 +77,7 @@ def changes(f: Any, new: Any, old: Any) -> Iterator[KeyChange]:
         yield KeyChange("structure", "arguments", str(new.in_tree), str(old.in_tree))
     else:
         for name, now, was in zip(_names(f, new), new.in_avals, old.in_avals, strict=True):
-            if now is not was:
+            if now != was:
                 yield KeyChange("type", name, _type(now), _type(was))
     before = {at: value for at, _, value in old.static}
     for at, _, value in new.static:
