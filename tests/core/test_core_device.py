@@ -225,15 +225,16 @@ def test_on_eight_devices() -> None:
 
 
 WITHOUT = r"""
-import re, shutil, sys
+import importlib, re, shutil, sys
 from pathlib import Path
 
 import numpy as np
 
 source, copies = Path(sys.argv[1]), Path(sys.argv[2])
 for gone in ("aot/export.py", "parallel/pmap.py", "parallel"):
-    core = copies / gone.replace("/", "_") / "jaxlens" / "core"
-    shutil.copytree(source, core)
+    core = copies / "jaxlens" / "core"
+    shutil.rmtree(core, ignore_errors=True)
+    shutil.copytree(source, core, ignore=shutil.ignore_patterns("__pycache__"))
     (core.parent / "__init__.py").touch()
     (shutil.rmtree if (core / gone).is_dir() else Path.unlink)(core / gone)
     module = "jaxlens.core." + gone.removesuffix(".py").replace("/", ".")
@@ -243,10 +244,11 @@ for gone in ("aot/export.py", "parallel/pmap.py", "parallel"):
     (core / "__init__.py").write_text(text)
     for name in [name for name in sys.modules if name.startswith("jaxlens")]:
         del sys.modules[name]
-    sys.path.insert(0, str(core.parent.parent))
+    importlib.invalidate_caches()
     import jaxlens.core as found
     assert found.__file__.startswith(str(core)) and lines, gone
     assert all(hasattr(found, name) for name in found.__all__), gone
+    assert not (core / gone).exists()
     f = found.jit(found.grad(lambda x: found.vmap(found.numpy.sin)(x).sum()))
     np.testing.assert_allclose(f(np.ones(3, np.float32)), np.cos(np.ones(3)), rtol=1e-6)
 """
@@ -256,6 +258,7 @@ def test_what_can_be_deleted(tmp_path: Path) -> None:
     """Each of these, with its lines in `core/__init__.py`: nothing else imports it."""
     script = tmp_path / "script.py"
     script.write_text(WITHOUT)
-    command = [sys.executable, script, Path(core.__file__).parent, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-B", script, Path(core.__file__).parent, tmp_path]
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
