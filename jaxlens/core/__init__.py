@@ -13,13 +13,13 @@ from jaxlens.core import debug, lax, nn, numpy, random, tree, tree_util
 from jaxlens.core.aot.device import XLA as _XLA
 from jaxlens.core.aot.device import Array, array, block_until_ready, device_get, device_put, devices
 from jaxlens.core.aot.export import Exported, deserialize, export
-from jaxlens.core.aot.from_jax import from_jax
 from jaxlens.core.aot.programs import Jitted, Key, eval_shape, jit
 from jaxlens.core.control.branches import cond, switch
 from jaxlens.core.control.folds import associative_scan
 from jaxlens.core.control.loops import while_loop
 from jaxlens.core.control.scans import fori_loop, map, scan
 from jaxlens.core.debug import debug_nans, log_compiles
+from jaxlens.core.interop.from_jax import from_jax
 from jaxlens.core.jacobians import hessian, jacfwd, jacobian, jacrev
 from jaxlens.core.kernel.interpreter import GROUND as _GROUND
 from jaxlens.core.kernel.interpreter import (

@@ -1,12 +1,7 @@
 """Random numbers without a state: from a key, the same on every device.
 
 A traced function must give the same for the same arguments, so there is no generator that moves on
-behind its back: each draw takes a key, and new keys are split off old ones. A key is two 32-bit
-words; bits are the cipher Threefry of a counter under that key, rotations and additions only, which
-every backend computes alike.
-
-After "Parallel random numbers: as easy as 1, 2, 3" (Salmon et al., SC 2011) and "Splittable
-pseudorandom number generators using cryptographic hashing" (Claessen and Palka, Haskell 2013).
+behind its back: each draw takes a key, and new keys are split off old ones (`threefry.py`).
 """
 
 from collections.abc import Sequence
@@ -16,16 +11,13 @@ import numpy as np
 from ml_dtypes import finfo
 
 from jaxlens.core import numpy as cnp
-from jaxlens.core.kernel import basics
-from jaxlens.core.kernel.interpreter import aval_of
-from jaxlens.core.kernel.types import ShapedArray, canonical, x64
+from jaxlens.core.kernel.types import canonical, x64
 from jaxlens.core.primitives import elementwise as ew
 from jaxlens.core.primitives import functions as fn
-from jaxlens.core.primitives import shapes
+from jaxlens.core.primitives.threefry import bits
+from jaxlens.core.primitives.threefry import fold_in as fold_in
+from jaxlens.core.primitives.threefry import split as split
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
-_U32 = np.dtype("uint32")
 Shape = Sequence[int]
 
 
@@ -36,65 +28,6 @@ def key(seed: int) -> Any:
 
 
 PRNGKey = key
-
-
-def threefry(key: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Twenty rounds of Threefry-2x32 on pairs of words.
-
-    Args:
-        key: u32[2].
-        low: u32 of any shape.
-        high: The other words, of the same shape.
-
-    Returns:
-        The two words of each pair, enciphered.
-    """
-    if aval_of(key) != ShapedArray((2,), _U32):
-        raise TypeError(
-            f"random: expected a key, u32[2] from random.key(seed) or random.split, got "
-            f"{aval_of(key).str_short()}."
-        )
-    words = [key[0], key[1]]
-    words.append(words[0] ^ words[1] ^ _PARITY)
-    x, y = low + words[0], high + words[1]
-    for turn in range(5):
-        for distance in _ROTATIONS[turn % 2]:
-            x = x + y
-            y = x ^ _rotated(y, distance)
-        x = x + words[(turn + 1) % 3]
-        y = y + words[(turn + 2) % 3] + np.uint32(turn + 1)
-    return x, y
-
-
-def _rotated(x: Any, distance: int) -> Any:
-    left = ew.shift_left_p.bind(x, np.uint32(distance))
-    return left | ew.shift_right_logical_p.bind(x, np.uint32(32 - distance))
-
-
-def _counted(shape: Shape) -> tuple[Any, Any]:
-    """Returns the index of each element as a high word (always 0 here) and a low word."""
-    size = int(np.prod(shape, dtype=object))
-    low = basics.reshape(shapes.iota(_U32, (size,), 0), tuple(shape))
-    return cnp.zeros(shape, _U32), low
-
-
-def bits(key: Any, shape: Shape = (), dtype: Any = np.uint32) -> Any:
-    """Returns random bits: unsigned integers of 8, 16, 32 or 64 bits."""
-    first, second = threefry(key, *_counted(shape))
-    if canonical(dtype) != np.uint64:
-        return cnp.astype(first ^ second, dtype)
-    return cnp.astype(first, dtype) << 32 | cnp.astype(second, dtype)
-
-
-def split(key: Any, num: int = 2) -> Any:
-    """Splits a key into `num` new keys, u32[num, 2]; do not use the old one again."""
-    return cnp.stack(threefry(key, *_counted((num,))), axis=1)
-
-
-def fold_in(key: Any, data: Any) -> Any:
-    """Derives a new key from a key and an integer."""
-    zero, word = np.uint32(0), cnp.astype(data, _U32)
-    return cnp.stack(threefry(key, zero, word))
 
 
 def uniform(

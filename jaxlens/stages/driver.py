@@ -42,7 +42,6 @@ from jaxlens.stages.call.target import resolve
 from jaxlens.stages.call.traceable import TraceableCall, prepare
 from jaxlens.stages.call.transform_stack import rungs, traceable
 from jaxlens.stages.compile.xla_options import FUSING, dumped_passes, xla_flags
-from jaxlens.stages.core import program as core_program
 from jaxlens.stages.experiments.checkpoint import WAYS, WITHOUT, Way, over_loops, traced
 from jaxlens.stages.experiments.first_in_child import tried, vouch
 from jaxlens.stages.programs import edited_text
@@ -106,7 +105,7 @@ def _prepared(call: TraceableCall, target: str | None, transforms: Sequence[str]
         call.unjitted,
         (_NO_JIT,) if settings.jax_disable_jit else (),
         jit=call.inner.jit if call.inner is not None else _jit_of(call.span),
-        engine=core_program.engine(call.core.function) if call.core is not None else "",
+        engine=call.engine,
     )
     return program, LiveDriver(staging, target or "")
 

@@ -37,10 +37,17 @@ def answer(
         error: The error of its capture; None if there is none.
         spared: Whether that call was not made either, because it donates.
         hint: A sentence about the cell's last line, shown if nothing was computed.
+
+    Raises:
+        CellError: With `--core`, which shows no program that JAX made alone.
     """
     from jaxlens import api
     from jaxlens.views.view import View
 
+    if magic.take.core:  # what ran is JAX's alone
+        raise CellError(
+            "--core looks at a call of a function, or at an expression, at the end of the cell"
+        )
     why = _why(name, error)
     if spared:
         sentence = f"{name} was not run, because it donates its arguments, and nothing is shown."

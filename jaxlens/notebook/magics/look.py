@@ -572,10 +572,6 @@ class Looking:
         """Returns the view of the programs that the cell called."""
         from jaxlens.notebook.magics.called_programs import answer
 
-        if self._magic.take.core:  # what ran is JAX's alone
-            raise CellError(
-                "--core looks at a call of a function, or at an expression, at the end of the cell"
-            )
         with self._calls.paused() if self._calls is not None else nullcontext():
             return answer(
                 self._magic,

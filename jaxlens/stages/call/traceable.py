@@ -58,6 +58,7 @@ class TraceableCall:
         leaves: The array leaves, one per item of `inputs`.
         opened: The unwrapped call, from which the keys of JAX's caches are computed.
         core: The unwrapped call of a `jaxlens.core` function, else None.
+        engine: Which library makes the program, if it is not JAX: "by jaxlens.core".
         unjitted: Whether neither `jit` nor a library's wrapper of it is applied to the function.
         inner: The call of the jitted function inside a library's jit, or None.
         tracings: The target of each trace so far, of this call and of what `replace` made of it.
@@ -78,6 +79,7 @@ class TraceableCall:
     leaves: tuple[Any, ...] = ()
     opened: Call | None = None
     core: Call | None = None
+    engine: str = ""
     unjitted: bool = False
     inner: InnerCall | None = None
     tracings: list[ResolvedTarget] = field(default_factory=list, repr=False, compare=False)
@@ -144,6 +146,7 @@ def prepare(
         owner=opened.owner,
         opened=opened,
         core=core,
+        engine="" if core is None else core_program.engine(core.function),
         inner=inner,
     )
     if parts is None:

@@ -103,7 +103,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         f: A function of pytrees. Each trace by JAX traces it once by the core.
     """
     from jaxlens import core
-    from jaxlens.core.aot.from_jax import MissingPrimitiveError
+    from jaxlens.core.interop.from_jax import MissingPrimitiveError
     from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -184,7 +184,7 @@ def on_core(f: Any, **static: Any) -> Any:
 
 def engine(f: Any) -> str:
     """Returns which library makes the program of a function of the core, for a header."""
-    from jaxlens.core.aot.from_jax import from_jax
+    from jaxlens.core.interop.from_jax import from_jax
 
     inside = f"{from_jax.__name__}.<locals>."
     while f is not None:

@@ -1,0 +1,187 @@
+"""Equations of JAX that hold jaxprs, or rules of the user's.
+
+A custom rule stays the user's: JAX applies it to its one equation, by `jax.jvp` or `jax.vjp`, and
+the jaxpr of that is read as any other.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from jaxlens.core.control.loops import loop, until_the_last
+from jaxlens.core.interop.operations import MissingPrimitiveError, primitives
+from jaxlens.core.interop.types import type_of
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, hoisted
+from jaxlens.core.kernel.run import jit_p
+from jaxlens.core.kernel.types import float0, is_inexact
+from jaxlens.core.transforms.calls import with_common_consts
+from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
+from jaxlens.core.transforms.flags import cut, merge, split
+
+
+class Reader(Protocol):
+    """What an equation needs of `from_jax.Reader`."""
+
+    def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr: ...
+    def nested(self, closed: Any) -> tuple[ClosedJaxpr, list[Any]]: ...
+    def results(self, jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]: ...
+    def again(self, f: Callable[..., Any]) -> Callable[..., Any]: ...
+    def missing(self, says: str) -> MissingPrimitiveError: ...
+
+
+# ---- equations that hold jaxprs -----------------------------------------------------------------
+
+
+def _jit(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    closed, consts = reader.nested(eqn.params["jaxpr"])
+    return jit_p.bind(*consts, *args, jaxpr=closed, name=eqn.params["name"])
+
+
+def _call(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    closed = eqn.params["call_jaxpr"]
+    return reader.results(closed.jaxpr, closed.consts, *args)
+
+
+def _remat(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    params = dict(eqn.params)
+    if params.pop("policy", None) is not None:
+        raise reader.missing("has no policy of jax.checkpoint: leave it out.")
+    closed, consts = hoisted(reader.closed(params.pop("jaxpr")))
+    return primitives()["remat2"].bind(*consts, *args, jaxpr=closed, **params)
+
+
+def _cond(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    branches, consts = with_common_consts(list(map(reader.nested, eqn.params["branches"])))
+    return primitives()["cond"].bind(args[0], *consts, *args[1:], branches=tuple(branches))
+
+
+def _while(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    params = eqn.params
+    test, tests = reader.nested(params["cond_jaxpr"])
+    body, consts = reader.nested(params["body_jaxpr"])
+    own_tests, own_consts, carry = cut(args, params["cond_nconsts"], params["body_nconsts"])
+    tests, consts = tests + own_tests, consts + own_consts
+    if test.out_avals[0].shape:  # JAX's vmap leaves the condition of each example in place
+        test, body = until_the_last((test, body), len(tests))
+        consts = tests + consts
+    return loop(test, tests, body, consts, carry)
+
+
+def _scan(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    body, new = reader.nested(eqn.params["jaxpr"])
+    params = {key: eqn.params[key] for key in ("length", "reverse", "unroll")}
+    num_consts, num_carry = _scan_counts(eqn)
+    params |= {"num_consts": len(new) + num_consts, "num_carry": num_carry}
+    return primitives()["scan"].bind(*new, *args, jaxpr=body, **params)
+
+
+def _scan_counts(eqn: Any) -> tuple[int, int]:
+    """Returns the numbers of constants and carried values, from their types from jax 0.12 on."""
+    if "num_carry" in eqn.params:
+        return eqn.params["num_consts"], eqn.params["num_carry"]
+    body = eqn.params["jaxpr"].jaxpr
+
+    def same(outside: Sequence[Any], inside: Sequence[Any]) -> int:
+        pairs = zip(outside, inside, strict=True)
+        return sum(len(type_of(a.aval).shape) == len(type_of(b.aval).shape) for a, b in pairs)
+
+    num_carry = same(eqn.outvars, body.outvars)
+    return same(eqn.invars, body.invars) - num_carry, num_carry
+
+
+def _hi_primitive(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    """Reads a primitive of JAX that stands for others, from jax 0.12 on, as those."""
+    return reader.again(eqn.params["_prim"].expand)(*args)
+
+
+# ---- rules of the user's ------------------------------------------------------------------------
+
+
+def _alone(eqn: Any) -> Callable[..., list[Any]]:
+    """Returns a call with the user's rules as a function for JAX, which knows the rules."""
+    called = eqn.params["call_jaxpr"].jaxpr
+    params = list(called.invars)  # in place of the operands, which may be literals
+    alone = called.replace(
+        constvars=[], eqns=[eqn.replace(invars=params)], outvars=list(eqn.outvars)
+    )
+    return lambda *args: list(jax.core.eval_jaxpr(alone, [], *args))
+
+
+def _moves(variables: Sequence[Any]) -> list[bool]:
+    return [is_inexact(type_of(var.aval).dtype) for var in variables]
+
+
+def _tangents(variables: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+    """Returns a tangent or cotangent for each variable, of those for the inexact ones."""
+    zeros = [np.zeros(var.aval.shape, float0) for var in variables]
+    return merge(_moves(variables), split(_moves(variables), zeros)[0], moving)
+
+
+def _custom_jvp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    def by_jax(primals: Any, moving: Any) -> Any:
+        values, tangents = jax.jvp(_alone(eqn), primals, _tangents(eqn.invars, moving))
+        return values, split(_moves(eqn.outvars), tangents)[1]
+
+    rule = reader.again(by_jax)
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        values, moved = rule(list(primals), split(_moves(eqn.invars), tangents)[1])
+        return values, _tangents(eqn.outvars, moved)
+
+    function = custom_jvp(_named(reader, eqn))
+    function.defjvp(jvp)
+    return function(*args)
+
+
+def _custom_vjp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+    trees: list[Any] = []  # of the pullback of JAX, whose leaves are the residuals
+
+    def fwd_by_jax(*primals: Any) -> Any:
+        values, pullback = jax.vjp(_alone(eqn), *primals)
+        residuals, tree = tree_util.tree_flatten(pullback)
+        trees.append(tree)
+        return values, residuals
+
+    def bwd_by_jax(residuals: Any, cts: Any) -> Any:
+        pullback = tree_util.tree_unflatten(trees[-1], residuals)
+        cts_in = pullback(_tangents(eqn.outvars, cts))
+        return split(_moves(eqn.invars), cts_in)[1]
+
+    bwd = reader.again(bwd_by_jax)
+
+    def back(residuals: Any, cts: Any) -> Any:
+        moving = bwd(residuals, split(_moves(eqn.outvars), cts)[1])
+        return tuple(merge(_moves(eqn.invars), repeat(None), moving))
+
+    function = custom_vjp(_named(reader, eqn))
+    function.defvjp(reader.again(fwd_by_jax), back)
+    return function(*args)
+
+
+def _named(reader: Reader, eqn: Any) -> Callable[..., Any]:
+    """Returns the function that a call with the user's rules calls, under its name."""
+
+    def function(*args: Any) -> list[Any]:
+        return list(_call(reader, eqn, list(args)))
+
+    function.__name__ = eqn.params["call_jaxpr"].jaxpr.debug_info.func_name
+    return function
+
+
+EQUATIONS: dict[str, Callable[[Reader, Any, list[Any]], Any]] = {
+    "jit": _jit,
+    "closed_call": _call,
+    "core_call": _call,
+    "remat2": _remat,
+    "checkpoint": _remat,
+    "call_hi_primitive": _hi_primitive,
+    "cond": _cond,
+    "while": _while,
+    "scan": _scan,
+    "custom_jvp_call": _custom_jvp,
+    "custom_vjp_call": _custom_vjp,
+}

@@ -1,0 +1,195 @@
+"""`from_jax`: JAX traces a function, the core differentiates, batches, lowers and runs it.
+
+The core's primitives have the names and parameters of JAX's. So a jaxpr of JAX is read as
+`eval_jaxpr` reads the core's: each equation binds the primitive of its name, in the interpreter
+that is current. What differs is in `equations.py` (jaxprs in equations, rules of the user's) and in
+`operations.py` (other parameters, random numbers).
+
+    core.grad(core.from_jax(lambda x: jnp.sort(x)[0]))(x)    # the derivative of sort is the core's
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from jaxlens.core.interop.equations import EQUATIONS
+from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
+from jaxlens.core.interop.types import is_array, is_key, jax_type, type_of, words
+from jaxlens.core.kernel.interpreter import observer
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
+from jaxlens.core.kernel.trace import trace
+from jaxlens.core.kernel.types import x64
+from jaxlens.core.transforms import signatures
+from jaxlens.core.transforms.batching import vmap
+from jaxlens.core.transforms.sources import NameStack, SourceInfo
+
+Rules = Mapping[str, Callable[..., Any]]
+_JAX = str(Path(jax.__file__).parent)
+# What these say is about precision or several devices, not about what is computed.
+_IGNORED = {"accuracy", "precision", "sharding", "out_sharding"}
+
+
+def from_jax(
+    f: Callable[..., Any],
+    rules: Rules | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[..., Any]:
+    """Returns a function that JAX traces, and that the core transforms, compiles and runs.
+
+    Args:
+        f: A function of pytrees that JAX can trace. It is traced once for the types of its
+            arguments; what it takes from outside must not be traced by the core.
+        rules: For primitives that the core lacks, by name: functions of the core of their operands
+            and parameters, such as `{"exp10": lambda x, **params: 10**x}`.
+        static_argnums: Arguments that are not traced but compared, as are those that hold neither
+            arrays nor numbers.
+        static_argnames: The same, by name.
+
+    Raises:
+        MissingPrimitiveError: When the function is called: the core lacks one of its primitives,
+            and `rules` has none for it.
+    """
+    chosen = signatures.chosen(f, static_argnums, static_argnames, "static_arg")
+    programs: dict[Any, tuple[ClosedJaxpr, Any]] = {}
+
+    @wraps(f)
+    def traced_by_jax(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs, static = signatures.without_static(chosen, args, kwargs)
+        leaves, in_tree = tree_util.tree_flatten((args, kwargs))
+        plain = tuple(None if is_array(leaf) else leaf for leaf in leaves)
+        arrays = [words(leaf) for leaf in leaves if is_array(leaf)]
+        types = tuple(jax_type(leaf) for leaf in leaves if is_array(leaf))
+        key = in_tree, plain, types, static, x64()
+        if key not in programs:
+
+            def flat(*values: Any) -> Any:
+                given = iter(values)
+                filled = [next(given) if is_array(x) else x for x in leaves]
+                args, kwargs = tree_util.tree_unflatten(in_tree, filled)
+                return signatures.filled(f, static)(*args, **kwargs)
+
+            programs[key] = _traced(flat, types, rules or {})
+        closed, out_tree = programs[key]
+        results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
+        return tree_util.tree_unflatten(out_tree, results)
+
+    return traced_by_jax
+
+
+def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[ClosedJaxpr, Any]:
+    """Lets JAX trace a function of arrays; returns its jaxpr in the core, and its result's tree."""
+    with jax.enable_x64(x64()):
+        made, shapes_out = jax.make_jaxpr(f, return_shape=True)(*types)
+        closed = Reader(rules).closed(made.jaxpr, made.consts)
+    return closed, tree_util.tree_structure(shapes_out)
+
+
+def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
+    """Returns the position of an equation of JAX: the calls above this file, without JAX's own.
+
+    What a jitted function of JAX's does has the position `around` it, that of the call.
+    """
+    info, calls = eqn.source_info, []
+    if info.traceback is not None:
+        for code, instruction in zip(*info.traceback.raw_frames(), strict=True):
+            if code.co_filename == __file__:
+                break
+            if not code.co_filename.startswith(_JAX):
+                calls.append((code, instruction))
+    name = str(info.name_stack)
+    return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
+
+
+class Reader:
+    """Reads jaxprs of JAX in the current interpreter of the core; each nested one once.
+
+    Args:
+        rules: The user's, which come first.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._source = SourceInfo(())  # of the equation that is read
+        self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
+
+    def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
+        """Returns a jaxpr of JAX as one of the core's."""
+        if id(jaxpr) not in self._closed:
+            types = [type_of(var.aval) for var in jaxpr.invars]
+            made = trace(partial(self.results, jaxpr, consts), types)
+            self._closed[id(jaxpr)] = jaxpr, made
+        return self._closed[id(jaxpr)][1]
+
+    def nested(self, closed: Any) -> tuple[ClosedJaxpr, list[Any]]:
+        """Returns a closed jaxpr of JAX with its constants as its first parameters."""
+        return hoisted(self.closed(closed.jaxpr, closed.consts))
+
+    def results(self, jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]:
+        """Applies each equation of a jaxpr of JAX: `eval_jaxpr`."""
+        env = dict(
+            zip([*jaxpr.constvars, *jaxpr.invars], [*map(words, consts), *args], strict=True)
+        )
+
+        def read(atom: Any) -> Any:
+            if not hasattr(atom, "val"):
+                return env[atom]
+            if not atom.aval.shape:
+                number = np.asarray(atom.val, type_of(atom.aval).dtype)[()]
+                return number.item() if atom.aval.weak_type else number
+            return np.asarray(atom.val)
+
+        around = self._source
+        for eqn in jaxpr.eqns:
+            self._source = _source(eqn, around)
+            with observer.source.at(self._source):
+                results = self.apply(eqn, list(map(read, eqn.invars)))
+            self._source = around
+            many = isinstance(results, list | tuple)
+            env.update(zip(eqn.outvars, results if many else [results], strict=True))
+        return list(map(read, jaxpr.outvars))
+
+    def apply(self, eqn: Any, args: list[Any]) -> Any:
+        """Applies an equation of JAX to values of the core."""
+        name = eqn.primitive.name
+        if name in self.rules:
+            return self.rules[name](*args, **eqn.params)
+        if name in EQUATIONS:
+            return EQUATIONS[name](self, eqn, args)
+        keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
+        rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
+        if name in RANDOM:
+            return RANDOM[name](*args, **eqn.params)
+        if any(keys):  # the same for both words of each key
+            count = len(args)
+            axes = [-1 if has else None for has in keys]
+            rule = vmap(rule, tuple(axes[:count]), axes[count] if len(axes) == count + 1 else -1)
+        return rule(*args)
+
+    def bind(self, name: str, params: dict[str, Any], *args: Any) -> Any:
+        """Binds the core's primitive of a name."""
+        params = {key: value for key, value in params.items() if key not in _IGNORED}
+        if name in OPERATIONS:
+            return OPERATIONS[name](*args, **params)
+        primitive = primitives().get(name)
+        if primitive is None:
+            raise self.missing(
+                f"has no primitive {name}. Say what it computes with functions of the core: "
+                f"from_jax(f, {{{name!r}: lambda *args, **params: ...}})."
+            )
+        return primitive.bind(*args, **params)
+
+    def again(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns another function of JAX for the core, with the same rules."""
+        return from_jax(f, self.rules)
+
+    def missing(self, says: str) -> MissingPrimitiveError:
+        """Returns the error for the equation that is read, which the core cannot apply."""
+        at = f"{self._source}: " if self._source.calls else ""
+        return MissingPrimitiveError(f"{at}jaxlens.core {says}")
