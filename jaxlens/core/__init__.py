@@ -72,7 +72,7 @@ _call_rules(_jit_p)
 ShapeDtypeStruct = ShapedArray
 remat = checkpoint
 
-_INSIDE = {"aot", "control", "jacobians", "kernel", "parallel", "primitives", "transforms"}
+_INSIDE = "aot control interop jacobians kernel parallel primitives transforms".split()
 __all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in _INSIDE]
 
 

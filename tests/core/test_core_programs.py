@@ -5,6 +5,7 @@ import warnings
 from collections import namedtuple
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -696,5 +697,7 @@ def test_log_compiles(caplog):
 def test_public_names():
     assert dir(core) == core.__all__ == sorted(core.__all__)
     assert all(hasattr(core, name) for name in core.__all__)
+    modules = {name for name in dir(core) if isinstance(getattr(core, name), ModuleType)}
+    assert modules == set("debug lax nn numpy random tree tree_util".split())
     of_jax = {"jacobian", "remat", "tree", "tree_util", "make_mesh", "log_compiles", "debug_nans"}
     assert of_jax <= {*dir(core)} & {*dir(jax)}
