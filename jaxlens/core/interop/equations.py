@@ -23,8 +23,8 @@ from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.flags import cut, merge, split
 
 
-class Reader(Protocol):
-    """What an equation needs of `from_jax.Reader`."""
+class JaxprReader(Protocol):
+    """What an equation needs of the reader in `from_jax.py`."""
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr: ...
     def nested(self, closed: Any) -> tuple[ClosedJaxpr, list[Any]]: ...
@@ -36,17 +36,17 @@ class Reader(Protocol):
 # ---- equations that hold jaxprs -----------------------------------------------------------------
 
 
-def _jit(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _jit(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     closed, consts = reader.nested(eqn.params["jaxpr"])
     return jit_p.bind(*consts, *args, jaxpr=closed, name=eqn.params["name"])
 
 
-def _call(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _call(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     closed = eqn.params["call_jaxpr"]
     return reader.results(closed.jaxpr, closed.consts, *args)
 
 
-def _remat(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _remat(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     params = dict(eqn.params)
     if params.pop("policy", None) is not None:
         raise reader.missing("has no policy of jax.checkpoint: leave it out.")
@@ -54,12 +54,12 @@ def _remat(reader: Reader, eqn: Any, args: list[Any]) -> Any:
     return primitives()["remat2"].bind(*consts, *args, jaxpr=closed, **params)
 
 
-def _cond(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _cond(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     branches, consts = with_common_consts(list(map(reader.nested, eqn.params["branches"])))
     return primitives()["cond"].bind(args[0], *consts, *args[1:], branches=tuple(branches))
 
 
-def _while(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _while(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     params = eqn.params
     test, tests = reader.nested(params["cond_jaxpr"])
     body, consts = reader.nested(params["body_jaxpr"])
@@ -71,7 +71,7 @@ def _while(reader: Reader, eqn: Any, args: list[Any]) -> Any:
     return loop(test, tests, body, consts, carry)
 
 
-def _scan(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _scan(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     body, new = reader.nested(eqn.params["jaxpr"])
     params = {key: eqn.params[key] for key in ("length", "reverse", "unroll")}
     num_consts, num_carry = _scan_counts(eqn)
@@ -93,7 +93,7 @@ def _scan_counts(eqn: Any) -> tuple[int, int]:
     return same(eqn.invars, body.invars) - num_carry, num_carry
 
 
-def _hi_primitive(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     """Reads a primitive of JAX that stands for others, from jax 0.12 on, as those."""
     return reader.again(eqn.params["_prim"].expand)(*args)
 
@@ -121,7 +121,7 @@ def _tangents(variables: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
     return merge(_moves(variables), split(_moves(variables), zeros)[0], moving)
 
 
-def _custom_jvp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _custom_jvp(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     def by_jax(primals: Any, moving: Any) -> Any:
         values, tangents = jax.jvp(_alone(eqn), primals, _tangents(eqn.invars, moving))
         return values, split(_moves(eqn.outvars), tangents)[1]
@@ -137,7 +137,7 @@ def _custom_jvp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
     return function(*args)
 
 
-def _custom_vjp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
+def _custom_vjp(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     trees: list[Any] = []  # of the pullback of JAX, whose leaves are the residuals
 
     def fwd_by_jax(*primals: Any) -> Any:
@@ -162,7 +162,7 @@ def _custom_vjp(reader: Reader, eqn: Any, args: list[Any]) -> Any:
     return function(*args)
 
 
-def _named(reader: Reader, eqn: Any) -> Callable[..., Any]:
+def _named(reader: JaxprReader, eqn: Any) -> Callable[..., Any]:
     """Returns the function that a call with the user's rules calls, under its name."""
 
     def function(*args: Any) -> list[Any]:
@@ -172,7 +172,7 @@ def _named(reader: Reader, eqn: Any) -> Callable[..., Any]:
     return function
 
 
-EQUATIONS: dict[str, Callable[[Reader, Any, list[Any]], Any]] = {
+EQUATIONS: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {
     "jit": _jit,
     "closed_call": _call,
     "core_call": _call,

@@ -87,7 +87,7 @@ def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[
     """Lets JAX trace a function of arrays; returns its jaxpr in the core, and its result's tree."""
     with jax.enable_x64(x64()):
         made, shapes_out = jax.make_jaxpr(f, return_shape=True)(*types)
-        closed = Reader(rules).closed(made.jaxpr, made.consts)
+        closed = _Reader(rules).closed(made.jaxpr, made.consts)
     return closed, tree_util.tree_structure(shapes_out)
 
 
@@ -107,7 +107,7 @@ def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
     return SourceInfo(tuple(calls) or around.calls, NameStack((name,)) if name else NameStack())
 
 
-class Reader:
+class _Reader:
     """Reads jaxprs of JAX in the current interpreter of the core; each nested one once.
 
     Args:

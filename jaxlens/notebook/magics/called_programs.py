@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jaxlens.errors import LensError, UnavailableError
+from jaxlens.errors import CellError, LensError, UnavailableError
 from jaxlens.ir.cell_calls import CalledProgram
 from jaxlens.notebook.magics.magic_line import MagicLine
 from jaxlens.render.document import Block, Findings
