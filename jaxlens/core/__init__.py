@@ -73,7 +73,7 @@ ShapeDtypeStruct = ShapedArray
 remat = checkpoint
 
 _INSIDE = "aot control interop jacobians kernel parallel primitives transforms".split()
-__all__ = [name for name in sorted(globals()) if not name.startswith("_") and name not in _INSIDE]
+__all__ = [name for name in sorted(globals()) if name[0].isalpha() and name not in _INSIDE]
 
 
 def __dir__() -> list[str]:
