@@ -45,6 +45,7 @@ def _entry(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return as_value(function(*args, **kwargs))
 
+    call.__module__ = __name__  # which has it by its name
     return call
 
 

@@ -103,7 +103,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         f: A function of pytrees. Each trace by JAX traces it once by the core.
     """
     from jaxlens import core
-    from jaxlens.core.interop.from_jax import MissingPrimitiveError
+    from jaxlens.core.interop.operations import MissingPrimitiveError
     from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
