@@ -61,7 +61,15 @@ def ring(module: str) -> int:
     part = module.removeprefix("jaxlens.core.").split(".")[0]
     if part in SURFACE | SURFACE_FILES:
         return 2
-    return {"kernel": 0, "transforms": 1, "aot": 3, "debug": 3, "parallel": 4, "lesson": 4}[part]
+    return {
+        "kernel": 0,
+        "transforms": 1,
+        "aot": 3,
+        "debug": 3,
+        "interop": 3,
+        "parallel": 4,
+        "lesson": 4,
+    }[part]
 
 
 def test_the_kernel_has_ten_files() -> None:

@@ -20,13 +20,13 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.control.loops import converted, loop_body, loop_jvp, looped, while_loop, while_op
 from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, i64s, instantiate, moveaxis
 from jaxlens.core.kernel.interpreter import Primitive, Tracer, aval_of, interpreting
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, as_function, hoisted
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
 from jaxlens.core.kernel.vjp import Partial, backward_pass
 from jaxlens.core.primitives.elementwise import add_p, lt
-from jaxlens.core.transforms.calls import record_rest, reordered
+from jaxlens.core.transforms.calls import pruned, record_rest, reordered
 from jaxlens.core.transforms.flags import Flags, cut, in_front, merge, nonzero, split, with_zeros
 from jaxlens.core.transforms.jaxprs import batch_jaxpr, memoized, partial_jaxpr, traced
 from jaxlens.core.transforms.promotion import promote
@@ -182,35 +182,33 @@ def _(primals: Any, tangents: Any, **params: Any) -> Any:
 
 @memoized
 def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
-    """Splits the body in what is computed once, in the known half and in the unknown half.
-
-    A residual that is made of constants alone is the same in all iterations, like the matrix of an
-    RNN. Stacked it would need as much memory as there are iterations. So the known half is split
-    once more, as if its constants were all that is known.
+    """Splits the body in known and unknown, and the known half in what is loop-invariant or not.
 
     Returns:
-        The three jaxprs: of the constants, with the fixed residuals and then what the known half
-        needs; of that, the known carry and rows; of the fixed residuals, unknown constants, carry,
-        rows and the other residuals. Then how many residuals are fixed, the new constants, which
-        results wait, and which carries.
+        What is computed once, of the new constants and the known ones: the residuals that do not
+        change. The first half, which stacks the other residuals, but for known rows. For each of
+        those its place among the known rows, or None. The second half: of residuals that do not
+        change, what it has itself, and the others as rows. The new constants, which results wait,
+        and which carries.
     """
     now, new, later, flags, carry = looped(closed, partial_jaxpr, *unknown)
-    done, known = flags.count(False), unknown[2].count(False)
-    consts = len(new) + unknown[0].count(False)
-    varies = [n >= consts for n in range(len(now.in_avals))]
-    results = [n < done for n in range(len(now.out_avals))]
-    once, first, moves = partial_jaxpr(now, varies, results)
-    params, own = cut(later.jaxpr.invars, len(moves) - done)
-    still, moving = split(moves[done:], params)
+    results, residuals = cut(now.jaxpr.outvars, flags.count(False))
+    sizes = len(new) + unknown[0].count(False), carry.count(False)
+    consts, _, rows = cut(now.jaxpr.invars, *sizes)
+    steady = {*consts}
+    for eqn in now.eqns:
+        if all(not isinstance(atom, Var) or atom in steady for atom in eqn.invars):
+            steady.update(eqn.outvars)
+    moves = [isinstance(r, Var) and r not in steady for r in residuals]
+    fixed, moving = split(moves, residuals)
+    once = pruned(now, consts, fixed)
+    places = [rows.index(r) if r in rows else None for r in moving]
+    stacked = [r for r in moving if r not in rows]
+    first = pruned(now, now.jaxpr.invars, [*results, *stacked])
+    params, own = cut(later.jaxpr.invars, len(moves))
+    still, moving = split(moves, params)
     later = reordered(later, [*still, *own, *moving])
-    rows, (out, residuals) = (
-        first.jaxpr.invars[len(first.in_avals) - known :],
-        cut(first.jaxpr.outvars, done),
-    )
-    places = [rows.index(atom) if atom in rows else None for atom in residuals]
-    stacked = [atom for atom in residuals if atom not in rows]
-    first = reordered(first, first.jaxpr.invars, [*out, *stacked])
-    return once, first, later, len(still), places, new, flags, carry
+    return once, first, places, later, new, flags, carry
 
 
 @scan_p.rule("partial")
@@ -218,12 +216,12 @@ def _(interpreter: Partial, args: Any, params: dict[str, Any]) -> list[Any]:
     body, sizes, how = _parts(params)
     parts = cut(args, *sizes)
     unknown = [tuple(interpreter.unknown(x) for x in group) for group in parts]
-    once, first, later, count, places, new, flags, unknown[1] = _halves(body, *unknown)
+    once, first, places, later, new, flags, unknown[1] = _halves(body, *unknown)
     halves = [split(*pair) for pair in zip(unknown, parts, strict=True)]
     (consts, init, xs), (own_consts, own_init, own_xs) = zip(*halves, strict=True)
     with interpreting(interpreter.parent):
-        still, needed = cut(as_function(once)(*new, *consts), count)
-        results = _bind(first, needed, init, xs, **how) if first.out_avals else []
+        still = as_function(once)(*new, *consts)
+        results = _bind(first, [*new, *consts], init, xs, **how) if first.out_avals else []
     done, stacked = cut(results, flags.count(False))
     more = iter(stacked)
     rows = [next(more) if place is None else xs[place] for place in places]
