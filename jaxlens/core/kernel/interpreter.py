@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxlens.core.kernel.types import ShapedArray, canonical, setting
+from jaxlens.core.kernel.types import ShapedArray, canonical, setting, x64
 
 Rule = Callable[..., Any]
 
@@ -216,6 +216,12 @@ _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("
 NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
+@cache
+def _of_number(kind: type, _: bool) -> ShapedArray:
+    """Returns the type of a Python number, which depends on whether there are 64-bit elements."""
+    return ShapedArray((), canonical(_WEAK[kind]), True)
+
+
 def aval_of(value: Any) -> ShapedArray:
     """Returns the type of anything that can be an argument of a primitive.
 
@@ -229,7 +235,7 @@ def aval_of(value: Any) -> ShapedArray:
     if kind in _WEAK:
         if kind is int and not -(2**31) <= value < 2**31:
             np.asarray(value, canonical(np.int64))  # raises where it does not fit
-        return ShapedArray((), canonical(_WEAK[kind]), True)
+        return _of_number(kind, x64())
     if isinstance(value, NUMBERS):
         array = np.asarray(value)
         return ShapedArray(array.shape, canonical(array.dtype))
