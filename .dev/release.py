@@ -16,7 +16,7 @@ import links
 # the core and the course, and what describes the package.
 NEEDED = (
     r"jaxlens/.*\.(py|js|css|tsv)|jaxlens/py\.typed|jaxlens/lessons/source/\w+\.md"
-    r"|jaxlens/(core|course)/README\.md|jaxlens-[\w.]+\.dist-info/.*"
+    r"|jaxlens/course/README\.md|jaxlens-[\w.]+\.dist-info/.*"
 )
 MOST = 2_000_000  # bytes of the wheel
 TRIAL = """

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -216,10 +217,10 @@ _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("
 NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
-@cache
-def _of_number(kind: type, _: bool) -> ShapedArray:
-    """Returns the type of a Python number, which depends on whether there are 64-bit elements."""
-    return ShapedArray((), canonical(_WEAK[kind]), True)
+@lru_cache(maxsize=4096)
+def _array(shape: tuple[int, ...], dtype: np.dtype, weak: bool, _: bool) -> ShapedArray:
+    """Returns the type that numbers have as an array, which depends on `x64`."""
+    return ShapedArray(shape, canonical(dtype), weak)
 
 
 def aval_of(value: Any) -> ShapedArray:
@@ -235,10 +236,10 @@ def aval_of(value: Any) -> ShapedArray:
     if kind in _WEAK:
         if kind is int and not -(2**31) <= value < 2**31:
             np.asarray(value, canonical(np.int64))  # raises where it does not fit
-        return _of_number(kind, x64())
+        return _array((), _WEAK[kind], True, x64())
     if isinstance(value, NUMBERS):
         array = np.asarray(value)
-        return ShapedArray(array.shape, canonical(array.dtype))
+        return _array(array.shape, array.dtype, False, x64())
     if ("jax", "Tracer") in ((c.__module__.partition(".")[0], c.__name__) for c in kind.__mro__):
         raise ForeignTracerError(
             f"{observer.line()}: {value} is a tracer of JAX's. jax.jit, jax.grad and the others "
