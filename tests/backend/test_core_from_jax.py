@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 from jaxlens import core
+from tests.support.model_programs import on_models, program
 
 pytestmark = pytest.mark.backend
 X = np.linspace(0.1, 0.9, 12, dtype=np.float32).reshape(3, 4)
@@ -164,6 +165,37 @@ def test_a_program_of_jax_is_transformed_and_run_by_the_core(name: str) -> None:
             assert (x.dtype, x.shape, x.weak_type) == (y.dtype, y.shape, y.weak_type), kind
             numbers = [np.asarray(z, np.float32) for z in (x, y)]
             np.testing.assert_allclose(*numbers, rtol=2e-4, atol=1e-5, err_msg=kind)
+
+
+@on_models
+def test_programs_of_libraries(name: str) -> None:
+    """Value, gradient by all inexact arrays, and vmap; or the primitive that the core lacks."""
+    f, args = program(name)[:2]
+    leaves, tree = jax.tree_util.tree_flatten(args)
+    moves = [jnp.issubdtype(jnp.result_type(x), jnp.inexact) for x in leaves]
+    moving = [x for x, has in zip(leaves, moves, strict=True) if has]
+
+    def flat(*values: Any) -> list[Any]:
+        given = iter(values)
+        filled = [next(given) if has else x for x, has in zip(leaves, moves, strict=True)]
+        results = jax.tree_util.tree_leaves(f(*jax.tree_util.tree_unflatten(tree, filled)))
+        return [x for x in results if jnp.issubdtype(jnp.result_type(x), jnp.inexact)]
+
+    def everything(lib: Any, f: Any) -> Any:
+        everywhere = tuple(range(len(moving)))
+        slopes = lib.grad(_total(f, lib), argnums=everywhere)
+        apply = lib.jit(lambda xs, two: (f(*xs), slopes(*xs), lib.vmap(f)(*two)))
+        return apply(moving, _twice(tuple(moving)))
+
+    if name == "diffrax_solve":
+        with pytest.raises(NotImplementedError, match=r"jaxlens\.core has no primitive unvmap_any"):
+            everything(core, core.from_jax(flat))
+        return
+    pairs = map(
+        jax.tree_util.tree_leaves, (everything(core, core.from_jax(flat)), everything(jax, flat))
+    )
+    for ours, theirs in zip(*pairs, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_a_primitive_that_the_core_lacks_is_named_with_its_line() -> None:
