@@ -81,7 +81,7 @@ def test_debug_interpreter(capsys: Any) -> None:
 def test_intervals() -> None:
     interval = run(4)["interval"]
     assert interval(lambda x, y: x * y + x, (-1.0, 2.0), (3.0, 4.0)) == (-5.0, 10.0)
-    with pytest.raises(NotImplementedError, match=r"^`exp` has no interval rule\.$"):
+    with pytest.raises(NotImplementedError, match=r"^`exp` has no interval rule: give it one with"):
         interval(cnp.exp, (0.0, 1.0))
 
 
@@ -117,21 +117,25 @@ bad_p.rule("lower")(lambda ctx, x, y: hlo.add(x, y))
 wide_p = core.Primitive("wide", abstract=lambda x, y: x, lower=core.lower_fun(lambda x, y: x + y))
 X = np.ones(3, np.float32)
 MISTAKES: dict[str, tuple[Any, type, str]] = {
-    "no type": (lambda: cube_p.bind(1.0), NotImplementedError, "`cube` has no abstract rule."),
+    "no type": (
+        lambda: cube_p.bind(1.0),
+        NotImplementedError,
+        "`cube` has no abstract rule: give it one with .rule('abstract').",
+    ),
     "no op": (
         lambda: core.Primitive("sixth", abstract=lambda x: x).bind(1.0),
         NotImplementedError,
-        "`sixth` has no lower rule.",
+        "`sixth` has no lower rule: give it one with .rule('lower').",
     ),
     "no derivative": (
         lambda: core.grad(bad_p.bind)(1.0, 1.0),
         NotImplementedError,
-        "`bad` has no jvp rule.",
+        "`bad` has no jvp rule: give it one with .rule('jvp').",
     ),
     "no batch": (
         lambda: core.vmap(bad_p.bind)(X, X),
         NotImplementedError,
-        "`bad` has no batch rule.",
+        "`bad` has no batch rule: give it one with .rule('batch').",
     ),
     "misspelt": (
         lambda: cube_p.rule("transposed"),
@@ -165,8 +169,14 @@ def test_a_mistake_in_a_rule_is_one_line_with_primitive_and_rule(name: str) -> N
     assert "\n" not in str(raised.value)
 
 
+def test_a_function_of_jax() -> None:
+    names: dict[str, Any] = {"core": core, "cnp": cnp}
+    exec(BLOCKS[-2], names)
+    np.testing.assert_array_equal(core.jacobian(names["median"])(np.eye(3)[0]), [0, 0, 1])
+
+
 def test_stream(capsys: Any) -> None:
-    exec(BLOCKS[5], {"core": core, "cnp": cnp})
+    exec(BLOCKS[-1], {"core": core, "cnp": cnp})
     kinds = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert {"bind", "rule", "record", "run"} <= kinds
 

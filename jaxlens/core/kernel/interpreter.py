@@ -94,7 +94,9 @@ class Primitive:
     def __getattr__(self, kind: str) -> Any:
         """Raises the error for a rule that was not given."""
         if kind in self.kinds:
-            raise NotImplementedError(f"`{self.name}` has no {kind} rule.")
+            raise NotImplementedError(
+                f"`{self.name}` has no {kind} rule: give it one with .rule({kind!r})."
+            )
         raise AttributeError(f"a Primitive has no attribute {kind!r}")
 
     def bind(self, *args: Any, **params: Any) -> Any:
@@ -122,8 +124,10 @@ class Interpreter:
     parent: Any = None
     done = False
 
-    def __init__(self) -> None:
-        self.parent = _current.get()
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        interpreter = super().__new__(cls)
+        interpreter.parent = _current.get()
+        return interpreter
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Applies a primitive to values, some of which may be tracers of this interpreter."""
@@ -139,8 +143,8 @@ class Ground(Interpreter):
 
     backend: Any = None
 
-    def __init__(self) -> None:
-        pass  # nothing is below
+    def __new__(cls) -> Any:
+        return object.__new__(cls)  # nothing is below
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return self.backend.run(primitive, args, params)

@@ -52,7 +52,8 @@ class Staging(Interpreter):
         constvars: Their variables.
     """
 
-    def __init__(self) -> None:  # with no parent: it computes nothing
+    def __init__(self) -> None:
+        self.parent: Any = None  # it computes nothing
         self.eqns: list[JaxprEqn] = []
         self.consts: list[Any] = []
         self.constvars: list[Var] = []

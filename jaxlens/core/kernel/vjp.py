@@ -48,7 +48,7 @@ class Partial(Staging):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parent = current()
+        self.parent = current()  # it computes too
 
     def unknown(self, value: Any) -> bool:
         """Whether a value is a variable of the record."""

@@ -58,7 +58,6 @@ class Batch(Interpreter):
     """
 
     def __init__(self, size: int, name: str | None = None) -> None:
-        super().__init__()
         self.size = size
         self.name = name
 

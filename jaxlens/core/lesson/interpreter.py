@@ -164,7 +164,7 @@ def broadcast(x, axis, size):
 
 
 def same_shape(x, y):
-    """Gives the argument with fewer axes those of the other."""
+    """Adds axes in front of the argument that has fewer, until both have one shape."""
     while np.ndim(x) < np.ndim(y):  # axes are compared from the last one on
         x = broadcast(x, 0, np.shape(y)[-1 - np.ndim(x)])
     while np.ndim(y) < np.ndim(x):

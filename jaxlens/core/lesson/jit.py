@@ -49,7 +49,7 @@ def tensor(x):
 
 
 def lower_broadcast(emit, names, ins, out, axis, size):
-    """`dims` says where each axis of the operand goes: everywhere but to the new axis."""
+    """`dims` has the place of each axis of the operand in the result; the new axis is skipped."""
     dims = [i for i in range(out.count("x")) if i != axis]  # tensor<2x3xf32> has two axes
     return f"stablehlo.broadcast_in_dim {names[0]}, dims = {dims} : ({ins[0]}) -> {out}"
 
@@ -159,8 +159,8 @@ def by_numpy(jaxpr):
 
 # ---- Step 4: jit and its cache -----------------------------------------------------------------
 # The cache is a dict. It belongs to one jitted function: another function has another dict. What if
-# `jit(f)` is called while somebody traces or differentiates? Then there are no numbers that a
-# program could run on. So `jit` steps aside and calls `f`, whose operations become part of what
+# What if `jit(f)` is called while you trace or differentiate? Its arguments are tracers then, and a
+# compiled program takes no tracer. So `jit` just calls `f`, whose operations become part of what
 # goes on.
 
 
@@ -188,7 +188,7 @@ def jit(f, backend=xla):
     [0. 0.]
 
     The compiled gradient, and the gradient of what is compiled. XLA computes with 32 bits, so the
-    first has fewer right digits:
+    first is right to seven digits:
 
     >>> print(jit(grad(lambda x: sin(x) * x))(2.0), grad(jit(lambda x: sin(x) * x))(2.0))
     0.07700342 0.077003753731397

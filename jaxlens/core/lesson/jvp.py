@@ -61,14 +61,15 @@ JVP = {
 
 # ---- Step 2: a value that looks like a number --------------------------------------------------
 # Instead of a number your function gets a **tracer**. `x * y` on tracers must end in our `mul`, so
-# the class defines Python's operators. Where Python insists on a true number, as in `if x:`, a
-# tracer refuses. An error is better than a wrong answer.
+# the class defines three of Python's operators: `+`, `*`, and `-` with the tracer on the left. Use
+# `x * -1.0` for `-x`, and our `sin(x)` for `np.sin(x)`. Where Python insists on a true number, as
+# in `if x:`, a tracer refuses. An error is better than a wrong answer.
 
 
 class Tracer:
     """A value inside an interpreter."""
 
-    __array_ufunc__ = None  # of `array * tracer`, NumPy leaves the work to us
+    __array_ufunc__ = None  # makes NumPy leave `array * tracer` to `__rmul__`
     ndim = property(lambda self: len(self.shape))
 
     def __add__(self, other):
@@ -145,8 +146,8 @@ def jvp_flat(f, primals, tangents):
 def jvp(f, primals, tangents):
     """Returns the result of `f` and its tangent; here `f` returns an array.
 
-    There is a tangent for each argument, of its shape. The drawing above, and beside it two runs,
-    divided:
+    There is a tangent for each argument, of its shape. First the example of the drawing; then the
+    same slope from two runs at nearby points:
 
     >>> print(*jvp(lambda x: sin(x) * x, (2.0,), (1.0,)))
     1.8185948536513634 0.077003753731397
@@ -168,8 +169,8 @@ def jvp(f, primals, tangents):
 
 # ---- Step 4: derivatives of derivatives --------------------------------------------------------
 # `derivative(f)` is a function like any other, so it has a derivative too. Two interpreters are at
-# work then, one on the other. The rules that the upper one applies are a program, and the lower one
-# differentiates that program. It can, as the rules are made of operations.
+# work then. That of the outer derivative is made first, and is the parent of the inner one. The
+# inner one applies its rules. They are made of operations, so the outer one can differentiate them.
 #
 # With two of them, whose tangent is whose? In
 #
@@ -178,14 +179,14 @@ def jvp(f, primals, tangents):
 # the inner derivative is 1 for any x, so the outer one is 1 as well. But while the inner one runs,
 # x is a tracer of the outer one, and moves. If the inner interpreter took that tangent for its own,
 # it would say 1 + 1 = 2. The test `x.interpreter is self` in `split` prevents this, and nothing
-# else does: a tracer of somebody else is a constant to me.
+# else does: to an interpreter, the tracer of another one is a constant.
 
 
 def derivative(f):
     """Returns the derivative of a function of one number.
 
     >>> print(derivative(sin)(1.0), derivative(derivative(sin))(1.0))
-    0.5403023058681398 -0.8414709848078966
+    0.5403023058681398 -0.8414709848078964
     >>> print(derivative(lambda x: x * derivative(lambda y: x + y)(1.0))(1.0))
     1.0
     """

@@ -79,7 +79,7 @@ class Jaxpr(NamedTuple):
 
 
 def type_text(x):
-    """f32[3,4]: in these chapters, all numbers are 32-bit floats."""
+    """f32[3,4]: f32 is only text here. NumPy computes with 64 bits, XLA in chapter 6 with 32."""
     return f"f32[{','.join(map(str, np.shape(x)))}]"
 
 
@@ -128,8 +128,8 @@ ABSTRACT = {
 }
 
 # ---- Step 3: the interpreter that records ------------------------------------------------------
-# It never asks its parent, as nothing is to be computed. `trace` takes shapes, and `make_jaxpr`, as
-# in JAX, arguments that have them.
+# It never asks its parent, as nothing is to be computed. `trace` takes shapes. `make_jaxpr`, as in
+# JAX, takes arguments, and uses only their shapes.
 
 
 class StagedTracer(Tracer):

@@ -97,7 +97,7 @@ def tree_map(f, tree, *others):
 # ---- Step 2: a function of trees, as a function of leaves --------------------------------------
 # Chapters 2 to 5 each have a function whose name ends in `_flat`, for functions from arrays to a
 # list of arrays. `flat` makes such a function of yours. The form of the result is not known before
-# your function has run, so `flat` also returns a list in which it will be.
+# your function has run, so `flat` also returns an empty list, into which that run puts the form.
 
 
 def flat(f, in_tree):

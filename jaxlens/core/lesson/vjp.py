@@ -1,8 +1,8 @@
 """Chapter 5. vjp: run the derivative backwards.
 
 A loss depends on a million weights. Forward mode gives you its slope in one direction, so you would
-need a million runs. Reverse mode gives all million slopes at the price of about three. It takes two
-steps, and you have met the parts of both.
+need a million runs. Reverse mode gives all million slopes in about the time of three runs. It takes
+two steps, and you have met the parts of both.
 
 **Step one: split the work.** Run `jvp` with a tangent that is not known yet. What depends on the
 input alone is computed at once. What depends on the tangent is recorded, as in chapter 3.
@@ -112,8 +112,8 @@ def reduce_sum(x, axis):
     >>> print(reduce_sum(np.array([[1.0, 2.0], [3.0, 4.0]]), 0))
     [4. 6.]
 
-    Two rules at work, for a cotangent of 1. In x * 5, 5 comes back to x, and 5 wants nothing. If x
-    is given to three places, their three contributions come back.
+    Two rules at work, for a cotangent of 1. In x * 5, 5 comes back to x, and 5 gets none. If x is
+    given to three places, their three contributions come back.
 
     >>> print(*TRANSPOSE["mul"](1.0, Var(()), 5.0))
     5.0 None
@@ -219,7 +219,8 @@ def must_be_number(result):
 
 # ---- Exercise ----------------------------------------------------------------------------------
 # `roll(x, 1)` moves each element of a vector one place to the right, and the last one to the front:
-# (a, b, c) becomes (c, a, b). It is linear. All of its rules are here but one: write its transpose.
+# (a, b, c) becomes (c, a, b). It is linear. Of the rules that `grad` needs, one is missing: write
+# its transpose. (`vmap` and `jit` would need entries in `BATCH` and `LOWER`.)
 # Draw the arrows from (a, b, c) to (c, a, b), and reverse them.
 
 roll_p = Primitive("roll")

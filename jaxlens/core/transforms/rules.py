@@ -32,15 +32,21 @@ def jvp_by_argument(primitive: Primitive, *derivatives: Callable[..., Any]) -> N
         primitive: The primitive.
         *derivatives: Per argument, `(tangent, result, *args, **params) -> part` of the result's
             tangent: `lambda t, z, x, y: t * y` for the x of z = x * y. It is not called where the
-            tangent is zero. A part of length 1 along an axis is repeated.
+            tangent is zero. A part of length 1 along an axis is repeated. None at all: the result
+            does not move, as with a comparison.
     """
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        if derivatives and len(derivatives) != len(primals):
+            raise TypeError(
+                f"`{primitive.name}` has {len(primals)} arguments and {len(derivatives)} "
+                f"derivatives: give jvp_by_argument one for each."
+            )
         result = primitive.bind(*primals, **params)
         aval = tangent_aval(aval_of(result))
         parts = [
             spread(derivative(tangent, result, *primals, **params), aval)
-            for tangent, derivative in zip(tangents, derivatives, strict=False)
+            for tangent, derivative in zip(tangents, derivatives, strict=bool(derivatives))
             if type(tangent) is not Zero
         ]
         return result, reduce(add_any_p.bind, parts) if parts else Zero(aval)
