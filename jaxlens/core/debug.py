@@ -42,11 +42,6 @@ from jaxlens.core.transforms.flags import split
 class NaNCheck(Interpreter):
     """Computes with the interpreter below, and raises when a result has a nan."""
 
-    parent: Interpreter
-
-    def __init__(self, parent: Interpreter) -> None:
-        self.parent = parent
-
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive is jit_p:
             return as_function(params["jaxpr"])(*args)  # each equation comes here again
@@ -66,7 +61,7 @@ def debug_nans(on: bool = True) -> Iterator[None]:
 
     Every operation waits for its result; what is traced has no numbers to look at.
     """
-    with interpreting(NaNCheck(current()) if on else current()):
+    with interpreting(NaNCheck() if on else current()):
         yield
 
 
