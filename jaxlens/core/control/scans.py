@@ -20,7 +20,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jaxlens.core.control.loops import converted, loop_body, loop_jvp, looped, while_loop, while_op
 from jaxlens.core.kernel.basics import Linear, Zero, add_any_p, i64s, instantiate, moveaxis
 from jaxlens.core.kernel.interpreter import Primitive, Tracer, aval_of, interpreting
-from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Var, as_function, hoisted
+from jaxlens.core.kernel.jaxpr import ClosedJaxpr, Jaxpr, Var, as_function, hoisted
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.tree import TreeDef, tree_flatten
 from jaxlens.core.kernel.types import ShapedArray
@@ -195,13 +195,14 @@ def _halves(closed: ClosedJaxpr, *unknown: Flags) -> tuple[Any, ...]:
     results, residuals = cut(now.jaxpr.outvars, flags.count(False))
     sizes = len(new) + unknown[0].count(False), carry.count(False)
     consts, _, rows = cut(now.jaxpr.invars, *sizes)
-    steady = {*consts}
+    steady, eqns = {*consts}, []
     for eqn in now.eqns:
-        if all(not isinstance(atom, Var) or atom in steady for atom in eqn.invars):
+        if eqn.outvars and all(not isinstance(x, Var) or x in steady for x in eqn.invars):
             steady.update(eqn.outvars)
+            eqns.append(eqn)
     moves = [isinstance(r, Var) and r not in steady for r in residuals]
     fixed, moving = split(moves, residuals)
-    once = pruned(now, consts, fixed)
+    once = pruned(ClosedJaxpr(Jaxpr([], consts, fixed, eqns), []), consts, fixed)
     places = [rows.index(r) if r in rows else None for r in moving]
     stacked = [r for r in moving if r not in rows]
     first = pruned(now, now.jaxpr.invars, [*results, *stacked])
