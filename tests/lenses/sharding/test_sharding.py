@@ -128,19 +128,12 @@ def test_gradients_of_a_library_s_model_travel_once() -> None:
     assert [tiles for _, tiles in answer["inputs"][-2:]] == [[4, 1], [4, 1]]
 
 
-def test_the_first_line_counts_the_devices_of_a_shard_map() -> None:
-    assert (
-        script_results("looped")["text"]
-        .splitlines()[0]
-        .partition(", under jit")[0]
-        .endswith("on 8 x cpu")
-    )
-    assert (
-        script_results("of_the_core")["text"]
-        .splitlines()[0]
-        .partition(", under jit")[0]
-        .endswith("on 4 x cpu")
-    )
+@pytest.mark.parametrize(
+    ("name", "says"), [("looped", "on 8 x cpu"), ("of_the_core", "on 4 x cpu, by jaxlens.core")]
+)
+def test_the_first_line_counts_the_devices_of_a_shard_map(name: str, says: str) -> None:
+    first = script_results(name)["text"].splitlines()[0]
+    assert first.partition(", under jit")[0].endswith(says)
 
 
 def test_of_the_core() -> None:
