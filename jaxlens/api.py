@@ -32,6 +32,7 @@ from jaxlens.views.view import View
 
 Function = Callable[..., Any]
 Program = Any  # one of JAX's stage objects, text, or a folder: see `capture`
+_BY_JAX = "JAX compiles the call as it is written; --core shows what jaxlens.core makes of it."
 
 
 def capture(
@@ -326,10 +327,12 @@ def take(
     named = dict(kwargs)
     if shapes or transforms:  # else the call itself says so
         _check_fit(f, args, named, name)
+    written = f
     if core:
         from jaxlens.stages.core.program import on_core
 
         f = on_core(f)
+    others = core and f is not written and not transforms  # the call runs, and JAX compiles it
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     if transforms:
@@ -337,7 +340,11 @@ def take(
         f, named = transformed(f, args, named, transforms)
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
-    return staged(f, args, named, target=target or None, name=name or None, transforms=names)
+    taken = staged(f, args, named, target=target or None, name=name or None, transforms=names)
+    if not others:
+        return taken
+    deviations = (*taken.program.deviations, _BY_JAX)
+    return Capture(replace(taken.program, deviations=deviations), taken.driver)
 
 
 def _check_program(shapes: str, transforms: Sequence[tuple[str, str]], core: bool) -> None:

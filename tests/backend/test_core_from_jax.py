@@ -213,6 +213,20 @@ def test_a_primitive_that_the_core_lacks_is_named_with_its_line() -> None:
     np.testing.assert_allclose(slopes, expected, rtol=1e-6)
 
 
+def test_a_rule_with_too_few_results_is_named() -> None:
+    f = core.from_jax(lambda x: lax.top_k(x, 2), {"top_k": lambda x, **params: x[:2]})
+    with pytest.raises(TypeError, match="the rule for top_k must return 2 results, got 1"):
+        f(V)
+
+
+def test_jax_s_shard_map_is_refused() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    spec = jax.sharding.PartitionSpec("i")
+    f = jax.shard_map(jnp.sin, mesh=mesh, in_specs=spec, out_specs=spec)
+    with pytest.raises(NotImplementedError, match=r"jax\.shard_map: use core\.shard_map"):
+        core.from_jax(f)(V)
+
+
 def test_jax_traces_once_for_types_and_leaves_its_settings() -> None:
     seen = []
 

@@ -12,8 +12,10 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from jaxlens.core.control.branches import cond_p
 from jaxlens.core.control.loops import loop, until_the_last
-from jaxlens.core.interop.operations import MissingPrimitiveError, primitives
+from jaxlens.core.control.scans import scan_p
+from jaxlens.core.interop.operations import MissingPrimitiveError
 from jaxlens.core.interop.types import type_of
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, hoisted
 from jaxlens.core.kernel.run import jit_p
@@ -21,6 +23,7 @@ from jaxlens.core.kernel.types import float0, is_inexact
 from jaxlens.core.transforms.calls import with_common_consts
 from jaxlens.core.transforms.custom import custom_jvp, custom_vjp
 from jaxlens.core.transforms.flags import cut, merge, split
+from jaxlens.core.transforms.remat import remat_p
 
 
 class JaxprReader(Protocol):
@@ -51,12 +54,12 @@ def _remat(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     if params.pop("policy", None) is not None:
         raise reader.missing("has no policy of jax.checkpoint: leave it out.")
     closed, consts = hoisted(reader.closed(params.pop("jaxpr")))
-    return primitives()["remat2"].bind(*consts, *args, jaxpr=closed, **params)
+    return remat_p.bind(*consts, *args, jaxpr=closed, **params)
 
 
 def _cond(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     branches, consts = with_common_consts(list(map(reader.nested, eqn.params["branches"])))
-    return primitives()["cond"].bind(args[0], *consts, *args[1:], branches=tuple(branches))
+    return cond_p.bind(args[0], *consts, *args[1:], branches=tuple(branches))
 
 
 def _while(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
@@ -76,7 +79,7 @@ def _scan(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
     params = {key: eqn.params[key] for key in ("length", "reverse", "unroll")}
     num_consts, num_carry = _scan_counts(eqn)
     params |= {"num_consts": len(new) + num_consts, "num_carry": num_carry}
-    return primitives()["scan"].bind(*new, *args, jaxpr=body, **params)
+    return scan_p.bind(*new, *args, jaxpr=body, **params)
 
 
 def _scan_counts(eqn: Any) -> tuple[int, int]:
@@ -91,6 +94,10 @@ def _scan_counts(eqn: Any) -> tuple[int, int]:
 
     num_carry = same(eqn.outvars, body.outvars)
     return same(eqn.invars, body.invars) - num_carry, num_carry
+
+
+def _shard_map(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
+    raise reader.missing("cannot run jax.shard_map: use core.shard_map around from_jax.")
 
 
 def _hi_primitive(reader: JaxprReader, eqn: Any, args: list[Any]) -> Any:
@@ -182,6 +189,7 @@ EQUATIONS: dict[str, Callable[[JaxprReader, Any, list[Any]], Any]] = {
     "cond": _cond,
     "while": _while,
     "scan": _scan,
+    "shard_map": _shard_map,
     "custom_jvp_call": _custom_jvp,
     "custom_vjp_call": _custom_vjp,
 }

@@ -151,8 +151,13 @@ class _Reader:
             with observer.source.at(self._source):
                 results = self.apply(eqn, list(map(read, eqn.invars)))
             self._source = around
-            many = isinstance(results, list | tuple)
-            env.update(zip(eqn.outvars, results if many else [results], strict=True))
+            results = results if isinstance(results, list | tuple) else [results]
+            if len(results) != len(eqn.outvars):
+                raise TypeError(
+                    f"from_jax: the rule for {eqn.primitive.name} must return "
+                    f"{len(eqn.outvars)} results, got {len(results)}."
+                )
+            env.update(zip(eqn.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 
     def apply(self, eqn: Any, args: list[Any]) -> Any:
@@ -162,10 +167,10 @@ class _Reader:
             return self.rules[name](*args, **eqn.params)
         if name in EQUATIONS:
             return EQUATIONS[name](self, eqn, args)
-        keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
-        rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
         if name in RANDOM:
             return RANDOM[name](*args, **eqn.params)
+        rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
+        keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
         if any(keys):  # the same for both words of each key
             count = len(args)
             axes = [-1 if has else None for has in keys]

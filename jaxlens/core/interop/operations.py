@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import log, prod
 from typing import Any
 
@@ -29,8 +29,9 @@ class MissingPrimitiveError(NotImplementedError):
     """The core cannot apply an equation of JAX: it has no such primitive, or not this of it."""
 
 
+@cache
 def primitives() -> dict[str, Primitive]:
-    """Returns the primitives of the core that is loaded, by name."""
+    """Returns the primitives of the core by name, without those of files that were deleted."""
     modules = [m for n, m in list(sys.modules.items()) if n.startswith("jaxlens.core.")]
     values = (value for module in modules for value in vars(module).values())
     return {value.name: value for value in values if isinstance(value, Primitive)}
@@ -74,15 +75,9 @@ RANDOM: dict[str, Callable[..., Any]] = {
 # ---- primitives that the core writes with others ------------------------------------------------
 
 
-def _collective(name: str, reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """Binds a sum over devices; what JAX's vmap has made a sum over axes of an array is that."""
-
-    def collective(x: Any, *, axes: Sequence[Any], axis_index_groups: Any = None) -> Any:
-        if all(isinstance(axis, int) for axis in axes):
-            return reduce(x, axes)
-        return primitives()[name].bind(x, axes=axes)
-
-    return collective
+def _over_examples(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the rule of a collective, whose axes JAX's vmap has made axes of the array."""
+    return lambda x, *, axes, axis_index_groups: reduce(x, axes)
 
 
 def _tile(x: Any, *, reps: Sequence[int]) -> Any:
@@ -157,10 +152,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "lt_to": lambda x, y: _ordered(x) < _ordered(y),
     "mul": _mul,
     "optimization_barrier": lambda *args: args,
-    "pmax": _collective("pmax", contractions.reduce_max),
-    "pmin": _collective("pmin", contractions.reduce_min),
+    "pmax": _over_examples(contractions.reduce_max),
+    "pmin": _over_examples(contractions.reduce_min),
     "pow": _pow,
-    "psum": _collective("psum", basics.reduce_sum),
+    "psum": _over_examples(basics.reduce_sum),
     "stack": lambda *args, axis: pieces.stack(args, axis),
     "tile": _tile,
     "unstack": pieces.unstack,
