@@ -32,7 +32,7 @@ PACKAGES = {
     "core.parallel": "core.kernel core.transforms core.primitives core.aot",
     "core.numpy": "core.kernel core.transforms core.primitives",
     "core.aot": "core.kernel core.transforms core.primitives",
-    "core.interop": "core.kernel core.transforms core.primitives core.control",
+    "core.interop": "core.kernel core.transforms core.primitives core.control core.aot",
     "core": "core.*",
     "ir.run": "",
     "ir": "errors ir.run",

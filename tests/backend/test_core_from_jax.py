@@ -213,6 +213,27 @@ def test_a_primitive_that_the_core_lacks_is_named_with_its_line() -> None:
     np.testing.assert_allclose(slopes, expected, rtol=1e-6)
 
 
+def test_keys_of_jax_go_in_and_out() -> None:
+    """Also through the core's transformations; what JAX traces is given a key."""
+
+    def f(key: Any) -> Any:
+        assert jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        first, second = jax.random.split(jax.random.fold_in(key, 3))
+        return first, jax.random.normal(second, (2,))
+
+    key, keys = jax.random.key(5), jax.random.split(jax.random.key(6), 3)
+    function = core.from_jax(f)
+    for given, ours, theirs in (
+        (key, core.jit(function), f),
+        (keys, core.vmap(function), jax.vmap(f)),
+    ):
+        (own, numbers), (split, expected) = ours(given), theirs(given)
+        np.testing.assert_array_equal(own.words, jax.random.key_data(split))
+        np.testing.assert_array_equal(numbers, expected)
+    again = core.from_jax(jax.random.uniform)(function(key)[0])
+    np.testing.assert_array_equal(again, jax.random.uniform(f(key)[0]))
+
+
 def test_a_rule_with_too_few_results_is_named() -> None:
     f = core.from_jax(lambda x: lax.top_k(x, 2), {"top_k": lambda x, **params: x[:2]})
     with pytest.raises(TypeError, match="the rule for top_k must return 2 results, got 1"):

@@ -37,6 +37,13 @@ from jaxlens.core.kernel.tree import tree_leaves
 from jaxlens.core.kernel.types import ShapedArray, canonical, float0
 from jaxlens.core.transforms.trees import tree_map
 
+KeyArray: Any  # the class of `jax.random.key(0)`; None where it is elsewhere: keys are words then
+try:
+    from jax._src.random import prng
+except ImportError:
+    KeyArray = None
+else:
+    KeyArray = prng.PRNGKeyArray
 Buffer = Any  # jax.Array; or `Donated`
 Place = Any  # a device, the layout of an array over several, or None: the default device
 Types = Sequence[ShapedArray]

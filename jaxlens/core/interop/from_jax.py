@@ -19,9 +19,10 @@ from jax import tree_util
 
 from jaxlens.core.interop.equations import EQUATIONS
 from jaxlens.core.interop.operations import OPERATIONS, RANDOM, MissingPrimitiveError, primitives
-from jaxlens.core.interop.types import is_array, is_key, jax_type, type_of, words
-from jaxlens.core.kernel.interpreter import observer
+from jaxlens.core.interop.types import RandomKey, is_array, is_key, jax_type, type_of, words
+from jaxlens.core.kernel.interpreter import aval_of, observer
 from jaxlens.core.kernel.jaxpr import ClosedJaxpr, eval_jaxpr, hoisted
+from jaxlens.core.kernel.run import jit_p
 from jaxlens.core.kernel.trace import trace
 from jaxlens.core.kernel.types import x64
 from jaxlens.core.transforms import signatures
@@ -76,19 +77,21 @@ def from_jax(
                 return signatures.filled(f, static)(*args, **kwargs)
 
             programs[key] = _traced(flat, types, rules or {})
-        closed, out_tree = programs[key]
+        closed, types_out = programs[key]
         results = eval_jaxpr(closed.jaxpr, closed.consts, *arrays)
-        return tree_util.tree_unflatten(out_tree, results)
+        expected, out_tree = tree_util.tree_flatten(types_out)
+        pairs = zip(results, expected, strict=True)
+        values = [RandomKey(x) if is_key(t) else x for x, t in pairs]
+        return tree_util.tree_unflatten(out_tree, values)
 
     return traced_by_jax
 
 
 def _traced(f: Callable[..., Any], types: Sequence[Any], rules: Rules) -> tuple[ClosedJaxpr, Any]:
-    """Lets JAX trace a function of arrays; returns its jaxpr in the core, and its result's tree."""
+    """Lets JAX trace a function of arrays; returns the core's jaxpr, and types of the result."""
     with jax.enable_x64(x64()):
-        made, shapes_out = jax.make_jaxpr(f, return_shape=True)(*types)
-        closed = _Reader(rules).closed(made.jaxpr, made.consts)
-    return closed, tree_util.tree_structure(shapes_out)
+        made, types_out = jax.make_jaxpr(f, return_shape=True)(*types)
+        return _Reader(rules).closed(made.jaxpr, made.consts), types_out
 
 
 def _source(eqn: Any, around: SourceInfo) -> SourceInfo:
@@ -117,6 +120,7 @@ class _Reader:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._source = SourceInfo(())  # of the equation that is read
+        self._drawn: dict[Any, ClosedJaxpr] = {}
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
@@ -168,7 +172,7 @@ class _Reader:
         if name in EQUATIONS:
             return EQUATIONS[name](self, eqn, args)
         if name in RANDOM:
-            return RANDOM[name](*args, **eqn.params)
+            return self.drawn(name, eqn.params, args)
         rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
         keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
         if any(keys):  # the same for both words of each key
@@ -176,6 +180,15 @@ class _Reader:
             axes = [-1 if has else None for has in keys]
             rule = vmap(rule, tuple(axes[:count]), axes[count] if len(axes) == count + 1 else -1)
         return rule(*args)
+
+    def drawn(self, name: str, params: dict[str, Any], args: list[Any]) -> list[Any]:
+        """Applies an operation on keys: a call of a hundred equations, the same for equal types."""
+        types = tuple(map(aval_of, args))
+        key = name, str(params), types
+        if key not in self._drawn:
+            self._drawn[key] = trace(lambda *xs: [RANDOM[name](*xs, **params)], types)
+        results: list[Any] = jit_p.bind(*args, jaxpr=self._drawn[key], name=name)
+        return results
 
     def bind(self, name: str, params: dict[str, Any], *args: Any) -> Any:
         """Binds the core's primitive of a name."""

@@ -1,14 +1,54 @@
-"""Types and values between JAX and the core: a key of random numbers is u32[2] in the core."""
+"""Types and values between JAX and the core.
 
+For the core a key of random numbers is a container of its words, u32[2]: so it goes through the
+core's transformations, and JAX traces a key where there was one.
+"""
+
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxlens.core.aot.device import KeyArray
 from jaxlens.core.kernel.interpreter import NUMBERS, aval_of
 from jaxlens.core.kernel.types import ShapedArray, canonical
+from jaxlens.core.transforms.trees import register_pytree_node
 
 U32 = np.dtype("uint32")
+
+
+@cache
+def _key_dtype() -> Any:
+    return jax.eval_shape(jax.random.key, 0).dtype
+
+
+class RandomKey:
+    """A key of random numbers, or an array of keys, in the core.
+
+    Attributes:
+        words: Its words, u32[..., 2].
+    """
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    shape = property(lambda self: aval_of(self.words).shape[:-1])
+    dtype = property(lambda self: _key_dtype())
+
+    def wrapped(self) -> Any:
+        """Returns it as a key of JAX; its words are an array of JAX."""
+        return jax.random.wrap_key_data(self.words)
+
+    def __repr__(self) -> str:
+        return f"RandomKey({self.words})"
+
+
+register_pytree_node(RandomKey, lambda key: ((key.words,), None), lambda _, xs: RandomKey(*xs))
+if KeyArray is not None:
+    register_pytree_node(
+        KeyArray, lambda key: ((jax.random.key_data(key),), None), lambda _, xs: RandomKey(*xs)
+    )
 
 
 def is_array(leaf: Any) -> bool:
@@ -34,6 +74,9 @@ def is_key(value: Any) -> bool:
 
 
 def words(value: Any) -> Any:
+    """Returns the words of a key; any other value as it is."""
+    if isinstance(value, RandomKey):
+        return value.words
     return jax.random.key_data(value) if is_key(value) else value
 
 

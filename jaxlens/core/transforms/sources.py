@@ -99,7 +99,8 @@ class SourceInfo:
         frames = self.frames
         own = [frame for frame in frames if "site-packages" not in frame.file_name]
         for innermost in own or frames:
-            file_name = Path(innermost.file_name).name
+            path = Path(innermost.file_name)
+            file_name = "cell" if path.parent.name.startswith("ipykernel_") else path.name
             return f"{file_name}:{innermost.start_line} ({innermost.function_name})"
         return "an unknown line"
 

@@ -104,6 +104,7 @@ def traceable(f: Any) -> Callable[..., Any]:
     """
     from jaxlens import core
     from jaxlens.core.interop.operations import MissingPrimitiveError
+    from jaxlens.core.interop.types import RandomKey, is_key, words
     from jaxlens.core.kernel.trace import trace
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -115,12 +116,12 @@ def traceable(f: Any) -> Callable[..., Any]:
             nonlocal out_tree
             flat_args = list(leaves)
             for place, value in zip(places, values, strict=True):
-                flat_args[place] = value
+                flat_args[place] = RandomKey(value) if is_key(leaves[place]) else value
             own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, flat_args)
             results, out_tree = core.tree_flatten(f(*own_args, **own_kwargs))
             return results
 
-        tracers = [leaves[place] for place in places]
+        tracers = [words(leaves[place]) for place in places]
         settings: Any = jax.config
         with core.enable_x64(bool(settings.jax_enable_x64)):
             avals = [core.ShapedArray(t.shape, t.dtype, t.weak_type) for t in tracers]
@@ -131,7 +132,9 @@ def traceable(f: Any) -> Callable[..., Any]:
         consts = [plain(const) for const in closed.consts]
         results = _bind(closed, [*consts, *tracers])
         assert out_tree is not None
-        return out_tree.unflatten(results)
+        leaves, tree = jax.tree_util.tree_flatten(out_tree.unflatten(results))
+        values = [x.wrapped() if isinstance(x, RandomKey) else x for x in leaves]
+        return jax.tree_util.tree_unflatten(tree, values)
 
     return traced
 

@@ -87,6 +87,26 @@ layer = Layer(w)
 """
 
 
+def test_a_model_with_keys_and_scans(run: Callable[[str], Any]) -> None:
+    run(JAX)
+    run(
+        """
+def loss(p, key, xs):
+    keep = jax.random.bernoulli(key, 0.9, xs.shape)
+    cell = lambda h, x: (jnp.tanh(h @ p + x), h.sum())
+    return jax.lax.scan(cell, jnp.zeros(4), jnp.where(keep, xs / 0.9, 0.0))[0].sum()
+p, key, xs = jnp.eye(4), jax.random.key(1), jnp.ones((5, 4))
+step = jax.jit(lambda p, key, xs: (p - jax.grad(loss)(p, key, xs), jax.random.split(key)[0]))
+"""
+    )
+    for line in ("%jaxpr --core --grad loss(p, key, xs)", "%%compile --core\nstep(p, key, xs)"):
+        ran = run(line)
+        assert ran.ok, ran.out
+        shown = " ".join(ran.shown.split())
+        assert "the rest by jaxlens.core" in shown
+        assert "key key<fry>[]" in shown
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_core_option(run: Callable[[str], Any], call: str) -> None:
     run(JAX + WRITTEN)
