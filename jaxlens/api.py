@@ -327,12 +327,12 @@ def take(
     named = dict(kwargs)
     if shapes or transforms:  # else the call itself says so
         _check_fit(f, args, named, name)
-    written = f
+    as_called = f
     if core:
         from jaxlens.stages.core.program import on_core
 
         f = on_core(f)
-    others = core and f is not written and not transforms  # the call runs, and JAX compiles it
+    differs = core and f is not as_called and not transforms  # else no such call runs
     if any(made_by(f)):
         name = ""  # `g = jax.grad(loss)` is shown as grad(loss), not as grad(g)
     if transforms:
@@ -341,7 +341,7 @@ def take(
     # The wrappers of JAX's transforms show in the function's name, but jvp's does not.
     names = [kind for kind, _ in transforms if kind != "jit"] if "jvp" in dict(transforms) else ()
     taken = staged(f, args, named, target=target or None, name=name or None, transforms=names)
-    if not others:
+    if not differs:
         return taken
     deviations = (*taken.program.deviations, _BY_JAX)
     return Capture(replace(taken.program, deviations=deviations), taken.driver)

@@ -120,7 +120,7 @@ class _Reader:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._source = SourceInfo(())  # of the equation that is read
-        self._drawn: dict[Any, ClosedJaxpr] = {}
+        self._draws: dict[Any, ClosedJaxpr] = {}
         self._closed: dict[int, tuple[Any, ClosedJaxpr]] = {}  # with the jaxpr, which keeps its id
 
     def closed(self, jaxpr: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
@@ -172,7 +172,7 @@ class _Reader:
         if name in EQUATIONS:
             return EQUATIONS[name](self, eqn, args)
         if name in RANDOM:
-            return self.drawn(name, eqn.params, args)
+            return self.draw(name, eqn.params, args)
         rule: Callable[..., Any] = partial(self.bind, name, eqn.params)
         keys = [is_key(atom.aval) for atom in (*eqn.invars, *eqn.outvars)]
         if any(keys):  # the same for both words of each key
@@ -181,13 +181,13 @@ class _Reader:
             rule = vmap(rule, tuple(axes[:count]), axes[count] if len(axes) == count + 1 else -1)
         return rule(*args)
 
-    def drawn(self, name: str, params: dict[str, Any], args: list[Any]) -> list[Any]:
+    def draw(self, name: str, params: dict[str, Any], args: list[Any]) -> list[Any]:
         """Applies an operation on keys: a call of a hundred equations, the same for equal types."""
         types = tuple(map(aval_of, args))
         key = name, str(params), types
-        if key not in self._drawn:
-            self._drawn[key] = trace(lambda *xs: [RANDOM[name](*xs, **params)], types)
-        results: list[Any] = jit_p.bind(*args, jaxpr=self._drawn[key], name=name)
+        if key not in self._draws:
+            self._draws[key] = trace(lambda *xs: [RANDOM[name](*xs, **params)], types)
+        results: list[Any] = jit_p.bind(*args, jaxpr=self._draws[key], name=name)
         return results
 
     def bind(self, name: str, params: dict[str, Any], *args: Any) -> Any:

@@ -36,8 +36,8 @@ class RandomKey:
     shape = property(lambda self: aval_of(self.words).shape[:-1])
     dtype = property(lambda self: _key_dtype())
 
-    def wrapped(self) -> Any:
-        """Returns it as a key of JAX; its words are an array of JAX."""
+    def to_jax(self) -> Any:
+        """Returns the key of JAX, if the words are an array of JAX."""
         return jax.random.wrap_key_data(self.words)
 
     def __repr__(self) -> str:

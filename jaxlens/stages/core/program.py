@@ -133,7 +133,7 @@ def traceable(f: Any) -> Callable[..., Any]:
         results = _bind(closed, [*consts, *tracers])
         assert out_tree is not None
         leaves, tree = jax.tree_util.tree_flatten(out_tree.unflatten(results))
-        values = [x.wrapped() if isinstance(x, RandomKey) else x for x in leaves]
+        values = [x.to_jax() if isinstance(x, RandomKey) else x for x in leaves]
         return jax.tree_util.tree_unflatten(tree, values)
 
     return traced
