@@ -6,7 +6,7 @@ the log make it a little slower.
 """
 
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -35,7 +35,6 @@ from jaxlens.stages.timeline.line_log import LineLog
 _MARKS = 5
 _OF_PYTHON = (FLATTENS, TO_DEVICE, FROM_DEVICE)
 _READS = 100_000  # reads that are noted
-_BEFORE = 100_000  # nanoseconds from the note of a wait until its event in the profile
 
 
 class TimelineRecording:
@@ -51,7 +50,7 @@ class TimelineRecording:
         self._session = Session(host_level=2)
         self._log = LineLog(caller)
         self._marks: list[tuple[int, int]] = []
-        self._begun: list[int] = []  # when waits of libraries began, and in which lines
+        self._begun: list[int] = []  # when waits began, and the lines of libraries that wait
         self._libraries: list[str] = []
         self._ready: list[int] = []  # when Python read what was ready
         self._stack = ExitStack()
@@ -123,10 +122,7 @@ class TimelineRecording:
         shift = max(event - after for event, (_, after) in pairs)
         origin = self._start + shift
         dispatches = tuple(replace(d, line=self._line(d.start - shift)) for d in events.dispatches)
-        waits = tuple(
-            replace(w, line=self._line(w.start - shift), within=self._library(w, shift))
-            for w in events.waits
-        )
+        waits = tuple(self._with_lines(events.waits, shift))
         waits, executions = read_profile.linked(dispatches, waits, events.executions)
         activities = (
             replace(a, line=self._line(a.start - shift)) if a.lane in _OF_PYTHON else a
@@ -162,18 +158,24 @@ class TimelineRecording:
                 yield line
 
     def _wait_begins(self) -> None:
-        """Notes the library's line that is about to wait, if a library does."""
+        """Notes that a wait begins, and the line of the library that waits, if a library does."""
         frames = ((frame, describe(frame.f_code.co_filename)) for frame, _ in walk_stack(None))
         frame, file = next((pair for pair in frames if not pair[1].own), (None, None))
+        library = ""
         if frame is not None and file is not None and file.library:
-            self._begun.append(time.perf_counter_ns())
-            self._libraries.append(f"{file.name}:{frame.f_lineno}")
+            library = f"{file.name}:{frame.f_lineno}"
+        self._libraries.append(library)
+        self._begun.append(time.perf_counter_ns())
 
-    def _library(self, wait: Wait, shift: float) -> str:
-        """Returns the library's line that waited, noted just before the wait began."""
-        index = bisect_left(self._begun, wait.start - shift - _BEFORE)
-        known = index < len(self._begun) and self._begun[index] <= wait.end - shift
-        return self._libraries[index] if known else ""
+    def _with_lines(self, waits: Sequence[Wait], shift: float) -> Iterator[Wait]:
+        """Yields waits with the user's line and the library's, which is noted before each wait."""
+        end = 0.0
+        for wait in waits:
+            index = bisect_right(self._begun, wait.start - shift) - 1
+            noted = index >= 0 and self._begun[index] + shift >= end
+            within = self._libraries[index] if noted else ""
+            yield replace(wait, line=self._line(wait.start - shift), within=within)
+            end = wait.end
 
     def _line(self, nanoseconds: float) -> CodeLine | None:
         return self._log.at(int(nanoseconds))
